@@ -1,4 +1,5 @@
-//! Sends requests and measures the answers: the client, the threads that send, the processes of servers, and the simulated server.
+//! Sends requests and measures the answers: the client, the threads that send, the processes of servers, and the
+//! simulated server.
 
 pub mod calibrate;
 pub mod client;

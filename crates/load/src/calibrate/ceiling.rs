@@ -9,8 +9,9 @@ const LAST: f64 = 256_000.0;
 /// Bisections of the last factor of two: the answer is within 5 %.
 const HALVINGS: usize = 4;
 
-/// The highest rate at which `exact` holds: doubled from 1,000 (halved where that is too much), then bisected. A rate that fails
-/// is tried once more, since another program may have had the core; what passes is never tried again. 0 where nothing passes.
+/// The highest rate at which `exact` holds: doubled from 1,000 (halved where that is too much), then bisected. A rate
+/// that fails is tried once more, since another program may have had the core; what passes is never tried again. 0
+/// where nothing passes.
 pub(super) async fn find(mut exact: impl AsyncFnMut(f64) -> Result<bool>) -> Result<f64> {
     let mut tried = async |rate: f64| Ok::<bool, anyhow::Error>(exact(rate).await? || exact(rate).await?);
     let (mut good, mut bad) = (0.0, FIRST);

@@ -33,8 +33,8 @@ const SETTLE: Duration = Duration::from_millis(500);
 const INPUT: u32 = 32;
 /// Requests in flight of an open loop: a client that is so far behind is beyond its ceiling.
 const MOST: u32 = 4096;
-/// Connections that are opened before an open loop: what comes due while a core is busy elsewhere for some ten milliseconds
-/// shall not have to open its own.
+/// Connections that are opened before an open loop: what comes due while a core is busy elsewhere for some ten
+/// milliseconds shall not have to open its own.
 const WARM: usize = 512;
 
 /// What is sent.
@@ -98,7 +98,8 @@ impl Seen {
         }
         self.lateness_ms.extend(r.lateness().map(ms));
         let server = finished.server_ttft;
-        // The server's time cannot be longer than the client's that encloses it, save for the microsecond it is told to.
+        // The server's time cannot be longer than the client's that encloses it, save for the microsecond it is told
+        // to.
         self.error_ms.extend(r.ttft().zip(server).map(|(own, server)| ms(own) - ms(server)));
     }
 

@@ -1,7 +1,7 @@
 //! How exact and how fast this machine's client is, measured against a server that answers at once.
 //!
-//! What a sweep may believe of itself: how late it sends, how far its TTFT is from the server's own, and from which rate on it
-//! is the client that is the limit.
+//! What a sweep may believe of itself: how late it sends, how far its TTFT is from the server's own, and from which
+//! rate on it is the client that is the limit.
 
 mod ceiling;
 mod driver;
@@ -131,8 +131,8 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
     })
 }
 
-/// Why a level lies beyond what this machine's client was seen to do, if it does: more requests a second than it sends on
-/// time, or more streams than it had open.
+/// Why a level lies beyond what this machine's client was seen to do, if it does: more requests a second than it sends
+/// on time, or more streams than it had open.
 pub fn beyond(seen: &Calibration, share: &Share) -> Option<ClientCaveat> {
     let over = |asked: f64, most: f64, unit: &str| {
         (asked > most).then(|| ClientCaveat::BeyondCalibration { asked, most, unit: unit.into() })

@@ -32,8 +32,9 @@ impl Broken {
             Some(kind) => kind,
             None => Failure::Reset,
         };
-        // A message that does not parse was an answer; one that was cut short within its head cannot be told from none. A connection
-        // that timed out in the kernel is dead like one that was reset, and whoever waited for that waits no second time.
+        // A message that does not parse was an answer; one that was cut short within its head cannot be told from none.
+        // A connection that timed out in the kernel is dead like one that was reset, and whoever waited for that waits
+        // no second time.
         let unanswered = failure == Failure::Reset && !connecting && !err.is_timeout();
         Self { failure, text: cause.text, unanswered }
     }

@@ -70,8 +70,8 @@ impl Encoder {
         Self { api, fields, common, pinning, own_length }
     }
 
-    /// The same for another model, or a LoRA by its name, with other extra fields: those of `extra` take the place of those
-    /// that there are, whole. What goodput writes itself (`stream`, the output's length) is as before.
+    /// The same for another model, or a LoRA by its name, with other extra fields: those of `extra` take the place of
+    /// those that there are, whole. What goodput writes itself (`stream`, the output's length) is as before.
     pub fn varied(&self, model: Option<&str>, extra: &Map<String, Value>) -> Self {
         let mut fields = self.fields.clone();
         fields.extend(model.map(|model| ("model".into(), model.into())));
@@ -92,8 +92,8 @@ impl Encoder {
         self.pinning.min_tokens && !self.own_length && !self.fields.contains_key("min_tokens")
     }
 
-    /// The request up to where the user's text begins. `system` is what many requests share: a system message in chat, the
-    /// beginning of the prompt in completions.
+    /// The request up to where the user's text begins. `system` is what many requests share: a system message in chat,
+    /// the beginning of the prompt in completions.
     pub fn prefix(&self, system: Option<&str>) -> Bytes {
         let mut out = self.common.clone().into_bytes();
         match self.api {
@@ -128,9 +128,9 @@ impl Encoder {
 
     /// One request with a whole conversation in it, and how many tokens to answer with.
     ///
-    /// Chat sends the messages as they are. Completions knows no roles: the contents are joined into one prompt, each on a
-    /// line of its own, save that what the assistant says continues the text before it. That is how the server wrote it, so
-    /// the history is in its prefix cache.
+    /// Chat sends the messages as they are. Completions knows no roles: the contents are joined into one prompt, each
+    /// on a line of its own, save that what the assistant says continues the text before it. That is how the server
+    /// wrote it, so the history is in its prefix cache.
     pub fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
         let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 40).sum();
         let mut out = Vec::with_capacity(self.common.len() + text + 64);
@@ -162,8 +162,8 @@ impl Encoder {
         Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
     }
 
-    /// One request whose prompt is a list of token ids, and how many tokens to answer with. Only completions takes such a
-    /// prompt; a plan that asks for it in chat is refused.
+    /// One request whose prompt is a list of token ids, and how many tokens to answer with. Only completions takes such
+    /// a prompt; a plan that asks for it in chat is refused.
     pub fn tokens(&self, ids: &[u32], output_tokens: u32) -> Payload {
         let mut out = Vec::with_capacity(self.common.len() + ids.len() * 7 + 64);
         out.extend_from_slice(self.common.as_bytes());
@@ -173,8 +173,9 @@ impl Encoder {
         Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
     }
 
-    /// How many tokens are too many for an answer that was to have so many: far more than a server's own ways of counting differ (special
-    /// tokens, reasoning beside the answer, events of tool calls), and than a model writes that was only not pinned.
+    /// How many tokens are too many for an answer that was to have so many: far more than a server's own ways of
+    /// counting differ (special tokens, reasoning beside the answer, events of tool calls), and than a model writes
+    /// that was only not pinned.
     fn most_tokens(&self, output_tokens: u32) -> Option<u64> {
         let field = |name: &str| self.fields.get(name).and_then(Value::as_u64);
         let asked = match self.own_length {

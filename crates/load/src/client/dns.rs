@@ -13,7 +13,8 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long an answer is used: a burst of new connections asks once, and a change of address is still noticed in a sweep.
+/// How long an answer is used: a burst of new connections asks once, and a change of address is still noticed in a
+/// sweep.
 const FRESH: Duration = Duration::from_secs(5);
 
 /// A name did not resolve. Its own type, so that the cause is found in a chain of errors.
@@ -62,8 +63,8 @@ fn in_order(mut list: Vec<SocketAddr>) -> Vec<SocketAddr> {
     list
 }
 
-/// The `turn`-th rotation within the preferred family. The other family stays behind it, to fall back on: a machine may have
-/// addresses of a family that it cannot reach.
+/// The `turn`-th rotation within the preferred family. The other family stays behind it, to fall back on: a machine may
+/// have addresses of a family that it cannot reach.
 fn rotated(list: &[SocketAddr], turn: usize) -> Vec<SocketAddr> {
     let mut list = list.to_vec();
     let preferred = list.iter().take_while(|a| a.is_ipv6() == list[0].is_ipv6()).count();

@@ -1,7 +1,7 @@
 //! One payload of a stream, read for what matters: which channels carry text, the finish reason, the usage, an error.
 //!
-//! Tolerant by design (see the reference on stream quirks): `choices`, `delta` and `usage` may be null or absent, unknown
-//! fields are skipped, and text is looked at without being copied.
+//! Tolerant by design (see the reference on stream quirks): `choices`, `delta` and `usage` may be null or absent,
+//! unknown fields are skipped, and text is looked at without being copied.
 
 mod whole;
 
@@ -267,7 +267,8 @@ struct Finish(Option<Box<str>>);
 #[derive(Default)]
 struct IsError(bool);
 
-/// A reason stands in tables and reports: of one that is no word the control characters are shown as such, and it is cut.
+/// A reason stands in tables and reports: of one that is no word the control characters are shown as such, and it is
+/// cut.
 fn one_line(reason: &str) -> Box<str> {
     const LONGEST: usize = 200;
     reason
@@ -334,8 +335,8 @@ macro_rules! skip {
     };
 }
 
-/// Looked at where it stands, so that text with escapes is not written anew only to see whether it is empty. Besides strings
-/// there are content parts, an array of objects with text, and arguments of a tool as an object.
+/// Looked at where it stands, so that text with escapes is not written anew only to see whether it is empty. Besides
+/// strings there are content parts, an array of objects with text, and arguments of a tool as an object.
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(d)?.get().as_bytes();

@@ -20,8 +20,8 @@ impl ApiKey {
     /// Reads the key; surrounding white space does not belong to it.
     ///
     /// # Errors
-    /// Where the variable or file is missing or empty, or holds what no header can carry. The error names the place, never
-    /// what was read.
+    /// Where the variable or file is missing or empty, or holds what no header can carry. The error names the place,
+    /// never what was read.
     pub fn read(source: &KeySource) -> anyhow::Result<Self> {
         Self::read_with(source, |name| env::var(name).ok())
     }

@@ -26,11 +26,12 @@ pub struct Negotiated {
 }
 
 /// Sends one short request, written by `build`; where it is refused (400, 422, or an error in the stream), asks again
-/// without `ignore_eos` or `min_tokens`, or without `stream_options`: first without what the message names, else without
-/// what holds lengths. Nothing is asked twice.
+/// without `ignore_eos` or `min_tokens`, or without `stream_options`: first without what the message names, else
+/// without what holds lengths. Nothing is asked twice.
 ///
 /// # Errors
-/// The server refuses the plainest request too, or fails in another way; with its status and the beginning of its answer.
+/// The server refuses the plainest request too, or fails in another way; with its status and the beginning of its
+/// answer.
 pub async fn negotiate(
     client: &Client,
     timeout: Duration,
@@ -41,7 +42,8 @@ pub async fn negotiate(
     let mut caveats = Vec::new();
     loop {
         let probe = probe(client, timeout, build(pinning, usage)).await;
-        // A model that thinks first may spend these few tokens on that, and send none that its server counts: the fields were taken all the same.
+        // A model that thinks first may spend these few tokens on that, and send none that its server counts: the
+        // fields were taken all the same.
         let counted = probe.record.output_tokens.is_some_and(|n| n > 0);
         let hidden = |failure: &Failure| *failure == Failure::Empty && counted;
         let Some(failure) = probe.record.failure.filter(|failure| !hidden(failure)) else {

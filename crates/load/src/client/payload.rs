@@ -15,7 +15,8 @@ pub struct Payload {
     pub head: Bytes,
     /// What follows it.
     pub tail: Bytes,
-    /// An answer with more tokens than these, over all choices, is given up; `None` where nobody said how long it may be.
+    /// An answer with more tokens than these, over all choices, is given up; `None` where nobody said how long it may
+    /// be.
     pub most_tokens: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Proxies: which one lies on the way to a server. Those of the environment are found as the HTTP library finds them, so that what is
-//! told is what happens.
+//! Proxies: which one lies on the way to a server. Those of the environment are found as the HTTP library finds them,
+//! so that what is told is what happens.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -78,7 +78,8 @@ pub(super) fn keep_credentials_out() {
     }
 }
 
-/// The password of a URL as it is written and as it is sent, and it together with its user, as a header has them as well.
+/// The password of a URL as it is written and as it is sent, and it together with its user, as a header has them as
+/// well.
 fn credentials(value: &str) -> Vec<String> {
     let rest = value.split_once("://").map_or(value, |(_, rest)| rest);
     let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());

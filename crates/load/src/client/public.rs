@@ -40,9 +40,9 @@ impl fmt::Display for Public {
     }
 }
 
-/// Where a URL leads on the public internet; `None` for this machine, private networks, names of a cluster, Unix sockets, and names that
-/// do not resolve here, unless a proxy is on the way to them. Looks the name up, where it has to, which may take as long as the system's
-/// resolver takes.
+/// Where a URL leads on the public internet; `None` for this machine, private networks, names of a cluster, Unix
+/// sockets, and names that do not resolve here, unless a proxy is on the way to them. Looks the name up, where it has
+/// to, which may take as long as the system's resolver takes.
 pub fn public(url: &BaseUrl, proxy: &Proxy) -> Option<Public> {
     let resolve = |host: &str, port: u16| {
         (host, port).to_socket_addrs().map_or_else(|_| Vec::new(), |all| all.map(|a| a.ip()).collect())
@@ -83,8 +83,8 @@ fn is_own_name(host: &str) -> bool {
         || host.ends_with(".svc.cluster.local")
 }
 
-/// Whether an address is routed on the public internet (RFC 6890 and its registries); those of documentation count as if they were, since a
-/// plan that names one is a mistake.
+/// Whether an address is routed on the public internet (RFC 6890 and its registries); those of documentation count as
+/// if they were, since a plan that names one is a mistake.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),

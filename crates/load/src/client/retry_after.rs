@@ -5,8 +5,9 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use std::time::Duration;
 
-/// How long from `now` on a response asks the client to wait (RFC 9110 §10.2.3: whole seconds, or a date): zero for a date that has passed;
-/// `None` where it does not ask, or not in either form. The only place where the wall clock decides anything, and by a date of the server's.
+/// How long from `now` on a response asks the client to wait (RFC 9110 §10.2.3: whole seconds, or a date): zero for a
+/// date that has passed; `None` where it does not ask, or not in either form. The only place where the wall clock
+/// decides anything, and by a date of the server's.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse::<u32>() {

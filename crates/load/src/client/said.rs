@@ -1,4 +1,5 @@
-//! What an answer says, put together from its body once it is whole. Nothing here is called for answers whose text nobody wants.
+//! What an answer says, put together from its body once it is whole. Nothing here is called for answers whose text
+//! nobody wants.
 
 use super::sse::Parser;
 use serde::Deserialize;
@@ -63,7 +64,8 @@ impl Said {
     }
 }
 
-/// Appends a string, or the texts of a list of parts; an object, as some servers write a tool's arguments, as it stands.
+/// Appends a string, or the texts of a list of parts; an object, as some servers write a tool's arguments, as it
+/// stands.
 fn add(out: &mut String, raw: Option<&RawValue>) {
     let Some(raw) = raw.map(RawValue::get) else { return };
     match raw.as_bytes().first() {

@@ -14,8 +14,8 @@ pub(crate) fn keep(secrets: &Redactor) -> usize {
     SAMPLE + secrets.longest()
 }
 
-/// The first 2 KiB as text: secrets left out, control characters escaped, bytes that are no UTF-8 replaced. `whole` is whether nothing came
-/// behind it: what is whole ends with no half of a secret.
+/// The first 2 KiB as text: secrets left out, control characters escaped, bytes that are no UTF-8 replaced. `whole` is
+/// whether nothing came behind it: what is whole ends with no half of a secret.
 pub(crate) fn sample(body: &[u8], whole: bool, secrets: &Redactor) -> Box<str> {
     let (most, length) = (keep(secrets), body.len());
     let text = String::from_utf8_lossy(&body[..length.min(most)]);
@@ -43,8 +43,9 @@ const SENT: &[u8] = b"[as sent]";
 /// So many places of the request are remembered for each block.
 const PLACES: usize = 8;
 
-/// A short text, the beginning of a body, without what it repeats of the request: servers that refuse one quote it, prompt and all. What is
-/// shorter than thirty bytes or so is no quotation. The request, which may be long, is looked through once.
+/// A short text, the beginning of a body, without what it repeats of the request: servers that refuse one quote it,
+/// prompt and all. What is shorter than thirty bytes or so is no quotation. The request, which may be long, is looked
+/// through once.
 pub(crate) fn without_echo<'a>(body: &'a [u8], sent: &Payload) -> Cow<'a, [u8]> {
     let blocks = Blocks::of(body);
     let found = [&*sent.head, &*sent.tail].map(|part| (part, blocks.places(part)));
@@ -78,7 +79,8 @@ pub(crate) fn without_echo<'a>(body: &'a [u8], sent: &Payload) -> Cow<'a, [u8]> 
 /// The blocks of a text, one after the other.
 struct Blocks<'a> {
     all: HashSet<&'a [u8]>,
-    /// A bit for each of them, at the place that its bytes come to: most blocks of a request are none of these, and seen to be at once.
+    /// A bit for each of them, at the place that its bytes come to: most blocks of a request are none of these, and
+    /// seen to be at once.
     bits: Vec<u64>,
 }
 
@@ -119,7 +121,8 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// How far the block at a place of a body, with what stands around it from a place on, is also around a place of a part of the request.
+/// How far the block at a place of a body, with what stands around it from a place on, is also around a place of a part
+/// of the request.
 fn quoted(body: &[u8], from: usize, at: usize, part: &[u8], place: usize) -> (usize, usize) {
     let before = body[from..at].iter().rev().zip(part[..place].iter().rev());
     let after = body[at..].iter().zip(&part[place..]);

@@ -90,15 +90,16 @@ impl Client {
     /// Makes a client that connects to the URLs of `server` over sockets.
     ///
     /// # Errors
-    /// The plan names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (the system has no certificates), or the
-    /// proxy does not speak HTTP.
+    /// The plan names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (the system has no
+    /// certificates), or the proxy does not speak HTTP.
     pub fn http(server: &Server, key: Option<ApiKey>) -> anyhow::Result<Self> {
         let mut one = Self::several(server, key, 1)?;
         one.pop().ok_or_else(|| anyhow!("there is no client"))
     }
 
-    /// Makes `n` clients with separate connections, one for each thread. Each begins with a different URL, and they share the resolved
-    /// addresses of each host name, so that all addresses are used in turn however many clients there are.
+    /// Makes `n` clients with separate connections, one for each thread. Each begins with a different URL, and they
+    /// share the resolved addresses of each host name, so that all addresses are used in turn however many clients
+    /// there are.
     ///
     /// # Errors
     /// As [`Client::http`].
@@ -207,8 +208,9 @@ impl Client {
         finished
     }
 
-    /// Opens up to `n` connections with as many parallel requests for the list of models, spread over the URLs in turn. Does nothing if the
-    /// plan wants cold connections. Answers and errors are ignored; each request has the connect timeout.
+    /// Opens up to `n` connections with as many parallel requests for the list of models, spread over the URLs in turn.
+    /// Does nothing if the plan wants cold connections. Answers and errors are ignored; each request has the connect
+    /// timeout.
     pub async fn warm(&self, n: usize) {
         if self.0.connections == Connections::Cold {
             return;

@@ -1,7 +1,7 @@
 //! Server-sent events, cut out of whatever pieces the network delivers.
 //!
-//! Follows the event stream format of the HTML standard (§9.2.6), for what an inference server may send: `data:` with and
-//! without a space, several `data:` lines in one event, comments, `event:` lines; lines end in LF, CR LF or CR.
+//! Follows the event stream format of the HTML standard (§9.2.6), for what an inference server may send: `data:` with
+//! and without a space, several `data:` lines in one event, comments, `event:` lines; lines end in LF, CR LF or CR.
 
 use memchr::memchr2;
 

@@ -1,34 +1,36 @@
-//! Events and their times become a record: which events carry tokens, how many there are, and how the stream ended.
+//! Turns the events of an answer and their times into a record: which events carry tokens, how many, and how the stream
+//! ended.
 //!
-//! The rules are those of the design, §6: with continuous usage an event carries tokens iff the count rose; without, chat
-//! needs text on some channel, and completions counts every event with a choice that has text or has not finished (a token
-//! may have empty text). Totals come from the server's usage, else from the events, flagged as an estimate.
+//! The rules are those of the design, §6. With continuous usage, an event carries tokens iff the count rose. Without
+//! it, chat needs text on some channel, and completions counts every event with a choice that has text or has not
+//! finished (a token may have empty text). Totals come from the server's usage, or else from the events, flagged as an
+//! estimate.
 
 use super::event::{Event, Parsed, Usage};
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Outcome, Record, TokenSource};
 use std::time::Duration;
 
-/// Why no more bytes are read.
+/// The reason why reading stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// The body is complete.
     Eof,
-    /// The connection broke; the failure has been noted, unless the answer was whole by then.
+    /// The connection broke. The failure has been recorded, unless the answer was complete by then.
     Broken,
-    /// The request's time was up.
+    /// The request timed out.
     Timeout,
     /// The step was over.
     Cut,
 }
 
-/// How much of what a failure was seen in is kept, in bytes.
+/// Maximum number of bytes of a failure's evidence that are retained.
 pub(crate) const SEEN_MAX: usize = 16 << 10;
 
-/// Room for gaps that is made at the first one, so that most answers make none again.
+/// Initial capacity for gaps, reserved at the first one, so that most answers allocate once.
 const GAPS: usize = 64;
 
-/// Where nobody counts, so many events may come for each token.
+/// Number of events per token beyond which an answer without a token count overruns.
 const EVENTS_A_TOKEN: u64 = 4;
 
 /// The state of one answer.
@@ -41,9 +43,9 @@ pub struct Tally {
     first_content: Option<Duration>,
     first_tool_call: Option<Duration>,
     last_token: Option<Duration>,
-    /// Tokens that the server had counted at the first event that carried any, where it keeps a running count.
+    /// Completion tokens that the server had counted at the first event that carried any, if it sends a running count.
     first_event_tokens: Option<u32>,
-    /// Whether any event carried reasoning.
+    /// True if any event carried reasoning.
     reasoned: bool,
     events: u32,
     gaps_us: Vec<u32>,
@@ -60,17 +62,17 @@ pub struct Tally {
     sealed_at: Option<Duration>,
 }
 
-/// What [`Tally::finish`] yields beside the record.
+/// The results of [`Tally::finish`] besides the record.
 #[derive(Debug)]
 pub struct Tallied {
     /// Gaps between successive events with tokens, in microseconds.
     pub gaps_us: Vec<u32>,
-    /// What a failure was seen in: a payload, or the text of an error.
+    /// Evidence of a failure: a payload, or the text of an error.
     pub seen: Option<Box<[u8]>>,
 }
 
 impl Tally {
-    /// The state before the first byte. Gaps above `itl_limit` are counted in the record.
+    /// Makes the state before the first byte. Gaps above `itl_limit` are counted in the record.
     pub fn new(api: Api, itl_limit: Option<Duration>) -> Self {
         Self {
             api,
@@ -96,7 +98,7 @@ impl Tally {
         }
     }
 
-    /// Takes one payload whose bytes arrived `at`. After `[DONE]` or a failure nothing counts any more.
+    /// Processes one payload whose bytes arrived `at`. Ignores everything after `[DONE]` or a failure.
     pub fn feed(&mut self, at: Duration, parsed: Parsed, payload: &[u8]) {
         if self.sealed() || parsed == Parsed::Ignored {
             return;
@@ -113,7 +115,7 @@ impl Tally {
         }
     }
 
-    /// Notes a failure and what it was seen in; the first one stands.
+    /// Records a failure with its evidence; the first failure wins.
     pub fn fail(&mut self, at: Duration, failure: Failure, seen: &[u8]) {
         if self.failure.is_none() {
             self.failure = Some((failure, seen[..seen.len().min(SEEN_MAX)].into()));
@@ -121,34 +123,35 @@ impl Tally {
         }
     }
 
-    /// Whether nothing that may follow matters.
+    /// Returns true if nothing that may follow matters.
     pub fn sealed(&self) -> bool {
         self.sealed_at.is_some()
     }
 
-    /// The bound that it has gone beyond without an end, where so many tokens are too many: by the server's count, else by events, of which
-    /// more are, since some gateways send a character each.
+    /// The bound that it has gone beyond without an end, where so many tokens are too many: by the server's count, else
+    /// by events, of which more are, since some gateways send a character each.
     pub fn overrun(&self, most: u64) -> Option<u64> {
         let most = if self.continuous { most } else { most.saturating_mul(EVENTS_A_TOKEN) };
         (!self.whole() && u64::from(self.credited) > most).then_some(most)
     }
 
-    /// Since when it is sealed.
+    /// Returns the time since which nothing that follows matters.
     pub fn sealed_at(&self) -> Option<Duration> {
         self.sealed_at
     }
 
-    /// Whether the answer is complete, whatever becomes of the connection.
+    /// Returns true if the answer is complete, however the connection ends.
     pub fn whole(&self) -> bool {
         self.done || self.finish.is_some()
     }
 
-    /// Whether any event came.
+    /// Returns true if any event has arrived.
     pub fn started(&self) -> bool {
         self.first_event.is_some()
     }
 
-    /// Takes the answer as one document, the last byte of which arrived `at`: its tokens came together, none of them first.
+    /// Processes an answer that is one document, whose last byte arrived `at`. Its tokens have no separate times, so
+    /// there is no first token.
     pub fn document(&mut self, at: Duration, parsed: Parsed, body: &[u8]) {
         if self.sealed() {
             return;
@@ -193,10 +196,11 @@ impl Tally {
         }
     }
 
-    /// How many tokens an event carries: `None` for none, `Some(None)` for some that are not counted one by one.
+    /// Returns the number of tokens that an event carries: `None` for none, `Some(None)` for some that are not counted
+    /// individually.
     fn tokens(&mut self, event: &Event) -> Option<Option<u32>> {
         let count = event.usage.and_then(|u| u.completion);
-        // A count in the very last event is the total (llama.cpp); only one before the end shows a running count.
+        // A count in the very last event is the total (llama.cpp); only an earlier one proves a running count.
         if event.has_choice && event.finish_reason.is_none() && count.is_some_and(|n| n > 0) {
             self.continuous = true;
         }
@@ -240,7 +244,7 @@ impl Tally {
     }
 
     fn take_usage(&mut self, new: Usage) {
-        // Counts only grow; a proxy's zero at the end does not undo what was said before.
+        // Counts only grow: a zero that a proxy sends at the end must not erase an earlier count.
         let usage = &mut self.usage;
         usage.prompt = usage.prompt.max(new.prompt);
         usage.completion = usage.completion.max(new.completion);
@@ -248,11 +252,12 @@ impl Tally {
         usage.reasoning = usage.reasoning.max(new.reasoning);
     }
 
-    /// Tokens generated by the first event that carried any, as far as is known: the server's running count; all of them, where there was one
-    /// event; else one, and before it the reasoning that the server counted and never sent.
+    /// Returns the number of tokens generated by the first event that carried any, if known. That is the server's
+    /// running count; or all tokens, if there was one event; or one plus the reasoning that the server counted but
+    /// never sent.
     ///
-    /// Reasoning was sent if any event says so. Where none does it was hidden, save for what must have been sent unmarked, such as `<think>`
-    /// within the content: an event carries one token at least.
+    /// Reasoning was sent if any event is marked as such. If none is, it was hidden, except for tokens that must have
+    /// been sent unmarked, such as `<think>` within the content: an event carries at least one token.
     fn tokens_by_first_event(&self, counted: Option<u32>) -> Option<u32> {
         self.first_token?;
         if self.first_event_tokens.is_some() {
@@ -266,7 +271,7 @@ impl Tally {
         (hidden > 0).then_some(hidden + 1)
     }
 
-    /// Writes what is known into the record, at the time when reading ended. A timeout is taken for an error.
+    /// Writes the results into the record; `at` is the time when reading ended. A timeout counts as an error.
     pub fn finish(self, end: End, at: Duration, record: &mut Record) -> Tallied {
         let whole = self.whole();
         let seen = self.failure.as_ref().map(|f| f.1.clone());
@@ -305,7 +310,7 @@ impl Tally {
         let (output, source) = match counted {
             Some(n) if self.continuous => (Some(n), Some(TokenSource::Continuous)),
             Some(n) => (Some(n), Some(TokenSource::Usage)),
-            // A document without usage says nothing of its tokens.
+            // A document without usage reveals nothing about its tokens.
             None if record.outcome == Outcome::Ok && self.first_token.is_some() => {
                 (Some(self.events), Some(TokenSource::Events))
             }

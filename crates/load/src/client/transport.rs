@@ -78,7 +78,8 @@ pub(crate) struct Answer {
     pub(crate) server_ttft: Option<Duration>,
     /// How long the server asks to be left alone.
     pub(crate) retry_after: Option<Duration>,
-    /// Where it redirects to, as far as that may be told: scheme, host and port of another server, or a path of the same one.
+    /// Where it redirects to, as far as that may be told: scheme, host and port of another server, or a path of the
+    /// same one.
     pub(crate) location: Option<String>,
     body: Body,
 }
@@ -134,8 +135,8 @@ fn server_ttft(headers: &HeaderMap) -> Option<Duration> {
     metrics.map(of).find_map(|found| found)
 }
 
-/// Where an answer redirects to: nothing is sent there. Of another server its address alone, of the same one the path: a query may hold
-/// anything.
+/// Where an answer redirects to: nothing is sent there. Of another server its address alone, of the same one the path:
+/// a query may hold anything.
 fn location(status: StatusCode, headers: &HeaderMap, asked: &Url) -> Option<String> {
     if !status.is_redirection() {
         return None;

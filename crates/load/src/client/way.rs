@@ -1,4 +1,5 @@
-//! Facts about the route to the server: caveats for the reader of a report, and warnings about exposed secrets at the start of a sweep.
+//! Facts about the route to the server: caveats for the reader of a report, and warnings about exposed secrets at the
+//! start of a sweep.
 
 use super::proxy::{self, OnTheWay};
 use super::tls;
@@ -47,7 +48,8 @@ pub fn caveats(server: &Server) -> Vec<Caveat> {
     unverified(server).then_some(Caveat::Route(RouteCaveat::NotVerified)).into_iter().chain(through).collect()
 }
 
-/// Returns the warnings to show before the first request: about the route, and about files with secrets that other users can read.
+/// Returns the warnings to show before the first request: about the route, and about files with secrets that other
+/// users can read.
 pub fn warnings(server: &Server) -> Vec<String> {
     let insecure = unverified(server).then(|| {
         "The server's certificate is not verified (server.tls.insecure = true): anyone on the way can read what is sent, the key with it; \

@@ -1,11 +1,13 @@
 //! CPU use of this machine: how busy its cores were, and which processes used them.
 //!
-//! A server on this machine shares its cores with everything else that runs here. A compiler running at the same time slows it down, and
-//! neither the server's counters nor the client's clocks show why. `/proc/stat` reports how long the cores were busy, idle, or taken away by a
-//! hypervisor (steal). `/proc/PID/stat` reports how much of that was used by the server's processes and by this one. `/proc/pressure/cpu`
-//! reports how long something runnable had no core (PSI). If the kernel has no PSI, the number of runnable processes is sampled once a second.
-//! The server's processes are those with its listening socket open, those of the started process group, and all of their descendants.
-//! Processes of another user, or in a container, do not reveal their sockets, so the server's time cannot be separated from that of others.
+//! A server on this machine shares its cores with everything else that runs here. A compiler running at the same time
+//! slows it down, and neither the server's counters nor the client's clocks show why. `/proc/stat` reports how long the
+//! cores were busy, idle, or taken away by a hypervisor (steal). `/proc/PID/stat` reports how much of that was used by
+//! the server's processes and by this one. `/proc/pressure/cpu` reports how long something runnable had no core (PSI).
+//! If the kernel has no PSI, the number of runnable processes is sampled once a second. The server's processes are
+//! those with its listening socket open, those of the started process group, and all of their descendants. Processes of
+//! another user, or in a container, do not reveal their sockets, so the server's time cannot be separated from that of
+//! others.
 
 use super::stale::{holds, is_here, listeners, processes};
 use goodput_core::endpoint::BaseUrl;
@@ -39,8 +41,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch the cores of a server on this machine: at these addresses, or in the process group that was started. Without addresses
-    /// and group it is the simulated server, within this process. Returns `None` where the server is elsewhere, or the system tells nothing.
+    /// Begins to watch the cores of a server on this machine, which serves these addresses or runs in this process
+    /// group. With neither, it is the simulated server, within this process. Returns `None` if the server is on another
+    /// machine, or the system has no such counters.
     pub fn begin(urls: &[BaseUrl], group: Option<u32>) -> Option<Self> {
         let server = if urls.is_empty() && group.is_none() {
             Server::Within
@@ -190,7 +193,8 @@ fn descendants(table: &BTreeMap<i32, Process>, roots: &BTreeSet<i32>) -> BTreeMa
     table.iter().filter(|(pid, _)| is_own(**pid)).map(|(pid, p)| (*pid, p.ticks)).collect()
 }
 
-/// Parses parent, group, and CPU ticks (fields 14 and 15) from `1234 (a name) S 1 1234 …`. The name may contain any character.
+/// Parses parent, group, and CPU ticks (fields 14 and 15) from `1234 (a name) S 1 1234 …`. The name may contain any
+/// character.
 fn process(stat: &str) -> Option<Process> {
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
@@ -201,7 +205,8 @@ fn process(stat: &str) -> Option<Process> {
     })
 }
 
-/// Adds up the lines of `/proc/stat` for the `allowed` cores, or for all if empty. Returns the sum and the number of cores.
+/// Adds up the lines of `/proc/stat` for the `allowed` cores, or for all if empty. Returns the sum and the number of
+/// cores.
 fn core_time(stat: &str, allowed: &BTreeSet<u32>) -> Option<(CoreTime, u32)> {
     let mut sum = (CoreTime::default(), 0);
     for line in stat.lines() {
@@ -237,7 +242,8 @@ fn runnable(stat: &str) -> Option<u32> {
     stat.lines().find_map(|line| line.strip_prefix("procs_running "))?.trim().parse().ok()
 }
 
-/// Parses the total time in which something waited for a core: `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345` (µs).
+/// Parses the total time in which something waited for a core: `some avg10=0.00 avg60=0.00 avg300=0.00 total=12345`
+/// (µs).
 fn stalled(pressure: &str) -> Option<Duration> {
     let line = pressure.lines().find(|line| line.starts_with("some "))?;
     Some(Duration::from_micros(line.rsplit_once("total=")?.1.trim().parse().ok()?))

@@ -14,7 +14,8 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group(Option<Pid>);
 
-/// Puts a command into a new process group, so that the terminal's Ctrl-C does not reach it and the whole group can be signalled.
+/// Puts a command into a new process group, so that the terminal's Ctrl-C does not reach it and the whole group can be
+/// signalled.
 pub(super) fn apart(command: &mut Command) {
     #[cfg(unix)]
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -38,16 +39,16 @@ impl Group {
         self.signal(Signal::KILL);
     }
 
-    /// Returns true if a process of the group is running. Zombies do not count: in a container whose init process does not reap them, they
-    /// never disappear.
+    /// Returns true if a process of the group is running. Zombies do not count: in a container whose init process does
+    /// not reap them, they never disappear.
     pub(super) fn alive(self) -> bool {
         let Some(id) = self.0 else { return false };
         members(id.as_raw_nonzero().get())
             .unwrap_or_else(|| rustix::process::test_kill_process_group(id).is_ok())
     }
 
-    /// Sends SIGTERM and waits on this thread for at most `time`, then sends SIGKILL. `reap` polls for the exit of the group's leader, a child
-    /// of this process, and returns true once it has exited.
+    /// Sends SIGTERM and waits on this thread for at most `time`, then sends SIGKILL. `reap` polls for the exit of the
+    /// group's leader, a child of this process, and returns true once it has exited.
     pub(super) fn end(self, time: Duration, mut reap: impl FnMut() -> bool) {
         let mut gone_within = |looks: u128| {
             (0..looks).any(|_| {
@@ -68,7 +69,8 @@ impl Group {
     }
 }
 
-/// Returns true if the process table lists a process of the group that is not a zombie; `None` if the system has no `/proc`.
+/// Returns true if the process table lists a process of the group that is not a zombie; `None` if the system has no
+/// `/proc`.
 pub(super) fn members(group: i32) -> Option<bool> {
     let all = std::fs::read_dir("/proc").ok()?;
     let mut any = None;
@@ -96,14 +98,16 @@ pub(super) fn of(pid: i32) -> Option<i32> {
     state_and_group(&stat).map(|(_, group)| group)
 }
 
-/// Parses state and group from a line of `/proc/PID/stat`: `1234 (a name) S 1 1234 …`. The name may contain any character.
+/// Parses state and group from a line of `/proc/PID/stat`: `1234 (a name) S 1 1234 …`. The name may contain any
+/// character.
 fn state_and_group(stat: &str) -> Option<(&str, i32)> {
     let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
     let (state, _parent, group) = (rest.next()?, rest.next()?, rest.next()?);
     Some((state, group.parse().ok()?))
 }
 
-/// The process groups of all running commands, each with its log, to be ended if this process must exit at once. Clones share the list.
+/// The process groups of all running commands, each with its log, to be ended if this process must exit at once. Clones
+/// share the list.
 #[derive(Debug, Clone, Default)]
 pub struct Groups(Arc<Mutex<Vec<(Group, Log)>>>);
 

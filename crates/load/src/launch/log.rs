@@ -1,4 +1,4 @@
-//! What a command writes: a file, its last lines, and what in it tells why the command ended.
+//! The log of a started command: its last lines, and the line that explains why the command ended.
 
 use anyhow::{Context, Result};
 use goodput_core::redact::{Redactor, registered};
@@ -7,19 +7,20 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-/// So many of its last lines are shown.
+/// Number of last lines that are shown.
 const LINES: usize = 20;
-/// Longer lines are cut.
+/// Maximum length of a shown line, in characters.
 const WIDEST: usize = 400;
-/// Why a command ended is looked for in so much of the end of its output: engines write long traces behind the line that tells.
+/// Number of bytes at the end of a log that are searched for the reason of an exit: engines write long traces after the
+/// line that tells.
 const LOOKED_AT: u64 = 1 << 18;
-/// What stands in the place of a secret.
+/// Replacement for a secret.
 pub const HIDDEN: &str = "***";
-/// So much of a log is looked through at once.
+/// Number of bytes of a log that are searched at once.
 const PIECE: u64 = 1 << 20;
 
-/// What engines, drivers and systems say where memory is short, in lower case. Each is a part of a message of vLLM, SGLang, TGI, PyTorch, CUDA,
-/// llama.cpp, C++ or Python, or of the simulated server.
+/// Phrases that engines, drivers and systems use when memory runs out, in lower case. Each is part of a message of
+/// vLLM, SGLang, TGI, PyTorch, CUDA, llama.cpp, C++ or Python, or of the simulated server.
 const OUT_OF_MEMORY: [&str; 15] = [
     "out of memory",
     "outofmemory",
@@ -38,32 +39,32 @@ const OUT_OF_MEMORY: [&str; 15] = [
     "oom-kill",
 ];
 
-/// The log of a command, from where it was started.
+/// The log of a command, from its start.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     path: PathBuf,
     from: u64,
     secrets: Redactor,
-    /// It has been looked through up to here.
+    /// Offset up to which secrets have been removed.
     cleaned: u64,
 }
 
 impl Log {
-    /// The end of a file, which is made where it is not there.
+    /// Opens a log at the end of its file, which is created if missing.
     pub(super) fn open(path: &Path, secrets: &[String]) -> Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)
                 .with_context(|| format!("failed to make the folder {}", folder.display()))?;
         }
         let from = fs::metadata(path).map_or(0, |m| m.len());
-        // The process may know of others, such as the key of the server's API.
+        // This process may know further secrets, such as the key of the server's API.
         let secrets = registered().with(secrets.iter().map(|secret| (secret.as_str(), HIDDEN)));
         let log = Self { path: path.to_owned(), from, secrets, cleaned: from };
         log.file()?;
         Ok(log)
     }
 
-    /// What may stand in no file.
+    /// Returns the secrets that are removed from the log.
     pub(super) fn secrets(&self) -> &Redactor {
         &self.secrets
     }
@@ -77,7 +78,7 @@ impl Log {
         self.file().map(Stdio::from)
     }
 
-    /// The end of what was written since the start.
+    /// Reads the end of the output since the start, without colours and secrets.
     fn end(&self) -> String {
         let read = || -> std::io::Result<Vec<u8>> {
             let mut file = File::open(&self.path)?;
@@ -87,12 +88,12 @@ impl Log {
             file.take(LOOKED_AT).read_to_end(&mut bytes)?;
             Ok(bytes)
         };
-        // A log that cannot be read tells nothing; what it was to explain stands all the same.
+        // An unreadable log explains nothing, but must not hide the error that it was to explain.
         let text = plain(&String::from_utf8_lossy(&read().unwrap_or_default()));
         self.secrets.redact(&text).into_owned()
     }
 
-    /// The last lines that say anything, without colours and without secrets.
+    /// Returns the last lines that are not blank, without colours and secrets.
     pub fn last_lines(&self) -> Vec<String> {
         let text = self.end();
         let lines: Vec<&str> = text.lines().map(str::trim_end).filter(|l| !l.trim().is_empty()).collect();
@@ -100,13 +101,13 @@ impl Log {
         shown.iter().map(|l| l.chars().take(WIDEST).collect()).collect()
     }
 
-    /// The first line that tells of memory that ran out, if one does.
+    /// Returns the first line that reports an out-of-memory error, if there is one.
     pub fn out_of_memory(&self) -> Option<String> {
         out_of_memory(&self.end())
     }
 
-    /// Overwrites every secret in what was written since the last time: a server may write the command that it was started with. Nothing
-    /// is moved, so that whoever still writes to its end is not disturbed.
+    /// Overwrites every secret in the output since the last call: a server may log its own command line. Overwriting in
+    /// place does not disturb a process that is still appending to the file.
     pub(super) fn clean(&mut self) {
         if let Err(e) = self.overwrite() {
             tracing::warn!(
@@ -117,7 +118,7 @@ impl Log {
     }
 
     fn overwrite(&mut self) -> std::io::Result<()> {
-        // One may have begun at the end of what was there the last time.
+        // A secret may have been written in part at the last call.
         let before = (self.secrets.longest() as u64).saturating_sub(1);
         let mut file = File::options().read(true).write(true).open(&self.path)?;
         let length = file.metadata()?.len();
@@ -132,7 +133,7 @@ impl Log {
             }
             let seen = from + piece.len() as u64;
             if seen <= self.cleaned {
-                // It was cut short from outside.
+                // Someone else truncated the file.
                 break;
             }
             self.cleaned = seen;
@@ -141,7 +142,7 @@ impl Log {
     }
 }
 
-/// The line of a text that tells of memory that ran out.
+/// Returns the first line of a text that reports an out-of-memory error.
 pub fn out_of_memory(text: &str) -> Option<String> {
     let tells = |line: &&str| {
         let line = line.to_lowercase();
@@ -150,14 +151,14 @@ pub fn out_of_memory(text: &str) -> Option<String> {
     text.lines().find(tells).map(|line| line.trim().chars().take(WIDEST).collect())
 }
 
-/// A text without the marks for a terminal's colours, of a progress bar only what it came to, and no other control characters.
+/// Removes colour codes, the overwritten states of a progress bar, and other control characters from a text.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\u{1b}' if chars.next_if_eq(&'[').is_some() => {
-                // Up to the letter that ends the mark.
+                // Skip to the letter that ends the escape sequence.
                 while chars.next().is_some_and(|c| !('@'..='~').contains(&c)) {}
             }
             '\r' if chars.peek() != Some(&'\n') => {
@@ -206,7 +207,7 @@ mod tests {
         assert!(text.contains("of an earlier start") && !text.contains("sk-12345"), "{text}");
     }
 
-    /// While the server goes on writing: nothing of it is lost, and what came in two pieces is found.
+    /// The server keeps writing: nothing of its output is lost, and a secret that was written in two pieces is found.
     #[test]
     fn secrets_leave_a_file_that_is_still_written_to() {
         let (dir, mut of) = log("one sk-12345 two sk-1", &["sk-12345"]);
@@ -220,12 +221,12 @@ mod tests {
         let text = fs::read_to_string(dir.path().join("logs/a.log")).unwrap();
         assert!(text.contains("one ******** two ******** three\nxxx"), "{}", &text[..100]);
         assert!(text.ends_with("x ******** end"), "{}", &text[text.len() - 100..]);
-        // The rest of a file that was cut short is looked at as well.
+        // A file that was truncated is searched up to its new end.
         fs::write(dir.path().join("logs/a.log"), "").unwrap();
         of.clean();
     }
 
-    /// Rows: what an engine says, and whether it is out of memory.
+    /// Rows: a line of an engine, and whether it reports that memory ran out.
     #[test]
     fn memory_that_ran_out_is_recognised() {
         for (line, is) in [

@@ -1,8 +1,9 @@
-//! Starting the command of a server and stopping it: in a process group of its own, all of which is gone afterwards.
+//! Starting and stopping the command of a server, in a new process group of which nothing is left afterwards.
 //!
-//! A server like vLLM is several processes. All that it starts stay in its group unless they leave it on purpose, so the group is
-//! what is told to end, what is watched until nothing of it is left, and what is killed where it does not go by itself. It is
-//! stopped as well when its [`Launched`] is dropped, by an error or a panic, and by [`Groups::kill`] where this process leaves at once.
+//! A server like vLLM consists of several processes. Its child processes stay in its group unless they leave it on
+//! purpose, so the group is signalled as a whole: SIGTERM first, then SIGKILL if a process is left after the grace
+//! period. The group is also stopped when its [`Launched`] is dropped, by an error or a panic, and by [`Groups::kill`]
+//! if this process must exit at once.
 
 pub mod cores;
 mod group;
@@ -74,7 +75,8 @@ impl Launch {
     /// Starts the command in a new process group, which it registers in `groups`.
     ///
     /// # Errors
-    /// The system has no process groups, the log cannot be written, or the program cannot be started; the error names the program.
+    /// The system has no process groups, the log cannot be written, or the program cannot be started; the error names
+    /// the program.
     pub fn start(&self, groups: &Groups) -> Result<Launched> {
         let (program, arguments) = self.argv.split_first().context("the command is empty")?;
         if cfg!(not(unix)) {
@@ -158,7 +160,8 @@ impl Launched {
         true
     }
 
-    /// Stops the whole group: sends SIGTERM, then SIGKILL if a process is left after `grace`. Returns true if SIGTERM was enough.
+    /// Stops the whole group: sends SIGTERM, then SIGKILL if a process is left after `grace`. Returns true if SIGTERM
+    /// was enough.
     ///
     /// # Errors
     /// A process is left even after SIGKILL.

@@ -1,8 +1,9 @@
 //! Leftover servers: processes started by a goodput that was killed (`kill -9`) before it could stop them.
 //!
-//! Each process that goodput starts is recorded in a file next to its log; the file is removed when the process is stopped. An environment
-//! variable of the process names the run that it was started for. A leftover can therefore be found by its run folder, by the address that
-//! it was to serve, or by the port that it has open. All of this reads `/proc`: on a system without it, nothing is found.
+//! Each process that goodput starts is recorded in a file next to its log; the file is removed when the process is
+//! stopped. An environment variable of the process names the run that it was started for. A leftover can therefore be
+//! found by its run folder, by the address that it was to serve, or by the port that it has open. All of this reads
+//! `/proc`: on a system without it, nothing is found.
 
 use super::group;
 use anyhow::{Context, Result};
@@ -41,13 +42,15 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Identifies a process that was just started with these arguments, with `secrets` and all registered secrets masked. Returns `None` if
-    /// the system does not report the start time. The arguments are not read from `/proc`: it has none while the program is being loaded.
+    /// Identifies a process that was just started with these arguments, with `secrets` and all registered secrets
+    /// masked. Returns `None` if the system does not report the start time. The arguments are not read from `/proc`: it
+    /// has none while the program is being loaded.
     pub(super) fn started(pid: i32, argv: &[String], secrets: &Redactor) -> Option<Self> {
         Self::new(pid, &in_a_line(&argv.join(" "), secrets))
     }
 
-    /// Identifies a running process, with all registered secrets masked. Returns `None` if the system does not report it.
+    /// Identifies a running process, with all registered secrets masked. Returns `None` if the system does not report
+    /// it.
     fn of(pid: i32) -> Option<Self> {
         Self::new(pid, &command(pid)?)
     }
@@ -141,8 +144,9 @@ impl fmt::Display for InTheWay {
     }
 }
 
-/// Returns the processes that are in the way of a server to be started at these addresses: processes of this machine that listen there, and
-/// processes started for one of them by a goodput that has exited, even if they do not listen yet.
+/// Returns the processes that are in the way of a server to be started at these addresses: processes of this machine
+/// that listen there, and processes started for one of them by a goodput that has exited, even if they do not listen
+/// yet.
 pub fn in_the_way(urls: &[BaseUrl]) -> Vec<InTheWay> {
     let sockets: BTreeSet<u64> = urls.iter().flat_map(listeners).collect();
     let served: Vec<String> = urls.iter().map(ToString::to_string).collect();
@@ -232,7 +236,8 @@ fn command(pid: i32) -> Option<String> {
     Some(in_a_line(&text, &Redactor::default()))
 }
 
-/// Formats a command line on one line, shortened, with `secrets`, all registered secrets and anything that looks like a secret masked.
+/// Formats a command line on one line, shortened, with `secrets`, all registered secrets and anything that looks like a
+/// secret masked.
 fn in_a_line(text: &str, secrets: &Redactor) -> String {
     let text = secrets.redact(text);
     let text: String =
@@ -246,7 +251,8 @@ fn environment(pid: i32) -> Vec<String> {
     bytes.split(|b| *b == 0).map(|v| String::from_utf8_lossy(v).into_owned()).collect()
 }
 
-/// Returns true if a process has one of these sockets open. Always false for another user's process, whose descriptors are unreadable.
+/// Returns true if a process has one of these sockets open. Always false for another user's process, whose descriptors
+/// are unreadable.
 pub(super) fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
     let socket = |e: fs::DirEntry| {

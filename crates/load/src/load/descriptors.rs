@@ -1,25 +1,25 @@
-//! How many files, sockets among them, this process may have open.
+//! Limits on the open files (including sockets) and local ports of this process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The limits of open files; `None` where there is none.
+/// The limits on open files; `None` means unlimited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Descriptors {
-    /// What holds now.
+    /// The limit in force.
     pub soft: Option<u64>,
-    /// How far it may be raised without more rights.
+    /// The maximum to which an unprivileged process may raise it.
     pub hard: Option<u64>,
 }
 
 impl Descriptors {
-    /// Raises the soft limit to the hard one, as far as the system lets it, and says what holds then.
+    /// Raises the soft limit as far as the system permits, at most to the hard one. Returns the resulting limits.
     pub fn raise() -> Self {
         let now = getrlimit(Resource::Nofile);
         let limit = |current| Rlimit { current, maximum: now.maximum };
-        // macOS has no hard limit by its own word, and refuses more than this.
+        // macOS reports no hard limit, but refuses more than this.
         const MACOS: u64 = 10_240;
         if now.current != now.maximum && setrlimit(Resource::Nofile, limit(now.maximum)).is_err() {
-            // A limit that cannot be raised is no error: the one that holds is reported.
+            // Failing to raise the limit is no error: the limit in force is returned.
             let _ = setrlimit(Resource::Nofile, limit(Some(now.current.unwrap_or(MACOS).max(MACOS))));
         }
         let now = getrlimit(Resource::Nofile);
@@ -27,7 +27,7 @@ impl Descriptors {
     }
 }
 
-/// Ports that connections to one address may have at their own end, where the system tells.
+/// Returns the number of local ports for connections to one address, if the system reports it.
 pub fn ports() -> Option<u64> {
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").ok()?;
     let mut ends = range.split_whitespace().map(str::parse::<u64>);
@@ -35,8 +35,8 @@ pub fn ports() -> Option<u64> {
     Some((last + 1).saturating_sub(first))
 }
 
-/// What is said where a step could come to have more requests in flight than this machine has ports for connections to so many
-/// addresses; `None` where it has enough, or the system does not tell.
+/// Returns a warning if a step may have more requests in flight than this machine has local ports for connections to
+/// `addresses` addresses; `None` if there are enough, or the system does not report it.
 pub fn short_of_ports(max_in_flight: u32, addresses: usize) -> Option<String> {
     let most = ports()?.saturating_mul(addresses.max(1) as u64);
     (most < u64::from(max_in_flight)).then(|| {

@@ -78,8 +78,8 @@ impl Firing {
         self.controls.window.send_replace(window);
     }
 
-    /// Waits until every request has finished, and returns the delays of the client itself. Requests that nobody takes from `finished` hold it
-    /// up.
+    /// Waits until every request has finished, and returns the delays of the client itself. Requests that nobody takes
+    /// from `finished` hold it up.
     ///
     /// # Errors
     /// A thread had no timer, its load panicked, or the receive lag could not be sampled.

@@ -1,4 +1,4 @@
-//! Where the load runs: on the real clock a thread for each share of it, under the paused one the caller's runtime.
+//! The threads that send the load: several on the real clock, or the caller's runtime under the paused clock.
 
 use super::job::Job;
 use super::pacer::Clock;
@@ -17,39 +17,40 @@ use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
-/// A request costs a sending thread about so many seconds of CPU time, and each token that comes in a read of its own about so
-/// many more (`docs/timing.md`).
+/// Approximate CPU time of a sending thread for each request, and for each token that arrives in a separate read, in
+/// seconds (`docs/timing.md`).
 const REQUEST_S: f64 = 50e-6;
 const TOKEN_S: f64 = 10e-6;
-/// A thread that is busy for more than this share of its time makes others wait for it.
+/// Utilization of a thread above which requests have to wait for it.
 const BUSY: f64 = 0.25;
 
-/// How many requests a second a slot of a closed loop is thought to make: more than most servers allow.
+/// Assumed number of requests per second for each slot of a closed loop: more than most servers reach.
 const PER_SLOT: f64 = 64.0;
 
-/// What is to be dealt over the threads.
+/// The load to distribute over the threads.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Share {
-    /// How many chains a second will be taken, as far as is known.
+    /// Expected number of chains per second, if known.
     pub rate: Option<f64>,
-    /// Tokens that a request answers with on average.
+    /// Mean number of output tokens per request.
     pub tokens: f64,
-    /// Slots of a closed loop; `None` where chains have due times of their own.
+    /// Slots of a closed loop; `None` if chains have their own due times.
     pub slots: Option<usize>,
-    /// A closed loop sends no more chains a second than this.
+    /// Maximum number of chains per second of a closed loop.
     pub pace: Option<f64>,
-    /// When a paced closed loop may send its first chain at the earliest.
+    /// Earliest start of the first chain of a paced closed loop.
     pub first: Duration,
 }
 
 impl Share {
-    /// What a level deals, with answers of so many tokens.
+    /// Returns the load of a level, whose answers have `tokens` tokens on average.
     pub fn of(level: Level, tokens: f64) -> Self {
         let slots = (level.control == Control::Concurrency).then_some(level.value as usize);
         Self { rate: level.per_s(), tokens, slots, pace: None, first: Duration::ZERO }
     }
 
-    /// Returns the share of one part of a step. The parts send at their share of the pace, one after the other, as if there were only one.
+    /// Returns the share of one part of a step. The parts send at their share of the pace, one after the other, as if
+    /// there were only one.
     pub fn part(self, part: Part) -> Self {
         let of = f64::from(part.of());
         let turn = |pace: f64| Duration::from_secs_f64(f64::from(part.index()) / pace);
@@ -62,13 +63,13 @@ impl Share {
         }
     }
 
-    /// How many chains a second bodies are built ahead for.
+    /// Returns the number of chains per second for which bodies are built ahead.
     fn chains_per_s(&self) -> f64 {
         self.rate.or(self.slots.map(|n| n as f64 * PER_SLOT)).unwrap_or(PER_SLOT)
     }
 
-    /// How many threads it takes for none to be busy. A closed loop may ask for anything, but no thread without a slot has
-    /// anything to send.
+    /// Returns the number of threads needed to keep each below [`BUSY`]. A closed loop may send at any rate, but a
+    /// thread without a slot has nothing to send.
     fn threads(&self) -> usize {
         match (self.slots, self.rate) {
             (Some(slots), _) => slots,
@@ -78,7 +79,7 @@ impl Share {
     }
 }
 
-/// What one of several threads is dealt of a closed loop.
+/// The share of one thread in the load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Dealt {
     slots: Option<usize>,
@@ -87,7 +88,8 @@ struct Dealt {
 }
 
 impl Share {
-    /// The part of thread `i` of `n`: each goes at its part of the pace, one after the other, as if there were only one.
+    /// Returns the share of thread `i` of `n`. The threads take turns at an `n`-th of the pace each, so that together
+    /// they act as one.
     fn dealt(&self, i: usize, n: usize) -> Dealt {
         let gap = self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(n as f64 / pace));
         Dealt {
@@ -98,7 +100,7 @@ impl Share {
     }
 }
 
-/// Threads that send a load; it ends when this is dropped.
+/// The running tasks of a load; dropping it ends the load.
 pub struct Sending {
     parts: JoinSet<io::Result<()>>,
     /// Cancelled when the last request has been sent.
@@ -126,11 +128,11 @@ pub fn machine() -> String {
 
 /// The runtimes that send requests and receive answers; they do nothing else.
 ///
-/// Each is a thread with a runtime of its own, its own connections, and its own share of a step's chains: no request is handed
-/// from one thread to another, and no two threads wake for one. `docs/timing.md` has what other designs cost.
+/// Each is a thread with a runtime of its own, its own connections, and its own share of a step's chains: no request is
+/// handed from one thread to another, and no two threads wake for one. `docs/timing.md` has what other designs cost.
 pub struct Host {
     workers: Vec<Handle>,
-    /// Whether every step is sent by all of them, as the plan has it.
+    /// True if the plan sets the number of threads: every step then uses all of them.
     all: bool,
     clock: Clock,
     end: CancellationToken,
@@ -146,10 +148,10 @@ impl Host {
         Self::named("load", threads)
     }
 
-    /// [`Host::real`], its threads called so: for what must not happen on those that send.
+    /// Starts threads like [`Host::real`], but with a name: for work that must stay off the sending threads.
     ///
     /// # Errors
-    /// The system gives no runtime or no thread.
+    /// The operating system refuses a thread, or the runtime cannot start.
     pub fn named(name: &str, threads: usize) -> Result<Self> {
         let end = CancellationToken::new();
         let mut host = Self { workers: Vec::new(), all: true, clock: Clock::Real, end, threads: Vec::new() };
@@ -163,7 +165,7 @@ impl Host {
                 .name(name.into())
                 .spawn(move || {
                     runtime.block_on(ended.cancelled());
-                    // A name that is still being looked up must not hold the program back.
+                    // A pending name lookup must not delay the exit of the program.
                     runtime.shutdown_background();
                 })
                 .context("failed to start a thread for requests")?;
@@ -173,7 +175,8 @@ impl Host {
         Ok(host)
     }
 
-    /// As the plan wants it: on the caller's runtime where time is simulated, else on so many threads as it says.
+    /// Starts the host that the plan asks for: the caller's runtime if time is simulated, otherwise the configured
+    /// number of threads.
     ///
     /// # Errors
     /// As [`Host::real`].
@@ -187,28 +190,29 @@ impl Host {
         Ok(host)
     }
 
-    /// How many threads there are where nobody says: one for each core, eight at most. A step uses as many as it needs.
+    /// Returns the default number of threads: one for each core, at most eight. A step uses only as many as it needs.
     fn default_threads() -> usize {
         std::thread::available_parallelism().map_or(1, usize::from).clamp(1, 8)
     }
 
-    /// The caller's runtime, whose clock is paused.
+    /// Returns a host on the caller's runtime, whose clock is paused.
     pub fn paused() -> Self {
         let workers = vec![Handle::current()];
         Self { workers, all: true, clock: Clock::Paused, end: CancellationToken::new(), threads: Vec::new() }
     }
 
-    /// Whether time is simulated.
+    /// Returns true if time is simulated.
     pub fn is_paused(&self) -> bool {
         self.clock == Clock::Paused
     }
 
-    /// How many threads there are.
+    /// Returns the number of threads.
     pub fn threads(&self) -> usize {
         self.workers.len()
     }
 
-    /// How many of the threads send such a load: fewer, where they suffice, need fewer connections and wake one another less.
+    /// Returns the number of threads that send such a load. Fewer threads need fewer connections and wake one another
+    /// less.
     pub fn used(&self, share: &Share) -> usize {
         let wanted = if self.all { share.slots.unwrap_or(usize::MAX) } else { share.threads() };
         wanted.clamp(1, self.workers.len())
@@ -233,7 +237,7 @@ impl Host {
         self.spawn(future).await.context("the runtime that sends requests has failed")
     }
 
-    /// Starts a future on each of the first `n` threads, made from the thread's number.
+    /// Starts a future on each of the first `n` threads; `make` gets the index of the thread.
     pub fn each<F: Future<Output: Send> + Send + 'static>(
         &self,
         n: usize,
@@ -246,7 +250,8 @@ impl Host {
         set
     }
 
-    /// Opens about `n` connections, dealt over the threads that send such a load; each thread opens one for every URL at least.
+    /// Opens about `n` connections, spread over the threads that send such a load; each thread opens at least one to
+    /// every URL.
     pub async fn warm(&self, clients: &[Client], share: &Share, n: usize) {
         let threads = self.used(share).min(clients.len());
         let each = n.div_ceil(threads);
@@ -257,10 +262,11 @@ impl Host {
         warming.join_all().await;
     }
 
-    /// Fires a load: each thread sends every n-th chain of `builder` by its own of `clients`, or has its share of the slots.
+    /// Fires a load. Each of `n` threads sends every `n`-th chain of `builder` through its own client, and has its
+    /// share of the slots.
     ///
     /// # Errors
-    /// The system gives no thread to build bodies on.
+    /// The operating system refuses a thread to build bodies on.
     pub fn fire(&self, job: Job, clients: &[Client], builder: &Builder, share: Share) -> Result<Sending> {
         let (job, sent_all) = (Arc::new(job), CancellationToken::new());
         let sending = Arc::new(sent_all.clone().drop_guard());
@@ -287,7 +293,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         self.end.cancel();
         for thread in self.threads.drain(..) {
-            // It has nothing left to do; a panic in it has been reported by `run` already.
+            // The thread is idle by now; a panic in it has been reported by `run` already.
             let _ = thread.join();
         }
     }
@@ -297,7 +303,7 @@ impl Drop for Host {
 mod tests {
     use super::*;
 
-    /// However many threads send a paced closed loop, its requests are due at the same times.
+    /// The due times of a paced closed loop do not depend on the number of threads.
     #[test]
     fn a_pace_is_dealt_evenly() {
         let share = Share { slots: Some(10), pace: Some(4.0), ..Share::default() };
@@ -313,7 +319,7 @@ mod tests {
         }
     }
 
-    /// However many machines send a paced closed loop, its requests are due at the same times.
+    /// The due times of a paced closed loop do not depend on the number of machines.
     #[test]
     fn the_parts_of_a_pace_are_the_pace() {
         let share = Share { slots: Some(10), pace: Some(4.0), rate: Some(6.0), ..Share::default() };

@@ -1,4 +1,4 @@
-//! What all threads that send a step's load have in common, and what the director sees of them.
+//! The state that the sending threads of a step share, and the part of it that the director can read.
 
 use goodput_core::record::{Finished, Phase};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What the director may look at while a step runs.
+/// Counters of a running step that the director can read.
 #[derive(Debug, Default)]
 pub struct Gauge {
     pub(super) in_flight: AtomicU64,
@@ -17,27 +17,27 @@ pub struct Gauge {
     /// Threads whose next chain is due within the measured window.
     pub(super) to_come: AtomicU64,
     pub(super) client_limit: AtomicBool,
-    /// Rung when the last measured request has finished after the window.
+    /// Notified when the last measured request has finished after the window.
     pub(super) quiet: Notify,
 }
 
 impl Gauge {
-    /// Requests in flight now.
+    /// Returns the number of requests in flight.
     pub fn in_flight(&self) -> u64 {
         self.in_flight.load(Relaxed)
     }
 
-    /// Measured requests that have not finished.
+    /// Returns the number of measured requests that have not finished.
     pub fn measured_open(&self) -> u64 {
         self.measured_open.load(Relaxed)
     }
 
-    /// Whether `max-in-flight` was reached.
+    /// Returns true if `max-in-flight` was reached.
     pub fn client_limit(&self) -> bool {
         self.client_limit.load(Relaxed)
     }
 
-    /// So many threads have chains that are due within the window.
+    /// Sets the number of threads with chains due in the window.
     pub(super) fn begin(&self, threads: u64) {
         self.to_come.store(threads, Relaxed);
     }
@@ -47,53 +47,54 @@ impl Gauge {
         self.measured_open.fetch_add(u64::from(phase == Phase::Measure), Relaxed);
     }
 
-    /// Counts a request in that was promised, and says how many there were before it.
+    /// Adds a promised request to those in flight. Returns their number before it.
     pub(super) fn enter(&self) -> u64 {
         self.in_flight.fetch_add(1, Relaxed)
     }
 
-    /// Counts a request out, and says whether it was the last measured one.
+    /// Removes a request from those in flight. Returns true if it was the last measured one.
     pub(super) fn leave(&self, phase: Phase) -> bool {
         self.in_flight.fetch_sub(1, Relaxed);
         phase == Phase::Measure && self.measured_open.fetch_sub(1, Relaxed) == 1
     }
 }
 
-/// What all threads that send one step's load have in common.
+/// The settings and shared state of one step's sending threads.
 pub struct Job {
     /// Start of the step: all times of its records count from here.
     pub began: Instant,
-    /// When the measured window begins.
+    /// Start of the measured window.
     pub settle: Duration,
     /// Length of the measured window; the director may extend it.
     pub window: watch::Receiver<Duration>,
-    /// Phase of every request where the step is none, as for warm-up requests.
+    /// Phase of every request, if it does not depend on the due time, as for warm-up requests.
     pub phase: Option<Phase>,
-    /// Longest time from `due` to the last byte.
+    /// Maximum time from `due` to the last byte.
     pub timeout: Duration,
-    /// Whether a request that the timeout ends has failed: see [`crate::client::Shot::timeout_is_error`].
+    /// If true, a request that times out has failed: see [`crate::client::Shot::timeout_is_error`].
     pub timeout_is_error: bool,
-    /// True for one of several parts of a step. The measured requests of the other parts are not seen here, so that load continues after the
-    /// window until `stop`.
+    /// True for one of several parts of a step. The measured requests of the other parts are not seen here, so that
+    /// load continues after the window until `stop`.
     pub is_partial: bool,
-    /// Most requests in flight.
+    /// Maximum number of requests in flight.
     pub max_in_flight: u32,
-    /// The tightest ITL limit, for `itl_over`.
+    /// The tightest ITL limit, against which `itl_over` counts.
     pub itl_limit: Option<Duration>,
-    /// Whether the text of every answer is wanted at home.
+    /// If true, the text of every answer is sent to the director.
     pub keep_text: bool,
-    /// Where finished requests go. Bounded: a director that falls behind holds back the requests, never the loop.
+    /// Channel for finished requests. It is bounded: a director that falls behind blocks the tasks of single requests,
+    /// never the loop.
     pub home: mpsc::Sender<Finished>,
-    /// What the director may look at.
+    /// Counters that the director can read.
     pub gauge: Arc<Gauge>,
-    /// Ends the sending; requests in flight go on.
+    /// Stops the sending; requests in flight continue.
     pub stop: CancellationToken,
-    /// Cuts off the requests in flight.
+    /// Cancels the requests in flight.
     pub cut: CancellationToken,
 }
 
 impl Job {
-    /// When the measured window ends, as the director has it now.
+    /// Returns the end of the measured window, as currently set by the director.
     pub(super) fn window_end(&self) -> Duration {
         self.settle + *self.window.borrow()
     }
@@ -110,10 +111,11 @@ impl Job {
         })
     }
 
-    /// Whether a request that is due at `due` would be sent for nobody's sake: beyond the window the load is kept on only for
-    /// measured requests, those included that a late thread has not sent yet.
+    /// Returns true if a request due at `due` is no longer needed: after the measured window, load continues only until
+    /// every measured request has finished, including those that a late thread has yet to send.
     pub(super) fn needless(&self, due: Duration) -> bool {
-        // A thread counts its last measured request in before it says that none is to come, and is seen to.
+        // A thread registers its last measured request before it lowers `to_come` (release/acquire), so both counts are
+        // zero only at the end.
         !self.is_partial
             && due >= self.window_end()
             && self.gauge.to_come.load(Acquire) == 0

@@ -1,9 +1,9 @@
 //! The receive lag: how long bytes lie in a socket before the runtime that receives answers looks at them.
 //!
-//! A thread writes its clock into a socket of its own every ten milliseconds. The receiving runtime reads it as it reads
-//! answers: one task takes the bytes from the socket and hands them to another, which stamps them. What passes between is
-//! what every timestamp of an answer suffers as well. Beside it the clocks of the receiving thread are read, which tell why:
-//! a runtime of one thread runs the sampler where it sends and receives.
+//! A thread writes its clock into a socket of its own every ten milliseconds. The receiving runtime reads it as it
+//! reads answers: one task takes the bytes from the socket and hands them to another, which stamps them. What passes
+//! between is what every timestamp of an answer suffers as well. Beside it the clocks of the receiving thread are read,
+//! which tell why: a runtime of one thread runs the sampler where it sends and receives.
 
 use super::thread_clock::{Share, ThreadClock};
 use std::io::Write;
@@ -18,7 +18,8 @@ const EVERY: Duration = Duration::from_millis(10);
 /// The thread's clocks are read with every so many stamps: ten times a second, some microseconds each.
 const CLOCK_EVERY: usize = 10;
 
-/// One sample: when it was taken, counted from the start of sampling, and the lag. Eight bytes: a soak of hours has millions.
+/// One sample: when it was taken, counted from the start of sampling, and the lag. Eight bytes: a soak of hours has
+/// millions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
     at_ms: u32,
@@ -77,9 +78,9 @@ impl Samples {
 
 /// The delay of a client with several such threads: of each figure the largest that any thread has.
 ///
-/// Not pooled: one starved thread of eight delays one request in eight, far more than the 1 % that a p99 limit allows to miss, and yet the
-/// pooled p99 would be as good as that of the other seven where the thread is slow in a tenth of its samples. What is largest puts a verdict
-/// to the test; it does not turn it over by itself.
+/// Not pooled: one starved thread of eight delays one request in eight, far more than the 1 % that a p99 limit allows
+/// to miss, and yet the pooled p99 would be as good as that of the other seven where the thread is slow in a tenth of
+/// its samples. What is largest puts a verdict to the test; it does not turn it over by itself.
 pub fn worst(threads: &[Samples], from: Duration, to: Duration) -> OwnDelay {
     let each = threads.iter().map(|t| t.between(from, to));
     each.fold(OwnDelay::default(), |a, b| OwnDelay {
@@ -170,7 +171,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// A thread whose lag is so many µs in each of 100 samples a second, for three seconds; slow ones in the second second.
+    /// A thread whose lag is so many µs in each of 100 samples a second, for three seconds; slow ones in the second
+    /// second.
     fn thread(lag_us: u64, slow: usize) -> Samples {
         let sample = |i: usize| {
             let late = (100..100 + slow).contains(&i);

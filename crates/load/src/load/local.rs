@@ -25,7 +25,8 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Finished requests of one step that may wait for the director. Further ones wait in their own tasks, never in the sending loop.
+/// Finished requests of one step that may wait for the director. Further ones wait in their own tasks, never in the
+/// sending loop.
 const HOME: usize = 1 << 16;
 
 /// Fires the steps of a series at one server, from the threads of this machine.
@@ -56,7 +57,8 @@ pub struct Connected {
 }
 
 impl Load {
-    /// Makes the load of a series ready. `traffic` has its files open: those that the series needs as well are not read again.
+    /// Makes the load of a series ready. `traffic` has its files open: those that the series needs as well are not read
+    /// again.
     ///
     /// # Errors
     /// A file cannot be read, or a class has fields that are none.
@@ -127,11 +129,12 @@ impl Load {
         self.host.warm(&self.clients, &self.share(level), n).await;
     }
 
-    /// Fires a step, or the part of it that `spec` names. One of several parts does not end by itself after the measured window, since it does
-    /// not see the measured requests of the others: whoever fires the parts stops them.
+    /// Fires a step, or the part of it that `spec` names. One of several parts does not end by itself after the
+    /// measured window, since it does not see the measured requests of the others: whoever fires the parts stops them.
     ///
     /// # Errors
-    /// The load was made ready for another series or server, the workload has no such level, or the operating system refuses a thread.
+    /// The load was made ready for another series or server, the workload has no such level, or the operating system
+    /// refuses a thread.
     pub fn fire(&self, spec: &Spec) -> Result<Firing> {
         let same_plan = Arc::ptr_eq(&spec.plan, &self.plan) || spec.plan == self.plan;
         ensure!(same_plan && spec.terms == self.terms, "the load was made ready for another series");

@@ -1,25 +1,25 @@
-//! Waking up on time.
+//! Timers that wake the sending loop on time.
 
 use std::io;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Which clock the load runs by.
+/// The clock of a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// The machine's.
+    /// The machine's clock.
     Real,
-    /// tokio's, paused: it leaps from timer to timer.
+    /// Tokio's paused clock, which jumps from timer to timer.
     Paused,
 }
 
-/// Wakes its caller at absolute deadlines, never before them.
+/// A timer that wakes its caller at absolute deadlines, never early.
 ///
-/// tokio's timer counts whole milliseconds and is one late at the median, a visible part of a 15 ms TTFT. So on Linux the
-/// runtime waits for a timer of the kernel's beside its sockets: no thread but its own has to wake. Elsewhere, or where the
-/// system gives no such timer, a thread sleeps until the deadline and rings. Under tokio's paused clock its timer is exact.
-/// What each design costs is told in `docs/timing.md`.
+/// Tokio's timer counts whole milliseconds and is 1 ms late at the median, a visible part of a 15 ms TTFT. On Linux,
+/// the runtime therefore waits for a kernel timer (timerfd) together with its sockets, which wakes no other thread. On
+/// other systems, or if the system refuses such a timer, a thread sleeps until the deadline and notifies the caller.
+/// Under tokio's paused clock, tokio's timer is exact. `docs/timing.md` compares the cost of these designs.
 pub struct Pacer(Kind);
 
 enum Kind {
@@ -35,8 +35,8 @@ struct Alarm {
 }
 
 impl Pacer {
-    /// For this clock. On the real one, call it on the runtime that will wait. Fails if the system gives neither timer nor
-    /// thread.
+    /// Makes a pacer for this clock. On the real clock, call it on the runtime that will wait. Fails if the system
+    /// refuses both a timer and a thread.
     pub fn new(clock: Clock) -> io::Result<Self> {
         match clock {
             Clock::Paused => Ok(Self(Kind::Clock)),
@@ -50,27 +50,28 @@ impl Pacer {
         }
     }
 
-    /// Starts a thread that sleeps, which ends with the pacer.
+    /// Starts a thread that sleeps until each deadline. It ends when the pacer is dropped.
     fn thread() -> io::Result<Self> {
         let (send, alarms) = std::sync::mpsc::channel::<Alarm>();
         std::thread::Builder::new().name("pacer".into()).spawn(move || {
             for alarm in alarms {
-                // A sleep may end early on a signal, never its deadline.
+                // The loop guards against a sleep that ends early.
                 while let Some(left) =
                     alarm.at.checked_duration_since(Instant::now()).filter(|d| *d > Duration::ZERO)
                 {
                     std::thread::sleep(left);
                 }
-                // Nobody listens any more when the step was stopped.
+                // The receiver is gone if the step was stopped.
                 let _ = alarm.ring.send(());
             }
         })?;
         Ok(Self(Kind::Thread(send)))
     }
 
-    /// Returns at `at`, or at once if that has passed. Fails if the kernel's timer does.
+    /// Waits until `at`; returns at once if that has passed. Fails if the kernel's timer does.
     ///
-    /// Dropped before it returns, it leaves a pacer's thread asleep until `at`; later calls wait behind it.
+    /// If the future is dropped before it returns, a pacer with a thread stays asleep until `at`, and later calls wait
+    /// for that.
     pub async fn until(&self, at: Instant) -> io::Result<()> {
         match &self.0 {
             Kind::Clock => tokio::time::sleep_until(at).await,
@@ -82,7 +83,7 @@ impl Pacer {
                 }
                 let (ring, rung) = oneshot::channel();
                 if alarms.send(Alarm { at, ring }).is_ok() {
-                    // The thread only drops an alarm when the process ends.
+                    // The thread drops an alarm without ringing only when the process ends.
                     let _ = rung.await;
                 }
             }
@@ -101,8 +102,8 @@ mod kernel {
     use tokio::net::unix::pipe::Receiver;
     use tokio::time::Instant;
 
-    /// A timer that the kernel shows as a file: readable once it has expired. The runtime knows files of that kind as the
-    /// reading end of a pipe, and treats them alike.
+    /// A timer file descriptor (timerfd), which becomes readable when the timer expires. Tokio has no type for it; the
+    /// reading end of a pipe behaves alike.
     pub(super) struct Timer(Receiver);
 
     impl Timer {
@@ -118,7 +119,7 @@ mod kernel {
                 if left.is_zero() {
                     return Ok(());
                 }
-                // What does not fit into the kernel's seconds is waited for in pieces.
+                // Longer waits than the kernel's seconds can hold are split.
                 let seconds = left.as_secs().min(u64::from(u32::MAX)) as i64;
                 let value = Timespec { tv_sec: seconds, tv_nsec: left.subsec_nanos().into() };
                 let never = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -127,7 +128,7 @@ mod kernel {
                 self.0.readable().await?;
                 match self.0.try_read(&mut [0; 8]) {
                     Ok(_) => {}
-                    // Nothing to read: what made it readable was an earlier deadline that was given up.
+                    // Nothing to read: an earlier, abandoned deadline made it readable.
                     Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
                     Err(e) => return Err(e),
                 }

@@ -1,4 +1,4 @@
-//! Request bodies, built a little ahead of their time and never all before the step.
+//! Request bodies, built a little ahead of their due times, but never all before the step.
 
 use crate::client::dialect::Encoder;
 use crate::client::payload::Payload;
@@ -12,27 +12,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::mpsc;
 
-/// Bodies lie ready for this long at the step's rate …
+/// Number of seconds of load for which bodies are built ahead …
 const AHEAD_S: f64 = 2.0;
-/// … but for no more bytes than this, …
+/// … limited to this many bytes …
 const AHEAD_BYTES: usize = 64 << 20;
-/// … and never for fewer chains than this.
+/// … but at least this number of chains.
 const AHEAD_LEAST: usize = 16;
-/// Batches that lie ready.
+/// Number of batches that wait in the channel.
 const BATCHES: usize = 4;
 
-/// A chain, and what its requests say.
+/// A chain with its first request body.
 #[derive(Debug, Clone)]
 pub struct Ready {
     /// The chain.
     pub chain: Chain,
     /// The body of its first turn.
     pub first: Payload,
-    /// What it says afterwards; `None` where it has one turn.
+    /// The later turns; `None` if the chain has one turn.
     pub dialogue: Option<Box<Dialogue>>,
 }
 
-/// What a conversation says after its first answer. The history grows by what the server answers.
+/// The later turns of a conversation. Its history grows by the answers of the server.
 #[derive(Debug, Clone)]
 pub struct Dialogue {
     encoder: Encoder,
@@ -42,8 +42,8 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// The body of the next turn, now that the one before was answered. Writing it takes some microseconds for a history of
-    /// thousands of tokens; it is done before the turn is due wherever there is time to think.
+    /// Returns the body of the next turn, given the answer to the one before. Writing it takes some microseconds for a
+    /// history of thousands of tokens; with think time, it is done before the turn is due.
     pub fn follow(&mut self, answer: &str, output_tokens: u32) -> Payload {
         self.history.push(Message::new(Role::Assistant, answer));
         self.history.extend(self.further.next().into_iter().flatten());
@@ -51,36 +51,36 @@ impl Dialogue {
     }
 }
 
-/// Makes the bodies of one step's chains, in order.
+/// Builds the bodies of one step's chains, in order.
 #[derive(Clone)]
 pub struct Builder {
     chains: Chains,
     prompter: Prompter,
-    /// One for each class; the last one serves those that have none of their own.
+    /// One encoder for each class; the last one serves all further classes.
     encoders: Vec<Encoder>,
     heads: HashMap<(u16, Option<Arc<str>>), Bytes>,
-    /// Makes the prompts token ids.
+    /// Turns prompts into token ids, if the plan wants them.
     ids: Option<Tokenizer>,
-    /// How many chains are passed over before the next one …
+    /// Number of chains to skip before the next one …
     skip: usize,
-    /// … and between one and the next.
+    /// … and between any two after it.
     others: usize,
 }
 
 impl Builder {
-    /// Bodies for these chains, with this text, in the dialect of each class. There must be one.
+    /// Makes a builder for these chains, with this text, in the dialect of each class. `encoders` must not be empty.
     pub fn new(chains: Chains, prompter: Prompter, encoders: Vec<Encoder>) -> Self {
         let (heads, ids) = (HashMap::new(), None);
         Self { chains, prompter, encoders, heads, ids, skip: 0, others: 0 }
     }
 
-    /// With prompts of token ids, exactly as many as are asked for, where there is a tokenizer for it.
+    /// With a tokenizer, makes prompts of token ids, with exactly the requested number of tokens.
     pub fn as_ids(self, ids: Option<Tokenizer>) -> Self {
         Self { ids, ..self }
     }
 
-    /// Keeps every `of`-th chain, from the `thread`-th on: the share of one of several threads. Together they send the same chains, however
-    /// many threads there are.
+    /// Selects every `of`-th chain from the `thread`-th on, as the share of one of several threads. All threads
+    /// together send the same chains, regardless of their number.
     pub fn thread(self, thread: usize, of: usize) -> Self {
         Self { skip: thread, others: of.saturating_sub(1), ..self }
     }
@@ -104,7 +104,7 @@ impl Iterator for Builder {
             }
             (Prompt::Plain(text), None) => {
                 let head = match &text.system {
-                    // One copy in memory for all requests that begin alike.
+                    // One copy in memory for all requests with the same beginning.
                     system if text.shared => {
                         let prefix = || encoder.prefix(system.as_deref());
                         self.heads.entry((turn.class, system.clone())).or_insert_with(prefix).clone()
@@ -126,24 +126,24 @@ impl Iterator for Builder {
     }
 }
 
-/// Where the load takes its chains from.
+/// The source of a load's chains.
 pub enum Source {
-    /// A thread builds ahead, so that the sending thread never does.
+    /// Built ahead by another thread, so that the sending thread never builds any.
     Ahead(Ahead),
-    /// Built when asked for: under the paused clock building takes no time.
+    /// Built on demand: under the paused clock, building takes no time.
     Inline(Box<Builder>),
 }
 
-/// What a thread builds ahead. It comes in batches, a few in the channel at most: a sending thread that takes a chain then
-/// hardly ever has to wake the other, which would want the core that the server answers on.
+/// Chains that a thread builds ahead. They come in batches, with few batches in the channel, so that the sending thread
+/// rarely wakes the building thread, which would take the core on which the server answers.
 pub struct Ahead {
     batches: mpsc::Receiver<Vec<Ready>>,
     batch: std::vec::IntoIter<Ready>,
 }
 
 impl Source {
-    /// Starts the thread. `rate` is how many chains a second are likely to be taken, `parts` how many such threads there are.
-    /// Fails if the system gives no thread.
+    /// Starts the building thread. `rate` is the expected number of chains taken per second, `parts` the number of such
+    /// threads. Fails if the system refuses a thread.
     pub fn ahead(mut builder: Builder, rate: f64, parts: usize) -> std::io::Result<Self> {
         let first = builder.next();
         let bytes = first.as_ref().map_or(1, |r| r.first.len() * r.chain.turns.len()).max(1);
@@ -153,10 +153,10 @@ impl Source {
         let (send, batches) = mpsc::channel(BATCHES);
         std::thread::Builder::new().name("bodies".into()).spawn(move || {
             let mut chains = first.into_iter().chain(builder);
-            // The first request waits for one body, not for a batch of them.
+            // Batches double in size, so that the first request waits for a single body.
             for n in (0..).map(|i| batch.min(1 << i.min(20))) {
                 let batch: Vec<Ready> = chains.by_ref().take(n).collect();
-                // The step is over when nobody takes them any more.
+                // The receiver is gone: the step is over.
                 if batch.is_empty() || send.blocking_send(batch).is_err() {
                     return;
                 }
@@ -165,7 +165,7 @@ impl Source {
         Ok(Self::Ahead(Ahead { batches, batch: Vec::new().into_iter() }))
     }
 
-    /// The next chain; `None` when there are no more.
+    /// Returns the next chain; `None` when there are no more.
     pub async fn next(&mut self) -> Option<Ready> {
         match self {
             Self::Ahead(Ahead { batches, batch }) => {

@@ -1,4 +1,5 @@
-//! The description of a load: everything that decides which requests are sent and when, as data that another machine can be given.
+//! The description of a load: everything that decides which requests are sent and when, as data that another machine
+//! can be given.
 
 use crate::client::dialect::{Encoder, Pinning};
 use goodput_core::level::Level;
@@ -14,7 +15,8 @@ use std::time::Duration;
 /// The load of one step, or one machine's part of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
-    /// The plan of the series being measured, with its overlays applied. It names the server, the workload, and the limits of the client.
+    /// The plan of the series being measured, with its overlays applied. It names the server, the workload, and the
+    /// limits of the client.
     #[serde(with = "series_plan")]
     pub plan: Arc<Plan>,
     /// The facts about the server that its requests depend on.
@@ -27,7 +29,8 @@ pub struct Spec {
     pub part: Part,
 }
 
-/// The plan of a series as it is sent: plans as people write them do not name the class of a mix that is measured alone.
+/// The plan of a series as it is sent: plans as people write them do not name the class of a mix that is measured
+/// alone.
 mod series_plan {
     use goodput_plan::Plan;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

@@ -1,8 +1,9 @@
-//! The time that a thread spent on a core, and the time that it waited for one.
+//! CPU time and run-queue wait of a thread.
 //!
-//! A client whose threads get no core sends late and stamps late, and it would take that for a slow server. Linux tells both times for
-//! each thread (`schedstat` in `proc(5)`: time on a core, time runnable but waiting, both in ns). Elsewhere, and where the kernel keeps no
-//! such record, only the time on a core is known. Time that a hypervisor takes away is in neither: it counts as time on a core.
+//! A client whose threads get no core sends late and timestamps late, and would mistake that for a slow server. Linux
+//! reports both times for each thread (`schedstat` in `proc(5)`: time on a core, time runnable but waiting, both in
+//! ns). On other systems, and on kernels without this file, only the time on a core is known. Time stolen by a
+//! hypervisor is not reported separately: it counts as time on a core.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
@@ -14,26 +15,26 @@ pub struct ThreadClock {
     wall: Instant,
     /// Time on a core since the thread began.
     on_core: Duration,
-    /// Time that it waited for one; `None` where the system does not tell.
+    /// Time spent waiting for a core; `None` if the system does not report it.
     waited: Option<Duration>,
 }
 
-/// What a thread did with the time between two readings of its clocks, as shares of it.
+/// The use of a thread's time between two readings, as fractions of the wall-clock time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Share {
-    /// Share of the time on a core.
+    /// Fraction of the time on a core.
     pub busy: f64,
-    /// Share of the time in which it wanted to run and had no core; `None` where the system does not tell.
+    /// Fraction of the time runnable without a core; `None` if the system does not report it.
     pub waiting: Option<f64>,
 }
 
 impl ThreadClock {
-    /// Reads the clocks of the calling thread: some microseconds, so not for every request.
+    /// Reads the clocks of the calling thread. Takes some microseconds: too slow for every request.
     pub fn now() -> Self {
         Self { wall: Instant::now(), on_core: on_core(), waited: waited() }
     }
 
-    /// What the thread has done since `earlier`, a reading of the same thread; `None` where no time has passed.
+    /// Returns the use of the thread's time since `earlier`, a reading of this thread; `None` if no time has passed.
     pub fn since(&self, earlier: &Self) -> Option<Share> {
         let wall = self.wall.saturating_duration_since(earlier.wall).as_secs_f64();
         let share =
@@ -46,7 +47,7 @@ impl ThreadClock {
 }
 
 impl Share {
-    /// The larger of each of two threads: the busiest and the most starved need not be the same one.
+    /// Returns the larger of each value of two threads: the busiest and the most starved thread may differ.
     pub fn worse(self, other: Self) -> Self {
         let waiting = self.waiting.into_iter().chain(other.waiting).reduce(f64::max);
         Self { busy: self.busy.max(other.busy), waiting }
@@ -62,7 +63,7 @@ fn waited() -> Option<Duration> {
     second(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// The second number of a `schedstat`: ns runnable but waiting.
+/// Parses the second number of `schedstat`: ns runnable but waiting.
 fn second(schedstat: &str) -> Option<Duration> {
     let [_, waited, _] = schedstat.split_whitespace().collect::<Vec<_>>()[..] else { return None };
     waited.parse().ok().map(Duration::from_nanos)
@@ -72,7 +73,8 @@ fn second(schedstat: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// Readings of a thread: at 10 s, having had a core for 2 s; so many ms later, on a core and waiting for so many.
+    /// Reads a thread twice, `wall_ms` apart, in which it was on a core for `core_ms` and waited for one for
+    /// `waited_ms`.
     fn share(wall_ms: u64, core_ms: u64, waited_ms: Option<u64>) -> Option<Share> {
         let ms = Duration::from_millis;
         let from =
@@ -135,7 +137,7 @@ mod tests {
     fn a_thread_that_works_is_busy() {
         let from = ThreadClock::now();
         let mut x = 1_u64;
-        // Until the thread's own clock has moved, however slow the machine is.
+        // Spins until the thread's CPU clock has moved, on a machine of any speed.
         while ThreadClock::now().on_core < from.on_core + Duration::from_millis(5) {
             x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
         }

@@ -1,4 +1,4 @@
-//! One loop that fires a step's chains when they are due, whatever the arrival process, and sends Records home.
+//! The loop that fires a step's chains when they are due, for every arrival process, and sends records to the director.
 
 use super::job::Job;
 use super::pacer::{Clock, Pacer};
@@ -20,26 +20,27 @@ use tokio_util::sync::DropGuard;
 
 /// One thread's share of a load.
 pub struct ThreadLoad {
-    /// Sends the requests, over connections of its own.
+    /// Sends the requests, over this thread's connections.
     pub client: Client,
-    /// Where its chains come from.
+    /// The chains to send.
     pub source: Source,
-    /// Its slots of a closed loop; `None` where chains have due times of their own.
+    /// Slots of a closed loop; `None` if chains have their own due times.
     pub slots: Option<usize>,
-    /// The least time between two chains of a closed loop, and when its first one may be sent.
+    /// Minimum time between two chains of a closed loop.
     pub gap: Duration,
-    /// See `gap`.
+    /// Earliest start of the first chain of a closed loop.
     pub first: Duration,
-    /// What it wakes by.
+    /// The clock of the load.
     pub clock: Clock,
-    /// Let go when it has sent its last request.
+    /// Dropped once the thread has sent its last request.
     pub sending: Arc<DropGuard>,
 }
 
-/// Fires a thread's chains until the window has passed and every measured request has finished, or until `stop`; then waits for
-/// the requests in flight until `cut`. Load is kept on for as long as measured requests are open.
+/// Fires a thread's chains until the window has passed and every measured request has finished, or until `stop`; then
+/// waits for the requests in flight until `cut`. After the window, load continues for as long as measured requests are
+/// open.
 ///
-/// Fails if the system gives no timer, or a request's task panics; the whole load ends then.
+/// Fails if the system refuses a timer, or a request's task panics; the whole load then ends.
 pub async fn fire(job: Arc<Job>, load: ThreadLoad) -> io::Result<()> {
     let (stop, cut) = (job.stop.clone(), job.cut.clone());
     let fired = match Loop::new(job, load) {
@@ -47,26 +48,26 @@ pub async fn fire(job: Arc<Job>, load: ThreadLoad) -> io::Result<()> {
         Err(e) => Err(e),
     };
     if fired.is_err() {
-        // The other threads would go on without it for the rest of the step.
+        // Without this, the other threads would continue for the rest of the step.
         stop.cancel();
         cut.cancel();
     }
     fired
 }
 
-/// A request on its way: a turn of a chain.
+/// A request to be sent: a turn of a chain.
 struct Flight {
     chain: Chain,
     turn: usize,
     payload: Payload,
-    /// What is said after it.
+    /// The later turns of the conversation.
     dialogue: Option<Box<Dialogue>>,
     due: Duration,
-    /// The part of the step that it was due in when that was known. It has been promised to the gauge.
+    /// The phase in which it was due when that became known. It has been promised to the gauge.
     phase: Phase,
 }
 
-/// In order of `due`.
+/// A later turn, ordered so that a max-heap yields the earliest `due` first.
 struct Waiting(Flight);
 
 impl Ord for Waiting {
@@ -89,7 +90,7 @@ impl PartialEq for Waiting {
 
 impl Eq for Waiting {}
 
-/// What is to be sent next.
+/// The next action of the loop.
 enum Due {
     /// The first turn of the next chain.
     Chain(Duration),
@@ -105,16 +106,16 @@ struct Loop {
     source: Source,
     pacer: Pacer,
     sending: Arc<DropGuard>,
-    /// Requests in flight; each tells when it freed its slot, if it did.
+    /// Requests in flight; each returns the time when it freed its slot, if it did.
     flying: JoinSet<Option<Instant>>,
-    /// Whether its next chain is due within the measured window, as the gauge has it.
+    /// True while this thread is counted in the gauge as having a chain due in the window.
     to_come: bool,
-    /// When each idle slot of a closed loop was freed; `None` for an open one.
+    /// Times when the idle slots of a closed loop were freed; `None` for an open loop.
     idle: Option<VecDeque<Instant>>,
     gap: Duration,
-    /// When the next chain of a closed loop may be sent at the earliest.
+    /// Earliest start of the next chain of a closed loop.
     paced: Duration,
-    /// Later turns whose answers have come: those that are here, and where they come from.
+    /// Later turns whose preceding answer has arrived: a heap, and the channel that fills it.
     waiting: BinaryHeap<Waiting>,
     landed: mpsc::UnboundedReceiver<Flight>,
     land: mpsc::UnboundedSender<Flight>,
@@ -154,7 +155,7 @@ impl Loop {
                         self.job.gauge.promise(phase);
                         self.launch(Flight { chain, turn: 0, payload: first, dialogue, due, phase });
                     }
-                    // The request goes out before anything else is done: taking the next chain wakes the thread that builds bodies.
+                    // The request goes out first: taking the next chain may wake the thread that builds bodies.
                     tokio::task::yield_now().await;
                     ready = self.source.next().await;
                 }
@@ -173,7 +174,8 @@ impl Loop {
         Ok(())
     }
 
-    /// Tells the gauge whether the next chain is due within the window. The window may grow, and bring it back.
+    /// Updates the gauge on whether the next chain is due within the window. An extension of the window may make it so
+    /// again.
     fn comes(&mut self, within: bool) {
         if self.to_come == within {
             return;
@@ -187,7 +189,7 @@ impl Loop {
         }
     }
 
-    /// When the next chain is due, as far as it is known: a closed loop needs a free slot for it.
+    /// Returns when the next chain is due, if known: a closed loop needs a free slot for it.
     fn chain_due(&self, start: Start) -> Option<Duration> {
         match (start, &self.idle) {
             (Start::At(at), _) => Some(at),
@@ -199,7 +201,7 @@ impl Loop {
         }
     }
 
-    /// Takes home what has landed since; nobody was woken for it.
+    /// Collects the turns and finished requests that have arrived without waking the loop.
     fn collect(&mut self) -> io::Result<()> {
         while let Ok(flight) = self.landed.try_recv() {
             self.waiting.push(Waiting(flight));
@@ -213,7 +215,8 @@ impl Loop {
         Ok(())
     }
 
-    /// Waits until something is due: the next chain, which starts as `start` says, or a later turn of one before.
+    /// Waits until something is due: the next chain, which starts according to `start`, or a later turn of an earlier
+    /// chain.
     async fn wait(&mut self, start: Option<Start>) -> io::Result<Due> {
         let mut window = self.job.window.clone();
         loop {
@@ -251,7 +254,7 @@ impl Loop {
                     }
                     false
                 }
-                // The director ends the window early, or extends it.
+                // The director shortens or extends the window.
                 Ok(()) = window.changed() => false,
                 () = quiet, if past_end => false,
             };
@@ -261,13 +264,13 @@ impl Loop {
         }
     }
 
-    /// Whether nothing will come any more once the chains have run out.
+    /// Returns true if no further turn can follow once the chains have run out.
     fn silent(&self) -> bool {
         // Each request that another turn may follow holds a sender of its own.
         self.waiting.is_empty() && self.landed.is_empty() && self.landed.sender_strong_count() == 1
     }
 
-    /// What is due now: whichever comes first.
+    /// Takes the chain or the turn that is due first.
     fn take(&mut self, chain: Option<Duration>, turn: Option<Duration>) -> Due {
         match (chain, turn) {
             (Some(chain), turn) if turn.is_none_or(|turn| chain <= turn) => {
@@ -292,7 +295,7 @@ impl Loop {
     }
 }
 
-/// Sends one request, and hands the next turn back to the loop where there is one; else says when its slot is free again.
+/// Sends one request. Hands the next turn back to the loop, if there is one; otherwise returns when its slot was freed.
 async fn fly(
     job: Arc<Job>,
     client: Client,
@@ -325,9 +328,9 @@ async fn fly(
     };
     let (end, ok) = (finished.record.end, finished.record.outcome == Outcome::Ok);
     let answer = if job.keep_text { finished.text.clone() } else { finished.text.take() };
-    // The director only goes away when the whole sweep does.
+    // The receiver closes only when the whole sweep ends.
     let _ = job.home.send(finished).await;
-    // A turn that did not come to its end is the last one.
+    // A turn that did not succeed is the last one of its chain.
     let next = land.filter(|_| ok).map(|land| {
         flight.follow(&job, end, answer.as_deref().unwrap_or_default());
         job.gauge.promise(flight.phase);
@@ -337,12 +340,12 @@ async fn fly(
         job.gauge.quiet.notify_waiters();
     }
     let freed = Some(job.began + end);
-    // The loop is over: nobody waits for this turn any more.
+    // If the loop is over, nobody receives this turn.
     next.map_or(freed, |(land, flight)| if land.send(flight).is_ok() { None } else { freed })
 }
 
 impl Flight {
-    /// Becomes the next turn, now that this one was answered at `end`.
+    /// Advances to the next turn, after this one was answered at `end`.
     fn follow(&mut self, job: &Job, end: Duration, answer: &str) {
         self.turn += 1;
         let turn = &self.chain.turns[self.turn];

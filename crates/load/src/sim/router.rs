@@ -38,14 +38,15 @@ pub const TEMPLATE_TOKENS: usize = 8;
 pub const TEMPLATE_TOKEN: u64 = u64::MAX;
 /// Events that are ready together go out together, up to about this many bytes.
 const MAX_FRAME: usize = 64 << 10;
-/// What an answer takes in which the engine has no part. Were it nothing, a closed loop in simulated time would ask for ever in one instant.
+/// What an answer takes in which the engine has no part. Were it nothing, a closed loop in simulated time would ask for
+/// ever in one instant.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
 /// The simulated server as a router: to be served on a socket, or called in process (`tower::ServiceExt::oneshot`).
 ///
-/// One task owns the engine model; it starts here, at the engine's time zero, and ends with the last clone of the router. On a paused
-/// clock, let the runtime start paused (`start_paused`): a clock that is paused later stands between two of tokio's milliseconds, and
-/// every timer is late by the difference.
+/// One task owns the engine model; it starts here, at the engine's time zero, and ends with the last clone of the
+/// router. On a paused clock, let the runtime start paused (`start_paused`): a clock that is paused later stands
+/// between two of tokio's milliseconds, and every timer is late by the difference.
 ///
 /// # Panics
 /// Outside a tokio runtime with a timer, like `tokio::spawn`.

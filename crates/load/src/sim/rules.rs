@@ -3,7 +3,8 @@
 use crate::sim::wire::{Api, Ask, json_string};
 use http::StatusCode;
 
-/// Output tokens of a completion that asks for no number, where the context holds as many. A chat is given all that is left of it.
+/// Output tokens of a completion that asks for no number, where the context holds as many. A chat is given all that is
+/// left of it.
 const DEFAULT_MAX_TOKENS: u32 = 16;
 /// Largest request body; a prompt as long as the default `max-model-len` takes about 1 MiB.
 pub(super) const MAX_BODY: usize = 32 << 20;
@@ -16,7 +17,8 @@ pub(super) struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    /// Input and output tokens of a request with so many input tokens in so many texts, or why vLLM would refuse it, in its order.
+    /// Input and output tokens of a request with so many input tokens in so many texts, or why vLLM would refuse it, in
+    /// its order.
     pub(super) fn check<T>(
         &self,
         api: Api,

@@ -1,4 +1,5 @@
-//! The simulated server on a socket: as a command (`serve`), or inside the process on a thread of its own ([`Embedded`]).
+//! The simulated server on a socket: as a command (`serve`), or inside the process on a thread of its own
+//! ([`Embedded`]).
 
 use crate::sim::fault::socket;
 use crate::sim::null::{self, Listener, Settings};
@@ -17,8 +18,8 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Connections that may wait to be accepted: a burst of a whole step must not be dropped.
 const BACKLOG: u32 = 4096;
 
-/// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. The null engine is served by the
-/// [`null`] server, without a model of anything, unless it plays faults.
+/// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. The null engine is served
+/// by the [`null`] server, without a model of anything, unless it plays faults.
 ///
 /// # Errors
 /// It does not start (see [`Simulated::starts`]), or the listener fails for good.
@@ -65,7 +66,8 @@ pub async fn serve(
     }
 }
 
-/// A simulated server on a free port of the loopback address, on its own thread; stops when dropped, open streams and all.
+/// A simulated server on a free port of the loopback address, on its own thread; stops when dropped, open streams and
+/// all.
 #[derive(Debug)]
 pub struct Embedded {
     /// Where it listens, such as `http://127.0.0.1:41234`.

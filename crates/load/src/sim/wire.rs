@@ -1,5 +1,5 @@
-//! What goes over the wire, in the words of vLLM: requests read with typed structs that keep a number for each word, and
-//! events written by pasting numbers and words between preformatted pieces.
+//! What goes over the wire, in the words of vLLM: requests read with typed structs that keep a number for each word,
+//! and events written by pasting numbers and words between preformatted pieces.
 
 use goodput_engine::blocks::token_of;
 use goodput_engine::config::Reasoning;
@@ -26,7 +26,8 @@ impl Api {
     }
 }
 
-/// The fields of a request that the simulated server heeds; it takes any other as given, like vLLM. `T` keeps the tokens.
+/// The fields of a request that the simulated server heeds; it takes any other as given, like vLLM. `T` keeps the
+/// tokens.
 #[derive(Debug, Deserialize)]
 #[serde(bound = "T: Default + Extend<u64>")]
 pub(super) struct Ask<T = Vec<u64>> {
@@ -226,7 +227,8 @@ impl Writer {
         self.cached_tokens = tokens;
     }
 
-    /// Appends an event of `tokens` tokens; before the first, what opens a chat; after the last, what closes the stream.
+    /// Appends an event of `tokens` tokens; before the first, what opens a chat; after the last, what closes the
+    /// stream.
     pub(super) fn event(&mut self, out: &mut String, tokens: u32, finished: bool) {
         self.tokens(out, tokens, finished);
         if finished {
@@ -234,8 +236,8 @@ impl Writer {
         }
     }
 
-    /// Like [`Writer::event`], without what closes the stream. Tokens of hidden reasoning make no event; one that reasoning and content share
-    /// makes two.
+    /// Like [`Writer::event`], without what closes the stream. Tokens of hidden reasoning make no event; one that
+    /// reasoning and content share makes two.
     pub(super) fn tokens(&mut self, out: &mut String, tokens: u32, finished: bool) {
         self.open(out);
         let thinking = self.thought.tokens.saturating_sub(self.output_tokens).min(tokens);
@@ -346,8 +348,8 @@ pub(super) fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The whole answer of a request that does not stream, with so many tokens of prompt and of answer; `head` as for [`Writer::new`],
-/// `cached_tokens` where there is a prefix cache.
+/// The whole answer of a request that does not stream, with so many tokens of prompt and of answer; `head` as for
+/// [`Writer::new`], `cached_tokens` where there is a prefix cache.
 pub(super) fn whole(
     api: Api,
     head: &str,

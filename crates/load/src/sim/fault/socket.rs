@@ -1,4 +1,5 @@
-//! A simulated server whose connections can be broken from within a request: taken, served, and cut as the faults have it.
+//! A simulated server whose connections can be broken from within a request: taken, served, and cut as the faults have
+//! it.
 
 use axum::{Router, body::Body};
 use goodput_engine::fault::FaultInjector;
@@ -66,8 +67,8 @@ impl Wire {
     }
 }
 
-/// Serves until `shutdown` completes, then lets open streams finish for at most `grace`. Every request finds its [`Wire`] among its
-/// extensions.
+/// Serves until `shutdown` completes, then lets open streams finish for at most `grace`. Every request finds its
+/// [`Wire`] among its extensions.
 pub(crate) async fn serve(
     router: Router,
     injector: Arc<FaultInjector>,

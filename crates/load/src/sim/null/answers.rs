@@ -3,7 +3,8 @@
 use crate::sim::wire::{Api, StreamOptions, Writer};
 use std::{collections::HashMap, sync::Arc};
 
-/// About how many bytes of events are kept. Answers are forgotten where a workload asks for more kinds of them than this holds.
+/// About how many bytes of events are kept. Answers are forgotten where a workload asks for more kinds of them than
+/// this holds.
 const KEPT: usize = 64 << 20;
 
 /// What tells answers apart.
@@ -39,8 +40,8 @@ impl Events {
         Self { text, ends }
     }
 
-    /// The bytes of the events of tokens `from` to `to`, counted from zero, the second not included. What opens a chat comes
-    /// with the first.
+    /// The bytes of the events of tokens `from` to `to`, counted from zero, the second not included. What opens a chat
+    /// comes with the first.
     pub(super) fn tokens(&self, from: usize, to: usize) -> &[u8] {
         let end = |tokens: usize| tokens.checked_sub(1).map_or(0, |last| self.ends[last]);
         &self.text.as_bytes()[end(from)..end(to)]

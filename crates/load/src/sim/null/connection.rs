@@ -226,7 +226,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         read + after.min(NEVER)
     }
 
-    /// How many tokens are due in all so long after the request: one more than were sent at least, since that one was waited for.
+    /// How many tokens are due in all so long after the request: one more than were sent at least, since that one was
+    /// waited for.
     fn ready(&self, elapsed: Duration, sent: u32, output: u32) -> u32 {
         let settings = &self.server.settings;
         if settings.gap.0.is_zero() {

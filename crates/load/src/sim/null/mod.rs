@@ -1,9 +1,10 @@
 //! The null server: answers at once, or after exact delays, and costs so little that it is the client that is measured.
 //!
-//! It models nothing. One thread has a task for each connection; a request is read where it lies, and an answer's events, the same
-//! bytes as the simulated server writes, are kept by their number of tokens. The response head goes out with the first token,
-//! and its field `Server-Timing: ttft;dur=MILLISECONDS` (W3C Server Timing, 10 April 2023) tells the time from the read that completed
-//! the request to the moment before that write: what a client's own TTFT is measured against.
+//! It models nothing. One thread has a task for each connection; a request is read where it lies, and an answer's
+//! events, the same bytes as the simulated server writes, are kept by their number of tokens. The response head goes
+//! out with the first token, and its field `Server-Timing: ttft;dur=MILLISECONDS` (W3C Server Timing, 10 April 2023)
+//! tells the time from the read that completed the request to the moment before that write: what a client's own TTFT is
+//! measured against.
 //!
 //! All answers have the same `id` and `created`: nothing is written anew that a client need not look at.
 
@@ -30,7 +31,8 @@ const PAUSE: Duration = Duration::from_millis(10);
 pub struct Settings {
     /// From the read that completes a request to its first token.
     pub first: Span,
-    /// From token to token; where it is zero all tokens go out in one write. Each token is due at a multiple of it after the first.
+    /// From token to token; where it is zero all tokens go out in one write. Each token is due at a multiple of it
+    /// after the first.
     pub gap: Span,
     /// The model name that it serves.
     pub model: String,
@@ -87,15 +89,16 @@ impl Listener {
     }
 }
 
-/// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. Connections are tasks of the
-/// runtime: what is still open then ends with it. Cheapest on a runtime with one thread.
+/// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. Connections are tasks of
+/// the runtime: what is still open then ends with it. Cheapest on a runtime with one thread.
 pub async fn serve(settings: Settings, listener: Listener, shutdown: impl Future<Output = ()> + Send) {
     let server = Arc::new(Server::new(settings));
     let accept = async {
         let mut told = false;
         loop {
             if let Err(error) = listener.accept(&server).await {
-                // Descriptors have run out, or the client went away at once; the first is worth a word, and a moment's rest.
+                // Descriptors have run out, or the client went away at once; the first is worth a word, and a moment's
+                // rest.
                 if !std::mem::replace(&mut told, true) {
                     tracing::warn!("the null server cannot take a connection: {error}");
                 }
@@ -116,7 +119,8 @@ pub async fn serve(settings: Settings, listener: Listener, shutdown: impl Future
     let _ = tokio::time::timeout(GRACE, finished).await;
 }
 
-/// A null server on a free port of the loopback address, on a thread of its own; stops when dropped, open streams and all.
+/// A null server on a free port of the loopback address, on a thread of its own; stops when dropped, open streams and
+/// all.
 #[derive(Debug)]
 pub struct NullServer {
     /// Where it listens, such as `http://127.0.0.1:41234`.

@@ -154,7 +154,8 @@ async fn a_queue_is_a_queue() {
     tokio::join!(ask(0, 50), ask(10, 100), ask(30, 150), ask(500, 550));
 }
 
-/// Tokio's timers know whole milliseconds; what lies between comes late by less than one, and the error does not add up.
+/// Tokio's timers know whole milliseconds; what lies between comes late by less than one, and the error does not add
+/// up.
 #[tokio::test(start_paused = true)]
 async fn in_process_and_model_agree_to_the_millisecond() {
     let sim: Simulated =

@@ -1,4 +1,5 @@
-//! The same requests to the bare model, to the router in process, and to a real socket: the same tokens at the same times.
+//! The same requests to the bare model, to the router in process, and to a real socket: the same tokens at the same
+//! times.
 
 use super::*;
 use crate::sim::serve::Embedded;
@@ -121,9 +122,9 @@ async fn over_the_socket(address: String, body: String, start: Instant) -> (Dura
     (first.unwrap(), start.elapsed())
 }
 
-/// Three requests within the first iteration of the first, so that it does not matter when exactly they come. The engine is eight times
-/// slower than the preset: a model off by one iteration would be off by 50 ms and more in every round, and a machine that is busy with
-/// other things is not late by half of that in each.
+/// Three requests within the first iteration of the first, so that it does not matter when exactly they come. The
+/// engine is eight times slower than the preset: a model off by one iteration would be off by 50 ms and more in every
+/// round, and a machine that is busy with other things is not late by half of that in each.
 #[tokio::test]
 async fn a_batching_engine_over_a_socket_and_bare() {
     const TOLERANCE: Duration = Duration::from_millis(25);
@@ -182,7 +183,8 @@ async fn a_conversation_finds_its_past_and_too_long_a_one_is_refused() {
         r#"{user}, {{"role": "assistant", "content": {said}}}, {{"role": "user", "content": "and"}}"#
     );
     let answer: Value = serde_json::from_str(&text(post(&router, CHAT, &ask(&next)).await).await).unwrap();
-    // The template, the first message and the answer but its last token were computed: 8 + 40 + 31 tokens are four blocks.
+    // The template, the first message and the answer but its last token were computed: 8 + 40 + 31 tokens are four
+    // blocks.
     assert_eq!((cached(&answer), &answer["usage"]["prompt_tokens"]), (Some(64), &81.into()));
 
     // Nine blocks of 16 hold 144 tokens; the tenth is the null block.
