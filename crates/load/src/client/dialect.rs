@@ -1,4 +1,4 @@
-//! The request as JSON: what all requests of a series share is written once, the rest per request.
+//! Encodes requests as JSON: the fields common to a series are written once, the rest per request.
 
 use super::payload::Payload;
 use bytes::Bytes;
@@ -7,17 +7,17 @@ use goodput_core::message::{Message, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An answer is given up once it has so many times the tokens that it was to have, …
+/// Multiple of the requested tokens beyond which an answer is aborted …
 const OVERRUN_TIMES: u64 = 4;
-/// … and these besides.
+/// … plus this number of tokens.
 const OVERRUN_LEAST: u64 = 1024;
 
-/// Which fields hold the output at its planned length. Servers differ in what they know; either suffices.
+/// The request fields that fix the output at its planned length. Servers support different ones; either suffices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinning {
-    /// `ignore_eos`: go on after an end-of-sequence token.
+    /// `ignore_eos`: continue after an end-of-sequence token.
     pub ignore_eos: bool,
-    /// `min_tokens`: no end before that many.
+    /// `min_tokens`: do not end before this many tokens.
     pub min_tokens: bool,
 }
 
@@ -27,27 +27,27 @@ impl Pinning {
     /// Neither.
     pub const NONE: Self = Self { ignore_eos: false, min_tokens: false };
 
-    /// Whether the output's length is held at all.
+    /// Returns true if the output length is fixed by any field.
     pub const fn holds(self) -> bool {
         self.ignore_eos || self.min_tokens
     }
 }
 
-/// Writes requests of one API for one model.
+/// Encoder of requests to one API for one model.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     api: Api,
-    /// What is the same in every request, …
+    /// Fields common to all requests …
     fields: Map<String, Value>,
-    /// … and the same as text: `{"model":…,`.
+    /// … and their text: `{"model":…,`.
     common: String,
     pinning: Pinning,
-    /// Whether the plan's body sets the output's length itself.
+    /// True if the plan's body sets the output length.
     own_length: bool,
 }
 
 impl Encoder {
-    /// An encoder; fields of `extra` take the place of ours, whole.
+    /// Makes an encoder. Fields of `extra` replace those that goodput sets, as a whole.
     pub fn new(api: Api, model: &str, extra: &Map<String, Value>, pinning: Pinning, usage: bool) -> Self {
         let mut fields = Map::new();
         fields.insert("model".into(), model.into());
@@ -70,8 +70,8 @@ impl Encoder {
         Self { api, fields, common, pinning, own_length }
     }
 
-    /// The same for another model, or a LoRA by its name, with other extra fields: those of `extra` take the place of
-    /// those that there are, whole. What goodput writes itself (`stream`, the output's length) is as before.
+    /// Returns an encoder for another model, or for a LoRA by its name, with further fields. Those of `extra` replace
+    /// existing ones as a whole. Fields that goodput writes itself (`stream`, the output length) stay unchanged.
     pub fn varied(&self, model: Option<&str>, extra: &Map<String, Value>) -> Self {
         let mut fields = self.fields.clone();
         fields.extend(model.map(|model| ("model".into(), model.into())));
@@ -79,7 +79,7 @@ impl Encoder {
         Self::of(self.api, fields, self.pinning)
     }
 
-    /// The same, asking for the whole answer in one document.
+    /// Returns an encoder that asks for the answer as one document instead of a stream.
     pub fn whole(&self) -> Self {
         let mut fields = self.fields.clone();
         fields.remove("stream");
@@ -87,12 +87,12 @@ impl Encoder {
         Self::of(self.api, fields, self.pinning)
     }
 
-    /// Whether `min_tokens` is written: not where the plan's body says itself how long an answer is.
+    /// Returns true if `min_tokens` is written: unless the plan's body sets the output length or `min_tokens`.
     fn min_tokens(&self) -> bool {
         self.pinning.min_tokens && !self.own_length && !self.fields.contains_key("min_tokens")
     }
 
-    /// The request up to where the user's text begins. `system` is what many requests share: a system message in chat,
+    /// Writes the request up to the user's text. `system` is text that many requests share: a system message in chat,
     /// the beginning of the prompt in completions.
     pub fn prefix(&self, system: Option<&str>) -> Bytes {
         let mut out = self.common.clone().into_bytes();
@@ -114,7 +114,7 @@ impl Encoder {
         out.into()
     }
 
-    /// One request: a prefix of this encoder, the user's text, and how many tokens to answer with.
+    /// Writes a request from a prefix of this encoder, the user's text, and the number of tokens to answer with.
     pub fn request(&self, prefix: &Bytes, user: &str, output_tokens: u32) -> Payload {
         let mut out = Vec::with_capacity(user.len() + user.len() / 16 + 64);
         escape(&mut out, user);
@@ -126,11 +126,11 @@ impl Encoder {
         Payload { head: prefix.clone(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
     }
 
-    /// One request with a whole conversation in it, and how many tokens to answer with.
+    /// Writes a request with a whole conversation and the number of tokens to answer with.
     ///
-    /// Chat sends the messages as they are. Completions knows no roles: the contents are joined into one prompt, each
-    /// on a line of its own, save that what the assistant says continues the text before it. That is how the server
-    /// wrote it, so the history is in its prefix cache.
+    /// Chat sends the messages unchanged. Completions has no roles: the contents are joined into one prompt, each on a
+    /// new line, except that an assistant message continues the text before it. The server generated it that way, so
+    /// the history is in its prefix cache.
     pub fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
         let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 40).sum();
         let mut out = Vec::with_capacity(self.common.len() + text + 64);
@@ -162,8 +162,8 @@ impl Encoder {
         Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
     }
 
-    /// One request whose prompt is a list of token ids, and how many tokens to answer with. Only completions takes such
-    /// a prompt; a plan that asks for it in chat is refused.
+    /// Writes a request whose prompt is a list of token ids, with the number of tokens to answer with. Only completions
+    /// accepts such a prompt; a plan that asks for it in chat is refused.
     pub fn tokens(&self, ids: &[u32], output_tokens: u32) -> Payload {
         let mut out = Vec::with_capacity(self.common.len() + ids.len() * 7 + 64);
         out.extend_from_slice(self.common.as_bytes());
@@ -173,9 +173,10 @@ impl Encoder {
         Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
     }
 
-    /// How many tokens are too many for an answer that was to have so many: far more than a server's own ways of
-    /// counting differ (special tokens, reasoning beside the answer, events of tool calls), and than a model writes
-    /// that was only not pinned.
+    /// Returns the number of tokens beyond which an answer is aborted, given the requested number. The margin is far
+    /// larger than the differences between servers' ways of counting (special tokens, reasoning, events of tool calls),
+    /// and than the length of a normal answer whose length is not pinned. Returns `None` if the plan's body leaves the
+    /// length open.
     fn most_tokens(&self, output_tokens: u32) -> Option<u64> {
         let field = |name: &str| self.fields.get(name).and_then(Value::as_u64);
         let asked = match self.own_length {
@@ -186,7 +187,7 @@ impl Encoder {
         Some(OVERRUN_LEAST.saturating_add(asked.saturating_mul(choices).saturating_mul(OVERRUN_TIMES)))
     }
 
-    /// Appends what follows the prompt: the output's length, and the end of the object.
+    /// Appends the rest of the object after the prompt: the output length and the closing brace.
     fn close(&self, out: &mut Vec<u8>, output_tokens: u32) {
         if !self.own_length {
             out.extend_from_slice(format!(",\"max_tokens\":{output_tokens}").as_bytes());
@@ -198,7 +199,7 @@ impl Encoder {
     }
 }
 
-/// Appends `text` as the inside of a JSON string. Escapes are per character, so pieces may be joined.
+/// Appends `text` escaped as the inside of a JSON string. Escapes are per character, so pieces can be joined.
 fn escape(out: &mut Vec<u8>, text: &str) {
     let start = out.len();
     serde_json::to_writer(&mut *out, text).expect("writing a string to memory cannot fail");
@@ -348,7 +349,7 @@ mod tests {
             let completions = Encoder::new(Api::Completions, "m", &Map::new(), Pinning::FULL, true);
             assert_eq!(whole(&completions.messages(&messages, 7))["prompt"], joined);
         }
-        // Whoever writes a prompt and a single message sends the same.
+        // A prompt and a single message encode to the same request.
         let e = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::NONE, true);
         let one = whole(&e.request(&e.prefix(Some("s")), "u", 3));
         assert_eq!(one, whole(&e.messages(&said(&[(Role::System, "s"), (Role::User, "u")]), 3)));

@@ -1,7 +1,7 @@
-//! One payload of a stream, read for what matters: which channels carry text, the finish reason, the usage, an error.
+//! Parses one payload of a stream: which channels carry text, the finish reason, the usage, an error.
 //!
 //! Tolerant by design (see the reference on stream quirks): `choices`, `delta` and `usage` may be null or absent,
-//! unknown fields are skipped, and text is looked at without being copied.
+//! unknown fields are skipped, and text is examined without being copied.
 
 mod whole;
 
@@ -12,20 +12,20 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use serde_json::{Value, value::RawValue};
 use std::fmt;
 
-/// Whether a field with text is there, and whether it has any.
+/// Presence of a text field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Text {
-    /// Null or not there.
+    /// Null or missing.
     #[default]
     Absent,
-    /// There, and empty.
+    /// Present but empty.
     Empty,
-    /// There, with text.
+    /// Present with text.
     Some,
 }
 
 impl Text {
-    /// Whether it has text.
+    /// Returns true if the field has text.
     pub fn some(self) -> bool {
         self == Self::Some
     }
@@ -35,12 +35,12 @@ impl Text {
     }
 }
 
-/// The server's count of tokens, as far as it tells.
+/// Token counts of the server, as far as it reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Input tokens.
     pub prompt: Option<u32>,
-    /// Output tokens so far, or in all.
+    /// Output tokens: so far, or the total.
     pub completion: Option<u32>,
     /// Input tokens taken from the prefix cache.
     pub cached: Option<u32>,
@@ -48,29 +48,29 @@ pub struct Usage {
     pub reasoning: Option<u32>,
 }
 
-/// What one payload says; all choices together, of which there is only one unless the plan's body asks for more.
+/// The contents of one payload. All choices are merged; there is only one unless the plan's body asks for more.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
-    /// The answer: `delta.content`, or a refusal in its place.
+    /// The answer: `delta.content`, or a refusal instead.
     pub content: Text,
-    /// The thinking before it: `delta.reasoning` or `delta.reasoning_content`.
+    /// The reasoning before the answer: `delta.reasoning` or `delta.reasoning_content`.
     pub reasoning: Text,
-    /// Names or arguments of tools: `delta.tool_calls`.
+    /// Names or arguments of tool calls: `delta.tool_calls`.
     pub tool_calls: Text,
     /// `text`, of the completions API.
     pub text: Text,
-    /// Whether there is a choice at all.
+    /// True if there is at least one choice.
     pub has_choice: bool,
-    /// Why the answer ended.
+    /// The reason why the answer ended.
     pub finish_reason: Option<Box<str>>,
     /// Token counts.
     pub usage: Option<Usage>,
-    /// The message of an error under HTTP 200.
+    /// The message of an error that arrives under HTTP 200.
     pub error: Option<Box<str>>,
 }
 
 impl Event {
-    /// Folds what one choice says into it.
+    /// Merges the delta of one choice.
     fn add(&mut self, said: Delta) {
         self.content = self.content.max(said.content).max(said.refusal);
         self.reasoning = self.reasoning.max(said.reasoning).max(said.reasoning_content);
@@ -79,20 +79,20 @@ impl Event {
     }
 }
 
-/// What a payload is.
+/// The result of parsing a payload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Parsed {
     /// An event.
     Event(Event),
     /// `[DONE]`.
     Done,
-    /// Nothing: an empty payload, or a comment that a proxy wrapped into `data:`.
+    /// A payload to skip: empty, or a comment that a proxy wrapped into `data:`.
     Ignored,
     /// Not JSON, or not an object of the expected shape.
     Malformed,
 }
 
-/// Reads one payload.
+/// Parses one payload.
 pub fn parse(item: Item<'_>) -> Parsed {
     let data = item.data.trim_ascii();
     if data == b"[DONE]" {
@@ -106,7 +106,7 @@ pub fn parse(item: Item<'_>) -> Parsed {
     if data.is_empty() || data[0] == b':' {
         return Parsed::Ignored;
     }
-    // Checked once as a whole: it is checked string by string otherwise.
+    // One UTF-8 check of the whole is faster than serde_json's check of each string.
     let raw = match str::from_utf8(data) {
         Ok(text) => serde_json::from_str::<WireEvent>(text),
         Err(_) => serde_json::from_slice(data),
@@ -117,8 +117,8 @@ pub fn parse(item: Item<'_>) -> Parsed {
     }
 }
 
-/// The message of an error body: `{"error": {"message": …}}`, `{"error": …}`, `{"message": …}`, `{"detail": …}`.
-/// `None` where it holds no error; falsy values are none.
+/// Extracts the message of an error body: `{"error": {"message": …}}`, `{"error": …}`, `{"message": …}`, `{"detail":
+/// …}`. Returns `None` if it contains no error; falsy values are no error.
 pub fn error_message(body: &[u8]) -> Option<Box<str>> {
     let value: Value = serde_json::from_slice(body).ok()?;
     message(value.get("error")?).or_else(|| Some(value.get("message")?.as_str()?.into()))
@@ -171,7 +171,7 @@ struct WireUsage {
     prompt_tokens_details: Option<Details>,
     completion_tokens_details: Option<Details>,
     prompt_cache_hit_tokens: Count,
-    // SGLang's place for it.
+    // SGLang reports reasoning tokens here.
     reasoning_tokens: Count,
 }
 
@@ -212,7 +212,7 @@ struct WireChoice {
 struct Delta {
     content: Text,
     refusal: Text,
-    // Two fields, not an alias: some servers send both, and a field twice would be an error.
+    // Two fields, not an alias: some servers send both, and serde refuses a duplicate field.
     reasoning: Text,
     reasoning_content: Text,
     tool_calls: Calls,
@@ -238,7 +238,7 @@ impl Function {
     }
 }
 
-/// All choices, folded into one event as they are read.
+/// All choices, merged into one event while parsing.
 #[derive(Default)]
 struct Choices(Event);
 

@@ -1,6 +1,6 @@
-//! What is asked before anything is measured: is there a server, and does it serve the model?
+//! Checks before the first request: whether there is a server, and whether it serves the model.
 //!
-//! Each answer that is not good names the URL, the cause, and what to do about it.
+//! Each error names the URL, the cause, and the remedy.
 
 use super::broken::Broken;
 use super::send::Client;
@@ -16,9 +16,9 @@ const MODELS: &str = "/v1/models";
 /// The model that requests will name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServedModel {
-    /// Its name.
+    /// Name of the model.
     pub id: String,
-    /// The longest context, prompt and answer together, where the server tells.
+    /// Maximum context length, prompt plus answer, in tokens; `None` if the server does not report it.
     pub max_model_len: Option<u32>,
 }
 
@@ -36,7 +36,7 @@ struct Listed {
     meta: Option<Meta>,
 }
 
-/// llama.cpp's own figures.
+/// Fields specific to llama.cpp.
 #[derive(Deserialize)]
 struct Meta {
     n_ctx: Option<u32>,
@@ -53,12 +53,14 @@ impl Listed {
     }
 }
 
-/// Asks every URL for its models: the wanted one must be among them, or, where none is named, there must be only one.
+/// Requests the list of models from every URL. The wanted model must be listed; if none is named, there must be exactly
+/// one.
 ///
-/// A server without `/v1/models` is taken at the plan's word. Of several servers, the shortest context counts.
+/// A server without `/v1/models` is assumed to serve the plan's model. Of several servers, the shortest context counts.
 ///
 /// # Errors
-/// Nobody answers, the key is refused, or the model is not served; with the URL, the cause and the remedy.
+/// A server does not answer, the key is refused, or the model is not served. The error has the URL, the cause and the
+/// remedy.
 pub async fn check_models(client: &Client, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
     let mut found: Option<ServedModel> = None;
     for (target, base) in client.urls().enumerate() {
@@ -104,11 +106,11 @@ async fn check_one(
             shown(client, &body)
         );
     };
-    // Whatever a server lists, what it was sent is not shown.
+    // The list may echo secrets from the request.
     choose(&list.data, base, wanted).map_err(|e| anyhow!(client.redacted(&e.to_string()).into_owned()))
 }
 
-/// An error of the way, with the proxy that lies on it.
+/// Adds the proxy to a connection error, if there is one.
 fn through(client: &Client, target: usize, e: anyhow::Error) -> anyhow::Error {
     match client.proxy(target) {
         Some(proxy) => anyhow!(

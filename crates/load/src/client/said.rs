@@ -1,5 +1,4 @@
-//! What an answer says, put together from its body once it is whole. Nothing here is called for answers whose text
-//! nobody wants.
+//! Extracts the text of a complete answer from its body. Runs only for answers whose text is wanted.
 
 use super::sse::Parser;
 use serde::Deserialize;
@@ -10,12 +9,12 @@ use serde_json::value::RawValue;
 pub(crate) struct Said {
     /// The answer itself: the content of a chat (or the refusal in its place), the text of a completion.
     pub(crate) text: String,
-    /// What the model wrote besides: its reasoning, and names and arguments of tools.
+    /// Other text that the model wrote: reasoning, and names and arguments of tool calls.
     pub(crate) other_channels: String,
 }
 
 impl Said {
-    /// Of a stream of events, up to `[DONE]`.
+    /// Extracts the texts from a stream of events, up to `[DONE]`.
     pub(crate) fn in_events(body: &[u8]) -> Self {
         let (mut said, mut over) = (Self::default(), false);
         let mut each = |data: &[u8]| {

@@ -1,4 +1,4 @@
-//! The beginning of a failed request's body, fit to be written to a file.
+//! The sample of a failed request: the beginning of the response body, made safe to write to a file.
 
 use super::payload::Payload;
 use goodput_core::redact::Redactor;
@@ -6,16 +6,16 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 
-/// How much of a body a sample shows, in bytes.
+/// Maximum length of a sample, in bytes.
 pub(crate) const SAMPLE: usize = 2048;
 
-/// How much of a body must be kept so that a secret that straddles the end of the sample is still found.
+/// Returns how many bytes of a body to retain so that a secret that straddles the end of the sample is still found.
 pub(crate) fn keep(secrets: &Redactor) -> usize {
     SAMPLE + secrets.longest()
 }
 
-/// The first 2 KiB as text: secrets left out, control characters escaped, bytes that are no UTF-8 replaced. `whole` is
-/// whether nothing came behind it: what is whole ends with no half of a secret.
+/// Returns the first 2 KiB as text: secrets are replaced, control characters escaped, bytes that are not UTF-8
+/// replaced. `whole` is true if nothing followed `body`; otherwise its end may be the first part of a secret.
 pub(crate) fn sample(body: &[u8], whole: bool, secrets: &Redactor) -> Box<str> {
     let (most, length) = (keep(secrets), body.len());
     let text = String::from_utf8_lossy(&body[..length.min(most)]);
@@ -35,22 +35,22 @@ pub(crate) fn sample(body: &[u8], whole: bool, secrets: &Redactor) -> Box<str> {
     out.into()
 }
 
-/// Blocks of so many bytes are looked for in the request: whatever is as long as two of them, less one, is found.
+/// Length in bytes of the blocks searched for in the request: any quotation of at least `2 * BLOCK - 1` bytes is found.
 const BLOCK: usize = 16;
-/// What stands in place of a part of the request.
+/// Replacement for a part of the request.
 const SENT: &[u8] = b"[as sent]";
 
-/// So many places of the request are remembered for each block.
+/// Maximum number of positions in the request that are remembered for each block.
 const PLACES: usize = 8;
 
-/// A short text, the beginning of a body, without what it repeats of the request: servers that refuse one quote it,
-/// prompt and all. What is shorter than thirty bytes or so is no quotation. The request, which may be long, is looked
-/// through once.
+/// Removes the quotations of the request from a short text, the beginning of a body: servers that refuse a request
+/// quote it, including the prompt. Texts below about thirty bytes do not count as quotations. The request, which may be
+/// long, is scanned once.
 pub(crate) fn without_echo<'a>(body: &'a [u8], sent: &Payload) -> Cow<'a, [u8]> {
     let blocks = Blocks::of(body);
     let found = [&*sent.head, &*sent.tail].map(|part| (part, blocks.places(part)));
     let mut out: Option<Vec<u8>> = None;
-    // What came before `kept` is in `out`.
+    // The body before `kept` is in `out` already.
     let (mut kept, mut at) = (0, 0);
     while at + BLOCK <= body.len() {
         let places = found.iter().flat_map(|(part, all)| {
@@ -76,11 +76,10 @@ pub(crate) fn without_echo<'a>(body: &'a [u8], sent: &Payload) -> Cow<'a, [u8]> 
     }
 }
 
-/// The blocks of a text, one after the other.
+/// The consecutive blocks of a text.
 struct Blocks<'a> {
     all: HashSet<&'a [u8]>,
-    /// A bit for each of them, at the place that its bytes come to: most blocks of a request are none of these, and
-    /// seen to be at once.
+    /// A Bloom filter with one bit per block, at the hash of its bytes: it rejects most blocks of a request at once.
     bits: Vec<u64>,
 }
 
@@ -95,7 +94,7 @@ impl<'a> Blocks<'a> {
         Self { all, bits }
     }
 
-    /// Which bit of which word.
+    /// Returns the word and bit of a block in the filter.
     fn place(block: &[u8]) -> (usize, u64) {
         let (low, high) = block.split_at(BLOCK / 2);
         let number = |half: &[u8]| half.try_into().map_or(0, u64::from_le_bytes);
@@ -103,7 +102,7 @@ impl<'a> Blocks<'a> {
         (usize::try_from(mixed >> 54).unwrap_or(0), 1 << ((mixed >> 48) & 63))
     }
 
-    /// Where in a part of the request each of them stands, where it does.
+    /// Returns the positions of each block in a part of the request.
     fn places(&self, part: &[u8]) -> HashMap<&'a [u8], Vec<usize>> {
         let mut found: HashMap<&[u8], Vec<usize>> = HashMap::new();
         for (at, window) in part.windows(BLOCK).enumerate() {
@@ -121,8 +120,8 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// How far the block at a place of a body, with what stands around it from a place on, is also around a place of a part
-/// of the request.
+/// Extends a match of the block at `at` in the body and `place` in a part of the request in both directions, back to
+/// `from` at most. Returns its bounds in the body.
 fn quoted(body: &[u8], from: usize, at: usize, part: &[u8], place: usize) -> (usize, usize) {
     let before = body[from..at].iter().rev().zip(part[..place].iter().rev());
     let after = body[at..].iter().zip(&part[place..]);
@@ -140,7 +139,7 @@ mod tests {
         let none = Redactor::default();
         assert_eq!(&*sample(b"a\nb\t\x1b[31m\"\xff", true, &none), "a\\nb\\t\\u{1b}[31m\"\u{fffd}");
         assert_eq!(sample(&vec![b'x'; 10_000], true, &none).len(), SAMPLE);
-        // A character of three bytes across the limit is left out, not split.
+        // A three-byte character across the limit is omitted, not split.
         let mut body = vec![b'x'; SAMPLE - 1];
         body.extend("…".as_bytes());
         assert_eq!(sample(&body, true, &none).len(), SAMPLE - 1);
@@ -150,7 +149,7 @@ mod tests {
         Payload { head: head.to_owned().into(), tail: tail.to_owned().into(), ..Payload::default() }
     }
 
-    /// Rows: what the server says, and what is written of it.
+    /// Rows: the server's response, and the sample of it.
     #[test]
     fn a_prompt_that_is_sent_back_is_not_written() {
         let sent = payload(
@@ -184,7 +183,7 @@ mod tests {
     }
 
     proptest! {
-        /// Wherever it stands.
+        /// The position of the quotation does not matter.
         #[test]
         fn nothing_longer_than_two_blocks_is_left(before in "[a-z ]{0,40}", after in "[a-z ]{0,40}", prompt in "[A-Z]{31,80}") {
             let body = format!("{before}{prompt}{after}");
@@ -201,7 +200,7 @@ mod tests {
             let mut body = vec![b'.'; before];
             body.extend(b"sk-abcdefgh and more");
             assert!(!sample(&body, true, &secrets).contains("sk-a"), "{before}");
-            // All that was kept of a longer body.
+            // All that was retained of a longer body.
             let most = keep(&secrets).min(body.len());
             assert!(!sample(&body[..most], false, &secrets).contains("sk-a"), "{before}");
         }
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(&*sample(b"no such token", false, &secrets), "no such [API key]", "it broke off");
     }
 
-    /// The longest of several places that look alike is the one.
+    /// Of several similar positions, the longest match is used.
     #[test]
     fn of_a_request_that_repeats_itself_the_longest_quotation_is_found() {
         let often = "one and the same beginning of all: ";

@@ -1,38 +1,38 @@
-//! Server-sent events, cut out of whatever pieces the network delivers.
+//! Parser of server-sent events, for input in pieces of any size.
 //!
-//! Follows the event stream format of the HTML standard (§9.2.6), for what an inference server may send: `data:` with
-//! and without a space, several `data:` lines in one event, comments, `event:` lines; lines end in LF, CR LF or CR.
+//! Follows the event stream format of the HTML standard (§9.2.6), as far as inference servers use it: `data:` with and
+//! without a space, several `data:` lines in one event, comments, `event:` lines; lines end in LF, CR LF or CR.
 
 use memchr::memchr2;
 
-/// The largest event that is read, and the most that may come without one (comments, blank lines), in bytes.
+/// Maximum size of an event, and of the bytes between two events (comments, blank lines), in bytes.
 pub const EVENT_MAX: usize = 16 << 20;
 
-/// One event: its payload, and whether it was announced as `event: error`.
+/// One event: its payload, and whether it is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item<'a> {
     /// The `data:` lines, joined by LF.
     pub data: &'a [u8],
-    /// Whether an `event: error` line belongs to it.
+    /// True if the event has the line `event: error`.
     pub error: bool,
 }
 
-/// An event is larger than [`EVENT_MAX`], or as much came without one.
+/// The error for an event larger than [`EVENT_MAX`], or for as many bytes without an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more than 16 MiB came without the end of an event")]
 pub struct TooLarge;
 
-/// The parser: holds what is left of the last read.
+/// The parser, with the unfinished rest of the last read.
 #[derive(Debug, Default)]
 pub struct Parser {
-    /// The beginning of a line whose end has not arrived.
+    /// The beginning of an incomplete line.
     line: Vec<u8>,
-    /// The payload so far; used only where an event spans reads or `data:` lines.
+    /// The payload so far; used only for an event that spans reads or `data:` lines.
     data: Vec<u8>,
-    /// Whether a `data:` line belongs to the open event.
+    /// True if the current event has a `data:` line.
     open: bool,
     error: bool,
-    /// The last read ended in CR: an LF that follows belongs to it.
+    /// True if the last read ended in CR: a following LF belongs to it.
     after_cr: bool,
     started: bool,
     /// Bytes since the last event.
@@ -40,13 +40,12 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// A parser at the beginning of a stream.
+    /// Makes a parser for the beginning of a stream.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes what one read brought and hands out the events that it completes. A payload that lies within one read is
-    /// handed out where it lies.
+    /// Parses one read and passes the events that it completes to `each`. A payload within a single read is not copied.
     ///
     /// # Errors
     /// [`TooLarge`], after which the parser must not be used any more.
@@ -75,7 +74,7 @@ impl Parser {
                 if let Some(piece) = piece {
                     self.data.extend_from_slice(piece);
                 }
-                // The buffer goes back, so that a stream in small reads allocates once.
+                // Reusing the buffer lets a stream in small reads allocate once.
                 whole.clear();
                 self.line = whole;
             }
@@ -84,14 +83,14 @@ impl Parser {
             self.data.extend_from_slice(piece);
         }
         self.line.extend_from_slice(bytes);
-        // A read that brought an event may have brought the beginning of another: as much as is held.
+        // Bytes of an incomplete event that came in the same read as a complete one still count.
         self.since = self.since.max(self.line.len() + self.data.len());
         if self.since > EVENT_MAX { Err(TooLarge) } else { Ok(()) }
     }
 
-    /// The stream has ended: hands out the event that its last line left open.
+    /// Ends the stream: passes the event that its last line left open to `each`.
     ///
-    /// The standard drops such an event; servers that end in `data: [DONE]` without a blank line mean it.
+    /// The standard drops such an event, but servers that end in `data: [DONE]` without a blank line intend it.
     pub fn finish(mut self, mut each: impl FnMut(Item<'_>)) {
         let line = std::mem::take(&mut self.line);
         let mut direct = None;
@@ -101,7 +100,8 @@ impl Parser {
         self.whole_line(b"", &mut direct, &mut each);
     }
 
-    /// One line without its end. `direct` is the payload so far, where it is a single piece that need not be copied.
+    /// Parses one line without its end. `direct` is the payload so far, if it is a single piece that need not be
+    /// copied.
     fn whole_line<'a>(
         &mut self,
         line: &'a [u8],
@@ -137,7 +137,7 @@ impl Parser {
                 self.data.extend_from_slice(value);
             }
             b"event" => self.error = value == b"error",
-            // Comments have an empty name; `id` and `retry` say nothing here.
+            // Comments have an empty name; `id` and `retry` are irrelevant here.
             _ => {}
         }
     }

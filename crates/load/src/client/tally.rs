@@ -52,9 +52,9 @@ pub struct Tally {
     itl_max: Option<Duration>,
     itl_over: u32,
     usage: Usage,
-    /// Whether the server counts in every event.
+    /// True if the server sends a running token count.
     continuous: bool,
-    /// Tokens credited to events so far: by the server's count, else one for each event.
+    /// Tokens credited to events so far: by the server's count, or else one per event.
     credited: u32,
     finish: Option<Box<str>>,
     done: bool,
@@ -128,8 +128,9 @@ impl Tally {
         self.sealed_at.is_some()
     }
 
-    /// The bound that it has gone beyond without an end, where so many tokens are too many: by the server's count, else
-    /// by events, of which more are, since some gateways send a character each.
+    /// Returns the limit on credited tokens if the unfinished answer exceeds it. The limit is `most` if the server
+    /// counts. Otherwise events are counted, and the limit is 4 times as high, because some gateways send an event for
+    /// each character.
     pub fn overrun(&self, most: u64) -> Option<u64> {
         let most = if self.continuous { most } else { most.saturating_mul(EVENTS_A_TOKEN) };
         (!self.whole() && u64::from(self.credited) > most).then_some(most)

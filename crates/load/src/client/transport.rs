@@ -1,4 +1,4 @@
-//! How bytes get to the server and back: a socket, or a router in this process.
+//! The transport of requests and answers: a socket, or a router in this process.
 
 use super::broken::Broken;
 use super::dns::InTurn;
@@ -34,10 +34,10 @@ use tower::{Layer, Service, ServiceExt};
 /// Servers close idle connections after 5 s; closing first avoids sending into one that is being closed.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// Both ends of a connection.
+/// Local and remote address of a connection.
 type Ends = (SocketAddr, SocketAddr);
 
-/// Connections that were opened and have not answered a request yet.
+/// Connections that have been opened but have not answered a request yet.
 #[derive(Clone, Default)]
 pub(crate) struct Unused(Arc<Mutex<HashSet<Ends>>>);
 
@@ -46,52 +46,52 @@ impl Unused {
         self.0.lock().expect("no panic while held").insert(ends);
     }
 
-    /// Whether this is the first answer on that connection.
+    /// Returns true if this is the first answer on the connection.
     fn first_use(&self, ends: &Ends) -> bool {
         self.0.lock().expect("no panic while held").remove(ends)
     }
 }
 
-/// Where requests go.
+/// The transport to the servers.
 pub(crate) enum Transport {
-    /// A client for each URL; those of TCP are one and the same, with one pool.
+    /// A client for each URL; TCP URLs share a client, with one pool, if they are all local or all remote.
     Http {
         clients: Vec<reqwest::Client>,
         unused: Unused,
-        /// Whether every request opens its own connection.
+        /// True if every request opens a new connection.
         cold: bool,
     },
     /// A router in this process.
     Local(Router),
 }
 
-/// A response head, and a body to read.
+/// A response head, with the body yet to be read.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    /// `None` where it is not known.
+    /// Whether the connection was new or reused; `None` if unknown.
     pub(crate) conn: Option<Conn>,
-    /// What the content type announces.
+    /// Format announced by the content type.
     pub(crate) format: Format,
-    /// How the body is encoded, where it is at all: nobody asked for that, and it is not decoded.
+    /// Content encoding of the body, if any. None was requested, and none is decoded.
     pub(crate) encoding: Option<HeaderValue>,
-    /// Time to first token by the server's own clock.
+    /// Time to first token according to the server.
     pub(crate) server_ttft: Option<Duration>,
-    /// How long the server asks to be left alone.
+    /// Time after which the server asks to retry.
     pub(crate) retry_after: Option<Duration>,
-    /// Where it redirects to, as far as that may be told: scheme, host and port of another server, or a path of the
-    /// same one.
+    /// Target of a redirect, as far as it is safe to show: scheme, host and port of another server, or a path on this
+    /// one.
     pub(crate) location: Option<String>,
     body: Body,
 }
 
-/// What a body may be.
+/// The format of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     /// Server-sent events.
     Events,
     /// One JSON document.
     Json,
-    /// Something else, or nothing said.
+    /// Another format, or no content type.
     Other,
 }
 
@@ -109,13 +109,14 @@ impl Format {
     }
 }
 
-/// What a server that refuses the load asks for: only of a status that is no success is it about the next request.
+/// Returns how long a server that refuses the load asks to wait. Only a refusal's `Retry-After` concerns the next
+/// request.
 fn asks_to_wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     refused.then(|| retry_after(headers, Timestamp::now())).flatten()
 }
 
-/// The encoding of a body that is not plain.
+/// Returns the encoding of a body that is not plain.
 fn encoding(headers: &HeaderMap) -> Option<HeaderValue> {
     headers
         .get(CONTENT_ENCODING)
@@ -123,7 +124,7 @@ fn encoding(headers: &HeaderMap) -> Option<HeaderValue> {
         .cloned()
 }
 
-/// The metric `ttft` of a field `Server-Timing: ttft;dur=12.5` (W3C Server Timing: in milliseconds).
+/// Parses the metric `ttft` of a header `Server-Timing: ttft;dur=12.5` (W3C Server Timing, in milliseconds).
 fn server_ttft(headers: &HeaderMap) -> Option<Duration> {
     let metrics = headers.get("server-timing")?.to_str().ok()?.split(',');
     let of = |metric: &str| {
@@ -135,8 +136,8 @@ fn server_ttft(headers: &HeaderMap) -> Option<Duration> {
     metrics.map(of).find_map(|found| found)
 }
 
-/// Where an answer redirects to: nothing is sent there. Of another server its address alone, of the same one the path:
-/// a query may hold anything.
+/// Returns the target of a redirect, to which nothing is sent: only the address of another server, or the path on this
+/// one. The query is omitted because it may contain secrets.
 fn location(status: StatusCode, headers: &HeaderMap, asked: &Url) -> Option<String> {
     if !status.is_redirection() {
         return None;
@@ -154,15 +155,15 @@ enum Body {
 }
 
 impl Transport {
-    /// Opens nothing yet.
+    /// Makes the transport without opening a connection.
     pub(crate) fn http(server: &Server, names: &InTurn, tls: &Loaded) -> anyhow::Result<Self> {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
-            // An error means that the program around us has chosen one already, which is as good.
+            // An error means that the enclosing program has installed a provider already, which also works.
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
         let unused = Unused::default();
-        // Those to this machine go past the proxies that the environment names.
+        // URLs on this machine need a separate client, which bypasses the proxies of the environment.
         let mut over_tcp: HashMap<bool, reqwest::Client> = HashMap::new();
         let mut clients = Vec::new();
         for url in server.target.urls() {
@@ -201,7 +202,7 @@ impl Transport {
                 let response = clients[target].execute(request).await.map_err(|e| Broken::sending(&e))?;
                 let info = response.extensions().get::<HttpInfo>();
                 let ends = info.map(|i| (i.local_addr(), i.remote_addr()));
-                // A Unix socket has no ends to tell it by.
+                // A Unix socket has no addresses that would identify the connection.
                 let new = match ends {
                     _ if *cold => Some(Conn::New),
                     Some(ends) if unused.first_use(&ends) => Some(Conn::New),
@@ -273,10 +274,10 @@ fn builder(
     apply(&server.proxy, builder, url.is_loopback())
 }
 
-/// Whom the client trusts, and what it shows of itself.
+/// Sets the trusted certificates and the client's certificate.
 fn trusting(builder: reqwest::ClientBuilder, server: &Server, tls: &Loaded) -> reqwest::ClientBuilder {
     if !any_tls(server) {
-        // A machine without any authority, as a bare container is, speaks plain HTTP all the same.
+        // Plain HTTP must work on a machine without any root certificates, such as a bare container.
         return builder.tls_certs_only([]);
     }
     let builder = if server.tls.insecure {
@@ -291,7 +292,7 @@ fn trusting(builder: reqwest::ClientBuilder, server: &Server, tls: &Loaded) -> r
 }
 
 impl Answer {
-    /// The next bytes of the body; `None` at its end.
+    /// Reads the next bytes of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
         match &mut self.body {
             Body::Http(response) => response.chunk().await.map_err(|e| Broken::reading(&e)),
@@ -309,7 +310,7 @@ impl Answer {
         }
     }
 
-    /// The whole body, up to `max` bytes.
+    /// Reads the whole body, up to `max` bytes.
     pub(crate) async fn body(mut self, max: usize) -> Result<Bytes, Broken> {
         let mut whole = Vec::new();
         while let Some(chunk) = self.chunk().await? {
@@ -325,7 +326,7 @@ impl Answer {
     }
 }
 
-/// The URLs of a target; a router in this process has one that is never resolved.
+/// Returns the URLs of a target. A router in this process has one that is never resolved.
 pub(crate) fn bases(target: &Target) -> Vec<BaseUrl> {
     match target {
         Target::Simulated(_) => vec!["http://simulated".parse().expect("a fixed URL")],
@@ -333,7 +334,7 @@ pub(crate) fn bases(target: &Target) -> Vec<BaseUrl> {
     }
 }
 
-/// Notes each connection as it is opened.
+/// Connector layer that records each new connection.
 #[derive(Clone)]
 struct Watch(Unused);
 
@@ -398,7 +399,7 @@ mod tests {
         assert_eq!(server_ttft(&HeaderMap::new()), None);
     }
 
-    /// Rows: the status, where it redirects to, and what is told of that.
+    /// Rows: the status, the target of the redirect, and the part of it that is shown.
     #[test]
     fn a_redirect_tells_where_to_and_no_more() {
         for (status, to, want) in [

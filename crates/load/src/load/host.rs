@@ -140,10 +140,10 @@ pub struct Host {
 }
 
 impl Host {
-    /// So many threads, each with a runtime of its own: connections live there from one step to the next.
+    /// Starts `threads` threads, each with its own runtime. Connections live there across steps.
     ///
     /// # Errors
-    /// The system gives no runtime or no thread.
+    /// The operating system refuses a thread, or the runtime cannot start.
     pub fn real(threads: usize) -> Result<Self> {
         Self::named("load", threads)
     }

@@ -1,9 +1,9 @@
-//! The receive lag: how long bytes lie in a socket before the runtime that receives answers looks at them.
+//! The receive lag: the time that bytes wait in a socket before the receiving runtime reads them.
 //!
-//! A thread writes its clock into a socket of its own every ten milliseconds. The receiving runtime reads it as it
-//! reads answers: one task takes the bytes from the socket and hands them to another, which stamps them. What passes
-//! between is what every timestamp of an answer suffers as well. Beside it the clocks of the receiving thread are read,
-//! which tell why: a runtime of one thread runs the sampler where it sends and receives.
+//! A thread writes its clock into a socket every ten milliseconds. The receiving runtime reads it as it reads answers:
+//! one task takes the bytes from the socket and hands them to another, which timestamps them. Every timestamp of an
+//! answer suffers the same delay. The clocks of the receiving thread are sampled too, to explain the delay: on a
+//! single-threaded runtime, the sampler runs on the thread that sends and receives.
 
 use super::thread_clock::{Share, ThreadClock};
 use std::io::Write;
@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 const EVERY: Duration = Duration::from_millis(10);
-/// The thread's clocks are read with every so many stamps: ten times a second, some microseconds each.
+/// Number of stamps between two readings of the thread's clocks: ten readings per second, of some microseconds each.
 const CLOCK_EVERY: usize = 10;
 
-/// One sample: when it was taken, counted from the start of sampling, and the lag. Eight bytes: a soak of hours has
+/// One sample of the lag, with its time since the start of sampling. It takes eight bytes because a soak of hours has
 /// millions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
@@ -27,24 +27,24 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Of a lag that was seen at `at`. Kept to the millisecond and the microsecond.
+    /// Makes a sample of a lag observed at `at`, stored to the microsecond and the millisecond.
     pub fn new(at: Duration, lag: Duration) -> Self {
         let whole = |n: u128| u32::try_from(n).unwrap_or(u32::MAX);
         Self { at_ms: whole(at.as_millis()), lag_us: whole(lag.as_micros()) }
     }
 
-    /// When.
+    /// Returns the time of the sample since the start of sampling.
     pub fn at(self) -> Duration {
         Duration::from_millis(self.at_ms.into())
     }
 
-    /// How long the bytes had lain there.
+    /// Returns the time that the bytes waited.
     pub fn lag(self) -> Duration {
         Duration::from_micros(self.lag_us.into())
     }
 }
 
-/// What was sampled on one receiving thread.
+/// The samples of one receiving thread.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Samples {
     /// Every lag, in order.

@@ -94,7 +94,7 @@ impl Eq for Waiting {}
 enum Due {
     /// The first turn of the next chain.
     Chain(Duration),
-    /// A later turn of one.
+    /// A later turn of a chain.
     Turn(Flight),
     /// Nothing: the step is over.
     Over,
@@ -266,7 +266,7 @@ impl Loop {
 
     /// Returns true if no further turn can follow once the chains have run out.
     fn silent(&self) -> bool {
-        // Each request that another turn may follow holds a sender of its own.
+        // Each request that another turn may follow has a clone of the sender.
         self.waiting.is_empty() && self.landed.is_empty() && self.landed.sender_strong_count() == 1
     }
 

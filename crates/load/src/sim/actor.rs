@@ -1,10 +1,10 @@
-//! The task that owns the engine model and drives it on tokio's clock; everything else talks to it by message.
+//! The task that owns the engine model and drives it on tokio's clock. All other code communicates with it by messages.
 //!
-//! Model times are offsets from one base instant, and the task sleeps until exact instants, so that a late wake-up
-//! delays what is due and nothing after it. Tokio's timers wake at whole milliseconds: on a paused clock a token
-//! arrives at the first whole millisecond (counted from the start of the runtime) that is not before its exact time, so
-//! times that are whole milliseconds are kept exactly and others are up to 1 ms late, never early, never adding up. The
-//! models themselves, driven bare, are exact.
+//! Model times are offsets from one base instant, and the task sleeps until exact instants, so a late wake-up delays
+//! only what is due, and nothing after it. Tokio's timers fire at whole milliseconds. On a paused clock, a token
+//! therefore arrives at the first whole millisecond (counted from the start of the runtime) that is not before its
+//! exact time: whole-millisecond times are exact, others up to 1 ms late, never early, and the delays do not add up.
+//! The models themselves, driven directly, are exact.
 
 use crate::sim::metrics::Counters;
 use goodput_engine::{Emission, Model, Request};
@@ -17,10 +17,10 @@ use tokio::{
     time::{Duration, Instant, sleep_until},
 };
 
-/// Commands taken together before the model is advanced.
+/// Maximum number of commands handled before the model is advanced.
 const BATCH: usize = 256;
 
-/// The way to the task. It ends when the last handle and the last open [`Answer`] are gone.
+/// Handle to the task, which ends when the last handle and the last open [`Answer`] are dropped.
 #[derive(Debug, Clone)]
 pub(super) struct Handle(mpsc::UnboundedSender<Command>);
 
@@ -35,15 +35,15 @@ pub(super) struct Progress {
 
 #[derive(Debug)]
 enum Command {
-    /// A request that arrived at that instant.
+    /// A request and its arrival time.
     Submit(Instant, Request, mpsc::UnboundedSender<Progress>),
-    /// Its client went away at that instant.
+    /// A cancellation: the client of this request disconnected at this time.
     Cancel(Instant, u64),
     Count(oneshot::Sender<Box<Counters>>),
 }
 
 impl Handle {
-    /// Starts the task; its time zero is now.
+    /// Starts the task; the model's time zero is now.
     pub(super) fn start(model: Model) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
         let base = Instant::now();
@@ -52,18 +52,17 @@ impl Handle {
         Self(commands)
     }
 
-    /// Hands a request to the engine. Dropping the answer before its end cancels the request.
+    /// Submits a request to the engine. Dropping the answer before its end cancels the request.
     pub(super) fn submit(&self, at: Instant, request: Request) -> Answer {
         let id = request.id;
-        // Not bounded: an answer has at most as many events as its request asked for tokens, and the senders must never
-        // wait.
+        // Unbounded: an answer has at most as many events as its request has tokens, and the engine must never wait.
         let (events, progress) = mpsc::unbounded_channel();
-        // Where the task is gone with its runtime, the sender is dropped here and the answer ends early.
+        // If the task ended with its runtime, the sender is dropped here and the answer ends early.
         let _ = self.0.send(Command::Submit(at, request, events));
         Answer { id, progress, commands: self.0.clone(), over: false }
     }
 
-    /// The counters as of now; `None` where the task is gone.
+    /// Returns the current counters; `None` if the task has ended.
     pub(super) async fn counters(&self) -> Option<Box<Counters>> {
         let (reply, counters) = oneshot::channel();
         self.0.send(Command::Count(reply)).ok()?;
@@ -71,7 +70,7 @@ impl Handle {
     }
 }
 
-/// The events of one request as they come.
+/// The events of one request, as they arrive.
 #[derive(Debug)]
 pub(super) struct Answer {
     id: u64,
@@ -81,7 +80,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The next event; `None` after the last one, and where the engine went away (see [`Answer::over`]).
+    /// Polls the next event; `None` after the last one, or if the engine has stopped (see [`Answer::over`]).
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Progress>> {
         if self.over {
             return Poll::Ready(None);
@@ -91,7 +90,7 @@ impl Answer {
         Poll::Ready(event)
     }
 
-    /// Whether the last event has been taken.
+    /// Returns true if the last event has been taken.
     pub(super) fn over(&self) -> bool {
         self.over
     }
@@ -115,11 +114,11 @@ struct Actor {
 struct Open {
     events: mpsc::UnboundedSender<Progress>,
     input_tokens: u32,
-    /// When it arrived, in the engine's time.
+    /// Arrival time, in the engine's time.
     arrived: Duration,
-    /// When its first token left the engine.
+    /// Time at which the first token left the engine.
     first: Duration,
-    /// When its last token so far left the engine.
+    /// Time at which the latest token left the engine.
     last: Option<Duration>,
 }
 
@@ -128,7 +127,7 @@ impl Actor {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
             let next = self.model.next_event();
-            // A time that no instant can hold is as good as never.
+            // A time beyond the range of `Instant` never comes.
             let wake = next.and_then(|t| self.base.checked_add(t));
             tokio::select! {
                 biased;
@@ -152,8 +151,8 @@ impl Actor {
             }
             Command::Cancel(at, id) => {
                 let at = self.offset(at);
-                // What was generated by then counts, and one that was complete was answered, though nobody read the
-                // end.
+                // Tokens generated by then count; an answer that was complete by then is finished, even if its end was
+                // not read.
                 self.advance(at);
                 self.model.cancel(at, id);
                 if self.open.remove(&id).is_some() {
@@ -196,12 +195,12 @@ impl Actor {
         }
         let first = open.first;
         self.counters.generation_tokens += u64::from(tokens);
-        // The other end is gone where the client is; its cancellation is on the way.
+        // The receiver is gone if the client has disconnected; its cancellation will follow.
         let _ = open.events.send(Progress { tokens, cached_tokens, finished });
         if finished {
             self.counters.finished += 1;
             self.counters.e2e.record(latency);
-            // As with vLLM, the phases of a request are counted when it is over.
+            // vLLM also records the phases of a request when it has finished.
             self.counters.queue.record(started.saturating_sub(open.arrived));
             self.counters.prefill.record(first.saturating_sub(started));
             self.counters.decode.record(at.saturating_sub(first));

@@ -1,4 +1,4 @@
-//! The routes of the simulated server: OpenAI's, with the paths, shapes and error texts of vLLM.
+//! The routes of the simulated server: OpenAI's API, with the paths, formats and error texts of vLLM.
 
 use crate::sim::actor::{Answer, Handle};
 use crate::sim::fault::play::play;
@@ -32,21 +32,22 @@ use std::{
 };
 use tokio::time::{Instant, sleep_until};
 
-/// Tokens that the chat template adds to the words of the messages.
+/// Number of tokens that the chat template adds to the words of the messages.
 pub const TEMPLATE_TOKENS: usize = 8;
-/// What names each of them: no word and no token id in use.
+/// ID of every template token: none that a word or a given token id has.
 pub const TEMPLATE_TOKEN: u64 = u64::MAX;
-/// Events that are ready together go out together, up to about this many bytes.
+/// Maximum size in bytes of the events that are sent together because they are ready together.
 const MAX_FRAME: usize = 64 << 10;
-/// What an answer takes in which the engine has no part. Were it nothing, a closed loop in simulated time would ask for
-/// ever in one instant.
+/// Duration of an answer that the engine has no part in. If it were zero, a closed loop in simulated time would send
+/// requests forever within one instant.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// The simulated server as a router: to be served on a socket, or called in process (`tower::ServiceExt::oneshot`).
+/// Makes the router of the simulated server, to be served on a socket or called in process
+/// (`tower::ServiceExt::oneshot`).
 ///
-/// One task owns the engine model; it starts here, at the engine's time zero, and ends with the last clone of the
-/// router. On a paused clock, let the runtime start paused (`start_paused`): a clock that is paused later stands
-/// between two of tokio's milliseconds, and every timer is late by the difference.
+/// One task owns the engine model. It starts here, at the engine's time zero, and ends with the last clone of the
+/// router. For a paused clock, start the runtime paused (`start_paused`): a clock that is paused later stops between
+/// two of tokio's milliseconds, which delays every timer by the difference.
 ///
 /// # Panics
 /// Outside a tokio runtime with a timer, like `tokio::spawn`.
@@ -54,12 +55,12 @@ pub fn router(sim: &Simulated) -> Router {
     with_faults(sim, fault_injector(sim))
 }
 
-/// What deals out the faults of a server.
+/// Makes the fault injector of a server.
 pub(super) fn fault_injector(sim: &Simulated) -> Arc<FaultInjector> {
     Arc::new(FaultInjector::new(sim.faults.clone(), sim.fault_after, sim.seed))
 }
 
-/// The same, with faults that a listener deals out besides.
+/// Makes the router with a fault injector that it shares with a listener.
 pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>) -> Router {
     let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let engine = sim.build();
@@ -106,7 +107,7 @@ struct Server {
     model_json: String,
     max_model_len: u32,
     reasoning: Option<Reasoning>,
-    /// Requests accepted so far: the next one's id.
+    /// Number of requests accepted so far, which is the next one's id.
     requests: AtomicU64,
     faults: Arc<FaultInjector>,
 }
@@ -121,7 +122,7 @@ async fn completions(State(server): State<Arc<Server>>, wire: Connection, body: 
     tokens(&server, Api::Completions, wire, &body).await
 }
 
-/// The answer, or what goes wrong with it.
+/// Answers a request, possibly with a fault.
 async fn tokens(server: &Server, api: Api, wire: Connection, body: &[u8]) -> Response {
     let sound = async { answer(server, api, body).await.unwrap_or_else(IntoResponse::into_response) };
     let begun = Instant::now();
@@ -137,7 +138,7 @@ async fn tokens(server: &Server, api: Api, wire: Connection, body: &[u8]) -> Res
 }
 
 async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refusal> {
-    // The request is here: reading it is our time, not the client's.
+    // The request has arrived: parsing it is server time, not client time.
     let at = Instant::now();
     let ask: Ask = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
     let prompt = Prompt::of(api, &ask).ok_or_else(|| Refusal::missing(api.field()))?;
@@ -166,16 +167,16 @@ async fn answer(server: &Server, api: Api, body: &[u8]) -> Result<Response, Refu
     Ok((JSON, wire::whole(api, &head, input_tokens, tokens, cached, thought)).into_response())
 }
 
-/// What is asked, as tokens.
+/// The tokens of a request's prompt.
 struct Prompt<'a> {
-    /// Of the chat template, which come first.
+    /// Number of tokens of the chat template, which come first.
     template: usize,
     parts: Vec<&'a [u64]>,
     texts: u32,
 }
 
 impl<'a> Prompt<'a> {
-    /// `None` where the field with the prompt is missing.
+    /// Returns the prompt of a request; `None` if the field with the prompt is missing.
     fn of(api: Api, ask: &'a Ask) -> Option<Self> {
         match api {
             Api::Chat => {
@@ -206,7 +207,8 @@ impl Server {
         self.kv_cache.filter(|cache| cache.prefix_cache)
     }
 
-    /// What the prefix cache knows a request by; the answer is known, being always the same.
+    /// Returns the block hashes by which the prefix cache identifies a request, including its answer, which is known in
+    /// advance.
     fn blocks(&self, prompt: &Prompt<'_>, output_tokens: u32) -> Arc<[u64]> {
         self.prefix_cache().map_or_else(Arc::default, |cache| {
             let answer = wire::answer_tokens().take(output_tokens as usize);
@@ -220,7 +222,7 @@ impl Server {
     }
 }
 
-/// The body of a stream: events as they come. Dropping it cancels the request.
+/// The body of a stream. Dropping it cancels the request.
 struct Stream {
     events: Answer,
     writer: Writer,
@@ -239,7 +241,7 @@ impl http_body::Body for Stream {
         }
         let Self { events, writer } = &mut *self;
         let mut out = String::with_capacity(512);
-        // Tokens of hidden reasoning are no event.
+        // Hidden reasoning makes no event.
         while out.is_empty() {
             let Some(event) = ready!(events.poll_next(cx)) else {
                 return Poll::Ready(Some(Err(io::Error::other("the engine stopped"))));

@@ -1,5 +1,5 @@
-//! What goes over the wire, in the words of vLLM: requests read with typed structs that keep a number for each word,
-//! and events written by pasting numbers and words between preformatted pieces.
+//! The JSON of vLLM's API: parses requests with typed structs that retain a number for each word, and writes events by
+//! inserting numbers and words between preformatted pieces.
 
 use goodput_engine::blocks::token_of;
 use goodput_engine::config::Reasoning;
@@ -9,7 +9,7 @@ use serde::{
 };
 use std::fmt::{self, Write};
 
-/// Which of the two routes.
+/// The API of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Api {
     Chat,
@@ -26,8 +26,7 @@ impl Api {
     }
 }
 
-/// The fields of a request that the simulated server heeds; it takes any other as given, like vLLM. `T` keeps the
-/// tokens.
+/// The fields of a request that the simulated server uses; like vLLM, it ignores any other. `T` collects the tokens.
 #[derive(Debug, Deserialize)]
 #[serde(bound = "T: Default + Extend<u64>")]
 pub(super) struct Ask<T = Vec<u64>> {
@@ -49,7 +48,7 @@ pub(super) struct Message<T> {
     pub(super) content: Option<Words<T>>,
 }
 
-/// What to send besides tokens.
+/// The stream options of a request.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 pub(super) struct StreamOptions {
     #[serde(default)]
@@ -58,16 +57,16 @@ pub(super) struct StreamOptions {
     pub(super) continuous_usage_stats: bool,
 }
 
-/// A prompt, or the content of a message: a text, a list of texts, parts or token ids, or a list of such lists.
+/// A prompt, or the content of a message: a text; a list of texts, parts or token ids; or a list of such lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Words<T = Vec<u64>> {
-    /// What names its tokens: words separated by white space, and token ids.
+    /// The tokens: words separated by white space, and token ids.
     pub(super) tokens: T,
-    /// Texts and lists of ids within a list.
+    /// Number of texts and of id lists within a list.
     pub(super) texts: u32,
 }
 
-/// Tokens of which only the number is kept.
+/// A number of tokens, whose values are discarded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Counted(pub(super) usize);
 
@@ -85,7 +84,7 @@ impl<'de, T: Default + Extend<u64>> Deserialize<'de> for Words<T> {
     }
 }
 
-/// Adds what comes to what is there.
+/// Deserializer that adds all texts and ids to `Words`.
 struct Gather<'a, T>(&'a mut Words<T>);
 
 impl<'de, T: Extend<u64>> DeserializeSeed<'de> for Gather<'_, T> {
@@ -137,35 +136,35 @@ impl<'de, T: Extend<u64>> Visitor<'de> for Gather<'_, T> {
     }
 }
 
-/// Writes the events of one answer.
+/// Writer of the events of one answer.
 #[derive(Debug)]
 pub(super) struct Writer {
     api: Api,
-    /// What each event begins with, up to its choices.
+    /// The beginning of every event, up to its choices.
     head: String,
     options: StreamOptions,
     input_tokens: u32,
     output_tokens: u32,
-    /// Tokens of the prompt that were in the prefix cache; `None` where there is none.
+    /// Prompt tokens found in the prefix cache; `None` without such a cache.
     cached_tokens: Option<u32>,
     thought: Thought,
-    /// Whether a chat has been opened.
+    /// True once a chat's first event has been written.
     opened: bool,
 }
 
 /// The reasoning of one answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Thought {
-    /// Its tokens, which come before all others.
+    /// Number of reasoning tokens, which precede all others.
     tokens: u32,
-    /// Whether they are not streamed.
+    /// True if they are not streamed.
     hidden: bool,
-    /// How many the usage tells; `None` where it tells nothing of reasoning.
+    /// Number of reasoning tokens in the usage; `None` if the usage omits them.
     told: Option<u32>,
 }
 
 impl Thought {
-    /// That of an answer of so many tokens.
+    /// Returns the reasoning of an answer of `answer` tokens.
     pub(super) fn of(reasoning: Option<Reasoning>, answer: u32) -> Self {
         reasoning.map_or_else(Self::default, |r| {
             let tokens = r.tokens(answer);
@@ -173,7 +172,7 @@ impl Thought {
         })
     }
 
-    /// What the usage says of it, where it does.
+    /// Formats the reasoning details of the usage, if any.
     fn details(self) -> String {
         let details = |n| format!(r#","completion_tokens_details":{{"reasoning_tokens":{n}}}"#);
         self.told.map_or_else(String::new, details)
@@ -187,22 +186,22 @@ const WORDS: [&str; 16] = [
 
 const FINGERPRINT: &str = concat!("goodput-", env!("CARGO_PKG_VERSION"));
 
-/// Appends the words of tokens `from` and after: a word each.
+/// Appends one word each for `n` tokens from token `from` on.
 fn words(out: &mut String, from: u32, n: u32) {
     for i in 0..n {
         out.push_str(WORDS[from.wrapping_add(i) as usize % WORDS.len()]);
     }
 }
 
-/// What names the tokens of an answer, so that a prompt that quotes it has them.
+/// Returns the token ids of an answer, so that a prompt that quotes it has the same tokens.
 pub(super) fn answer_tokens() -> impl Iterator<Item = u64> {
     WORDS.iter().map(|word| token_of(word.trim_start())).cycle()
 }
 
 impl Writer {
-    /// `head` is `"id":…,"object":…,"created":…,"model":…` of this answer.
+    /// Makes a writer. `head` is `"id":…,"object":…,"created":…,"model":…` of this answer.
     pub(super) fn new(api: Api, head: &str, input_tokens: u32, options: StreamOptions) -> Self {
-        // Continuous usage counts only where usage is asked for at all.
+        // As in vLLM, continuous usage requires `include_usage`.
         let continuous_usage_stats = options.include_usage && options.continuous_usage_stats;
         let options = StreamOptions { continuous_usage_stats, ..options };
         Self {
@@ -217,18 +216,18 @@ impl Writer {
         }
     }
 
-    /// The same of an answer that begins with reasoning.
+    /// Makes the answer begin with reasoning.
     pub(super) fn thinking(self, thought: Thought) -> Self {
         Self { thought, ..self }
     }
 
-    /// So many tokens of the prompt were in the prefix cache; `None` where there is none.
+    /// Sets the number of prompt tokens found in the prefix cache; `None` without such a cache.
     pub(super) fn cached(&mut self, tokens: Option<u32>) {
         self.cached_tokens = tokens;
     }
 
-    /// Appends an event of `tokens` tokens; before the first, what opens a chat; after the last, what closes the
-    /// stream.
+    /// Appends an event of `tokens` tokens, preceded by the opening of a chat if it is the first, and followed by the
+    /// end of the stream if `finished`.
     pub(super) fn event(&mut self, out: &mut String, tokens: u32, finished: bool) {
         self.tokens(out, tokens, finished);
         if finished {
@@ -236,8 +235,8 @@ impl Writer {
         }
     }
 
-    /// Like [`Writer::event`], without what closes the stream. Tokens of hidden reasoning make no event; one that
-    /// reasoning and content share makes two.
+    /// Appends tokens like [`Writer::event`], but without the end of the stream. Hidden reasoning makes no event;
+    /// tokens that are partly reasoning and partly content make two.
     pub(super) fn tokens(&mut self, out: &mut String, tokens: u32, finished: bool) {
         self.open(out);
         let thinking = self.thought.tokens.saturating_sub(self.output_tokens).min(tokens);
@@ -253,7 +252,7 @@ impl Writer {
         }
     }
 
-    /// Appends what opens a chat, once.
+    /// Appends the opening event of a chat, once.
     fn open(&mut self, out: &mut String) {
         if self.api == Api::Chat && !std::mem::replace(&mut self.opened, true) {
             out.push_str(&self.head);
@@ -265,7 +264,7 @@ impl Writer {
         }
     }
 
-    /// Appends an event with so many tokens on a channel of a chat; completions have but one.
+    /// Appends an event of `tokens` tokens on a channel of a chat; completions has a single channel.
     fn delta(&mut self, out: &mut String, tokens: u32, finished: bool, channel: &str) {
         let chat = self.api == Api::Chat;
         out.push_str(&self.head);
@@ -292,13 +291,13 @@ impl Writer {
         out.push_str("}\n\n");
     }
 
-    /// Takes tokens as sent that were not written here.
+    /// Counts tokens as sent that were written elsewhere.
     pub(super) fn skip(&mut self, tokens: u32) {
         self.output_tokens += tokens;
         self.opened |= tokens > 0;
     }
 
-    /// Appends what comes after the last token.
+    /// Appends the end of the stream after the last token: usage, if requested, and `[DONE]`.
     pub(super) fn close(&self, out: &mut String) {
         if self.options.include_usage {
             out.push_str(&self.head);
@@ -326,7 +325,7 @@ impl Writer {
     }
 }
 
-/// The beginning of an answer or of its events. `created` is a Unix time in seconds, `model` a JSON string.
+/// Formats the beginning of an answer or of its events. `created` is a Unix time in seconds, `model` a JSON string.
 pub(super) fn head(api: Api, id: u64, stream: bool, created: u64, model: &str) -> String {
     let (prefix, object) = match (api, stream) {
         (Api::Chat, true) => ("chatcmpl", "chat.completion.chunk"),
@@ -336,20 +335,20 @@ pub(super) fn head(api: Api, id: u64, stream: bool, created: u64, model: &str) -
     format!(r#""id":"{prefix}-{id:016x}","object":"{object}","created":{created},"model":{model}"#)
 }
 
-/// The list of models, of which there is one; `model` is a JSON string.
+/// Formats the list of models, with a single entry; `model` is a JSON string.
 pub(super) fn models(model: &str, created: u64, max_model_len: u32) -> String {
     format!(
         r#"{{"object":"list","data":[{{"id":{model},"object":"model","created":{created},"owned_by":"goodput","root":{model},"parent":null,"max_model_len":{max_model_len},"permission":[]}}]}}"#
     )
 }
 
-/// A text as JSON.
+/// Formats a text as a JSON string.
 pub(super) fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The whole answer of a request that does not stream, with so many tokens of prompt and of answer; `head` as for
-/// [`Writer::new`], `cached_tokens` where there is a prefix cache.
+/// Formats the document of a request that does not stream. `head` is as for [`Writer::new`]; `cached_tokens` is `None`
+/// without a prefix cache.
 pub(super) fn whole(
     api: Api,
     head: &str,
@@ -364,7 +363,7 @@ pub(super) fn whole(
         Api::Chat => r#""message":{"role":"assistant","content":""#,
         Api::Completions => r#""text":""#,
     });
-    // Completions have one channel for both.
+    // Completions has one channel for both.
     let one = api == Api::Completions && !thought.hidden;
     let from = if one { 0 } else { thinking };
     words(&mut out, from, output_tokens - from);

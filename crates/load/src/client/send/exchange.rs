@@ -1,4 +1,4 @@
-//! One request on its way: sent, its stream read, and what came of it, to the last byte or the first reason to stop.
+//! The exchange of one request: sends it and reads the answer, to the last byte or the first reason to stop.
 
 use super::Inner;
 use crate::client::broken::Broken;
@@ -16,14 +16,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// The largest body of one answer.
+/// Maximum body size of one answer, in bytes.
 const BODY_MAX: u64 = 64 << 20;
-/// The largest document in place of a stream: of it no more is wanted than what went wrong.
+/// Maximum size in bytes of a document that arrives instead of a stream: only its error message is needed.
 const INSTEAD_MAX: usize = 1 << 20;
-/// How long a body may go on once nothing in it matters any more. Reading it to its end keeps the connection.
+/// Time to read the rest of a body that no longer matters. Reading it to its end keeps the connection reusable.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// One request on its way.
+/// The exchange of one request.
 pub(super) struct Exchange {
     record: Record,
     began: Instant,
@@ -31,26 +31,26 @@ pub(super) struct Exchange {
     /// The beginning of the body.
     head: Vec<u8>,
     head_max: usize,
-    /// The body as it came, where the text is wanted: it is put together once nothing is timed any more.
+    /// The raw body, if the text is wanted. It is parsed after all timestamps are taken.
     body: Option<Vec<u8>>,
     stream: bool,
     server_ttft: Option<Duration>,
     retry_after: Option<Duration>,
-    /// What [`Payload::most_tokens`] says of this one.
+    /// Limit from [`Payload::most_tokens`].
     most_tokens: Option<u64>,
-    /// There is no reason to read on, not even for the sake of the connection.
+    /// True if reading must stop, even at the cost of the connection.
     given_up: bool,
 }
 
-/// How the body is read.
+/// The way in which the body is read.
 enum Reading {
     /// As a stream of events, as it arrives.
     Events(Parser),
-    /// As the one JSON document that was asked for, at its end. Holds what has come, and when its last byte did.
+    /// As the requested JSON document, parsed at its end: the bytes so far, and the arrival of the last one.
     Whole(Vec<u8>, Duration),
-    /// As a JSON document in place of a stream, at its end: an error, or nothing that was asked for.
+    /// As a JSON document instead of a stream, parsed at its end: an error, or something unexpected.
     Json(Vec<u8>),
-    /// Not at all, save for its beginning: the status says enough.
+    /// Skipped, except for its beginning: the status, encoding or content type already is the failure.
     Skip,
 }
 
@@ -62,7 +62,8 @@ impl Exchange {
         itl_limit: Option<Duration>,
         keep_text: bool,
     ) -> Self {
-        // In turn by client: by number, a thread that sends every other request would know only every other server.
+        // Round robin per client: by request number, a thread that sends every other request would use only every other
+        // server.
         let target = inner.turn.fetch_add(1, Relaxed) % inner.targets.len() as u64;
         record.target = u16::try_from(target).unwrap_or(0);
         let head_max = keep(&inner.secrets);
@@ -130,7 +131,7 @@ impl Exchange {
         End::Eof
     }
 
-    /// How to read the body, from the response head. A status that is no success is a failure from here on.
+    /// Decides from the response head how to read the body. Records a failure for a status other than success.
     fn reading(&mut self, at: Duration, answer: &Answer) -> Reading {
         if let Some(failure) = failure_of(answer.status) {
             self.tally.fail(at, failure, b"");
@@ -157,7 +158,7 @@ impl Exchange {
         self.record.output_bytes += bytes.len() as u64;
         let room = self.head_max.saturating_sub(self.head.len());
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        // A whole document is kept already.
+        // A document is retained in `Reading::Whole` already.
         if let (Some(body), Reading::Events(_)) = (&mut self.body, &*reading) {
             body.extend_from_slice(bytes);
         }
@@ -194,7 +195,7 @@ impl Exchange {
             Reading::Events(parser) => {
                 let tally = &mut self.tally;
                 parser.finish(|item| match event::parse(item) {
-                    // Half an event: the stream was cut off, and says so by having no end.
+                    // Half an event: the stream was truncated, which its missing end reveals.
                     Parsed::Malformed => {}
                     parsed => tally.feed(at, parsed, item.data),
                 });
@@ -228,17 +229,17 @@ impl Exchange {
     pub(super) fn finish(mut self, end: End, sent: &Payload, secrets: &Redactor) -> Finished {
         let at = self.now();
         let tallied = self.tally.finish(end, at, &mut self.record);
-        // The very payload that was wrong, else the beginning of the body, else what the transport said.
+        // The offending payload; or else the beginning of the body, or the error of the transport.
         let seen = tallied.seen.filter(|s| !s.is_empty());
         let (shown, whole) = match seen.as_deref() {
             Some(seen) => (seen, seen.len() < SEEN_MAX),
             None => (&*self.head, end == End::Eof && self.record.output_bytes == self.head.len() as u64),
         };
-        // What is repeated of the request makes room for what comes behind it.
+        // Removing text quoted from the request makes room for what follows it.
         let most = 2 * keep(secrets);
         let (shown, whole) = (&shown[..shown.len().min(most)], whole && shown.len() <= most);
         let sample = self.record.failure.map(|_| sample(&without_echo(shown, sent), whole, secrets));
-        // One of a few words, by rights; what it is all the same is the server's choice.
+        // Normally one of a few words, but the server may send anything, even a secret.
         let finish = self.record.finish.take();
         self.record.finish = finish.map(|reason| secrets.redact(&reason).into());
         let said = self
@@ -258,7 +259,7 @@ impl Exchange {
     }
 }
 
-/// What is said of an answer that redirects.
+/// Formats the error for an answer that redirects.
 pub(super) fn elsewhere(to: &str) -> String {
     if to.starts_with('/') {
         return format!(

@@ -1,4 +1,4 @@
-//! What the server does in place of a sound answer.
+//! Fault injection at the level of a response: replaces, or alters, a sound answer.
 
 use crate::sim::fault::socket::Wire;
 use crate::sim::fault::stream;
@@ -10,10 +10,10 @@ use axum::{
 use goodput_engine::fault::Fault;
 use std::future::{Future, pending};
 
-/// What proxies in front of servers say, of which clients know nothing.
+/// Error page as a reverse proxy sends it, without any JSON.
 const PAGE: &str = "<html>\n<head><title>Bad Gateway</title></head>\n<body><center><h1>Bad Gateway</h1></center></body>\n</html>\n";
 
-/// Plays a fault on a request. `sound` is the answer that it would have had; `wire` its connection, where there is one.
+/// Injects a fault into a request. `sound` is the answer without the fault; `wire` is its connection, if there is one.
 pub(crate) async fn play(
     fault: Fault,
     wire: Option<Wire>,
@@ -21,7 +21,7 @@ pub(crate) async fn play(
 ) -> Response {
     match fault {
         Fault::Silent => pending().await,
-        // Its connection would not be here.
+        // A refused connection carries no request, so this one was accepted.
         Fault::Refused => sound.await,
         Fault::Closed => gone(fault, wire.as_ref(), Wire::close),
         Fault::Reset => gone(fault, wire.as_ref(), Wire::reset),
@@ -50,7 +50,7 @@ pub(crate) async fn play(
     }
 }
 
-/// What is done to the stream or the document of an answer; a refusal is one already.
+/// Applies a fault to the stream or document of an answer. A refusal is returned unchanged.
 fn within(fault: Fault, wire: Option<Wire>, sound: Response) -> Response {
     if sound.status() != StatusCode::OK {
         return sound;
@@ -74,7 +74,7 @@ fn within(fault: Fault, wire: Option<Wire>, sound: Response) -> Response {
     Response::from_parts(head, Body::from_stream(stream::faulty(fault, wire, body, events)))
 }
 
-/// The connection goes before a byte was written; the answer that stands for it is never seen.
+/// Closes the connection before any byte is written; the placeholder response is never sent.
 fn gone(fault: Fault, wire: Option<&Wire>, how: impl FnOnce(&Wire)) -> Response {
     match wire {
         Some(wire) => {
@@ -88,7 +88,7 @@ fn gone(fault: Fault, wire: Option<&Wire>, how: impl FnOnce(&Wire)) -> Response 
     }
 }
 
-/// An error in vLLM's shape.
+/// Makes an error response in vLLM's format.
 fn error(status: StatusCode) -> Response {
     let (code, why) = (status.as_u16(), status.canonical_reason().unwrap_or("error"));
     let body =
@@ -96,7 +96,7 @@ fn error(status: StatusCode) -> Response {
     (status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
 }
 
-/// The same, with the time after which it may be tried again.
+/// Makes an error response with a `Retry-After` header.
 fn later(status: StatusCode) -> Response {
     let mut response = error(status);
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));

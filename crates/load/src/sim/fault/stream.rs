@@ -1,4 +1,4 @@
-//! What is done to the body of an answer, event by event.
+//! Fault injection into the body of an answer, event by event.
 
 use crate::sim::fault::socket::Wire;
 use axum::body::Body;
@@ -11,23 +11,23 @@ use memchr::memmem;
 use std::{collections::VecDeque, future::pending, io, io::Write, time::Duration};
 use tokio::{task::yield_now, time::sleep};
 
-/// Events that come before a fault within the stream, where it has as many before its last token.
+/// Number of events before a fault within the stream, unless the last token comes earlier.
 const SOUND: usize = 2;
-/// Events in one write, of [`Fault::Bundled`].
+/// Number of events in one write, for [`Fault::Bundled`].
 const BUNDLE: usize = 4;
-/// How long after the one before a byte of [`Fault::SlowDrip`] comes, …
+/// Time between two bytes of [`Fault::SlowDrip`] …
 const DRIP: Duration = Duration::from_millis(50);
-/// … and a token of [`Fault::Endless`].
+/// … and between two tokens of [`Fault::Endless`].
 const TOKEN: Duration = Duration::from_millis(1);
-/// Of [`Fault::LongLine`] and [`Fault::HugeBody`], in pieces of this size.
+/// Sizes for [`Fault::LongLine`] and [`Fault::HugeBody`], in bytes: the pieces, the line, and the body.
 const PIECE: usize = 64 << 10;
 const LINE: usize = 64 << 20;
 const HUGE: usize = 1 << 30;
-/// How every finish reason of the simulated server is written.
+/// The finish reason in the simulated server's events.
 const FINISH: &[u8] = br#""finish_reason":"length""#;
 const NO_FINISH: &[u8] = br#""finish_reason":null"#;
 
-/// The body with a fault in it. `events` where it is a stream of them, else it is one document.
+/// Returns the body with a fault in it. `events` is true for a stream of events, false for one document.
 pub(super) fn faulty(
     fault: Fault,
     wire: Option<Wire>,
@@ -50,7 +50,7 @@ pub(super) fn faulty(
     unfold(state, |mut state| async move { Some((state.next().await?, state)) })
 }
 
-/// The sound body, cut into events; a document into halves.
+/// The sound body, split into events, or, for a document, into halves.
 struct Source {
     body: Body,
     events: bool,
@@ -97,22 +97,22 @@ struct Faulty {
     fault: Fault,
     wire: Option<Wire>,
     source: Source,
-    /// Events that have passed.
+    /// Number of events that have passed.
     seen: usize,
-    /// The fault within the stream has been played.
+    /// True once the fault within the stream has occurred.
     struck: bool,
     over: bool,
-    /// What goes out next: pieces, and how often each.
+    /// Output queue: pieces, each with the number of times that it is sent.
     out: VecDeque<(usize, Bytes)>,
-    /// The last event that had a token, of [`Fault::Endless`].
+    /// The last event with a token, for [`Fault::Endless`].
     last: Bytes,
-    /// Events that wait for others, of [`Fault::Bundled`].
+    /// Events that wait to be bundled, for [`Fault::Bundled`].
     held: Vec<u8>,
     gzip: GzEncoder<Vec<u8>>,
 }
 
 impl Faulty {
-    /// The next write.
+    /// Returns the next write.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some((times, piece)) = self.out.pop_front() {
@@ -121,7 +121,7 @@ impl Faulty {
                 }
                 match self.fault {
                     Fault::SlowDrip => sleep(DRIP).await,
-                    // Else pieces that are ready together are written together.
+                    // Without a yield, pieces that are ready together would be written together.
                     _ => yield_now().await,
                 }
                 return Some(Ok(piece));
@@ -136,13 +136,13 @@ impl Faulty {
         }
     }
 
-    /// Takes the next event and puts out what becomes of it.
+    /// Takes the next event and queues it as altered by the fault.
     async fn step(&mut self) -> io::Result<()> {
         if self.fault == Fault::HeadersOnly {
             pending::<()>().await;
         }
         let Some(event) = self.source.next().await? else { return self.ends().await };
-        // Of a document, its second half; an error takes the place of all of it.
+        // For a document, this is its second half; an error replaces all of it.
         let last = match self.source.events {
             true => memmem::find(&event, FINISH).is_some(),
             false => self.seen > 0 || self.fault == Fault::ErrorEvent,
@@ -158,13 +158,13 @@ impl Faulty {
         self.pass(event)
     }
 
-    /// Plays what happens once, within the stream, before `event`.
+    /// Injects a fault that occurs once within the stream, before `event`.
     async fn strike(&mut self, event: &Bytes) -> io::Result<()> {
         match self.fault {
             Fault::Stall => pending().await,
             Fault::Truncated => self.over = true,
             Fault::ResetMidstream => {
-                // So that what was written goes out before.
+                // Lets the bytes written so far go out first.
                 yield_now().await;
                 self.wire.iter().for_each(Wire::reset);
                 return Err(io::ErrorKind::ConnectionReset.into());
@@ -203,7 +203,7 @@ impl Faulty {
         Ok(())
     }
 
-    /// Puts an event out, as the fault has it.
+    /// Queues an event as altered by the fault.
     fn pass(&mut self, event: Bytes) -> io::Result<()> {
         match self.fault {
             Fault::SlowDrip | Fault::ByteByByte => {
@@ -211,7 +211,7 @@ impl Faulty {
             }
             Fault::NoFinish => self.put(replaced(&event, FINISH, NO_FINISH)),
             Fault::SplitUtf8 => {
-                // Two, three and four bytes a character.
+                // Characters of two, three and four bytes.
                 let text = replaced(&event, br#""content":""#, "\"content\":\"é…😀".as_bytes());
                 let text = replaced(&text, br#""text":""#, "\"text\":\"é…😀".as_bytes());
                 let within = |i: &usize| text[*i] & 0b1100_0000 == 0b1000_0000;

@@ -1,4 +1,4 @@
-//! What is asked, and what is said to it; nothing here reads or writes.
+//! The logic of the null server: maps requests to replies, without any I/O.
 
 use super::{
     Settings,
@@ -17,7 +17,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// What all connections share. One thread serves them, so that the lock is never waited for.
+/// The state shared by all connections. One thread serves them, so the lock is never contended.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) settings: Settings,
@@ -36,16 +36,16 @@ struct State {
     answers: Answers,
 }
 
-/// What is to be said to a request.
+/// The reply to a request.
 #[derive(Debug)]
 pub(super) enum Reply {
     /// An answer of a model.
     Tokens(Order),
-    /// Anything else.
+    /// Any other response.
     Page(Page),
 }
 
-/// An answer that is asked for.
+/// The answer that a request asks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
     pub(super) api: Api,
@@ -55,7 +55,7 @@ pub(super) struct Order {
     pub(super) options: StreamOptions,
 }
 
-/// A response that is no stream.
+/// A response other than a model's answer.
 #[derive(Debug)]
 pub(super) struct Page {
     /// The status line's code and reason.
@@ -83,7 +83,7 @@ impl From<Refusal> for Page {
     }
 }
 
-/// Counts a request as running until it is dropped.
+/// A guard that counts a request as running until it is dropped.
 #[derive(Debug)]
 pub(super) struct Running<'a> {
     server: &'a Server,
@@ -91,7 +91,7 @@ pub(super) struct Running<'a> {
 }
 
 impl Running<'_> {
-    /// It was answered in full, after so long.
+    /// Counts the request as answered in full, after `took`.
     pub(super) fn finish(mut self, took: Duration) {
         self.finished = true;
         self.server.state().counters.e2e.record(took);
@@ -120,11 +120,11 @@ impl Server {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Counters are as good after a panic as before.
+        // Counters stay valid after a panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Requests that are being answered.
+    /// Returns the number of requests being answered.
     pub(super) fn running(&self) -> usize {
         self.state().counters.running
     }
@@ -134,7 +134,7 @@ impl Server {
         Running { server: self, finished: false }
     }
 
-    /// The first token of a prompt, and how many came with it.
+    /// Counts a prompt's first token, and the other tokens of the same write.
     pub(super) fn first(&self, ttft: Duration, input: u32, tokens: u32) {
         let counters = &mut self.state().counters;
         counters.ttft.record(ttft);
@@ -143,7 +143,7 @@ impl Server {
         counters.itl.record_many(Duration::ZERO, tokens - 1);
     }
 
-    /// Further tokens in one write, so long after the write before.
+    /// Counts further tokens of one write, `gap` after the previous write.
     pub(super) fn further(&self, gap: Duration, tokens: u32) {
         let counters = &mut self.state().counters;
         counters.generation_tokens += u64::from(tokens);
@@ -151,7 +151,7 @@ impl Server {
         counters.itl.record_many(Duration::ZERO, tokens - 1);
     }
 
-    /// What the events of a stream begin with.
+    /// Returns the beginning of the events of a stream.
     pub(super) fn head(&self, api: Api) -> &str {
         match api {
             Api::Chat => &self.heads[0],
@@ -159,20 +159,20 @@ impl Server {
         }
     }
 
-    /// The events of a stream up to its last token.
+    /// Returns the events of a stream up to its last token.
     pub(super) fn events(&self, order: &Order) -> Arc<Events> {
         let Order { api, input, output, options, .. } = *order;
         let continuous = (options.include_usage && options.continuous_usage_stats).then_some(input);
         self.state().answers.events(Kind { api, output_tokens: output, continuous }, self.head(api))
     }
 
-    /// An answer that does not stream.
+    /// Formats an answer that does not stream.
     pub(super) fn whole(&self, order: &Order) -> String {
         let head = wire::head(order.api, 0, false, self.created, &self.model);
         wire::whole(order.api, &head, order.input, order.output, None, Thought::default())
     }
 
-    /// What is to be said to a request.
+    /// Returns the reply to a request.
     pub(super) fn reply(&self, request: &Request<'_>) -> Reply {
         let get = matches!(request.method, "GET" | "HEAD");
         Reply::Page(match (request.path, get, request.method == "POST") {
@@ -216,7 +216,7 @@ impl Server {
     }
 }
 
-/// Tokens and texts of a prompt, counted as the simulated server counts them; `None` where there is none.
+/// Counts the tokens and texts of a prompt as the simulated server does; `None` if the prompt is missing.
 fn prompt(api: Api, ask: &Ask<Counted>) -> Option<(u32, u32)> {
     let (tokens, texts) = match api {
         Api::Chat => {
