@@ -1,17 +1,17 @@
-//! The highest rate at which the client is still exact.
+//! Search for the highest rate at which the client still sends on time.
 
 use anyhow::Result;
 
-/// Where the search begins, in requests per second.
+/// First rate to try, in requests per second.
 const FIRST: f64 = 1_000.0;
-/// Beyond this no server of language models is.
+/// Rate at which the search ends, in requests per second: more than any LLM server reaches.
 const LAST: f64 = 256_000.0;
-/// Bisections of the last factor of two: the answer is within 5 %.
+/// Number of bisections of the last factor of two: the result is within 5 %.
 const HALVINGS: usize = 4;
 
-/// The highest rate at which `exact` holds: doubled from 1,000 (halved where that is too much), then bisected. A rate
-/// that fails is tried once more, since another program may have had the core; what passes is never tried again. 0
-/// where nothing passes.
+/// Returns the highest rate at which `exact` returns true: doubled from 1,000 (halved if that is too much), then
+/// bisected. A rate that fails is tried once more, since another program may have had the core; one that passes is not
+/// repeated. Returns 0 if no rate passes.
 pub(super) async fn find(mut exact: impl AsyncFnMut(f64) -> Result<bool>) -> Result<f64> {
     let mut tried = async |rate: f64| Ok::<bool, anyhow::Error>(exact(rate).await? || exact(rate).await?);
     let (mut good, mut bad) = (0.0, FIRST);

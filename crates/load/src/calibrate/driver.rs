@@ -1,4 +1,4 @@
-//! Sends one load to a null server by the very client that a sweep uses, and keeps what tells of the client.
+//! Sends one load to a null server with the client that a sweep uses, and collects the measurements of that client.
 
 use crate::client::dialect::{Encoder, Pinning};
 use crate::client::{Client, preflight};
@@ -27,23 +27,23 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, interval};
 use tokio_util::sync::CancellationToken;
 
-/// Load runs this long before anything counts.
+/// Duration of the load before the measured window.
 const SETTLE: Duration = Duration::from_millis(500);
-/// Words of a prompt.
+/// Number of words in a prompt.
 const INPUT: u32 = 32;
-/// Requests in flight of an open loop: a client that is so far behind is beyond its ceiling.
+/// Maximum number of requests in flight of an open loop: a client that is this far behind is beyond its ceiling.
 const MOST: u32 = 4096;
-/// Connections that are opened before an open loop: what comes due while a core is busy elsewhere for some ten
-/// milliseconds shall not have to open its own.
+/// Number of connections that are opened before an open loop, so that the requests that become due while a core is busy
+/// elsewhere for some ten milliseconds need not open new ones.
 const WARM: usize = 512;
 
-/// What is sent.
+/// The load to send.
 #[derive(Debug, Clone)]
 pub(super) struct Load {
     level: Level,
     tokens: u32,
     window: Duration,
-    /// No more requests than this.
+    /// Maximum number of requests.
     requests: Option<usize>,
 }
 
@@ -53,12 +53,12 @@ impl Load {
         Self { level: Level::rate(rate), tokens, window, requests: None }
     }
 
-    /// A closed loop.
+    /// Makes a closed loop.
     pub(super) fn closed(slots: u32, tokens: u32, window: Duration) -> Self {
         Self { level: Level::concurrency(slots), tokens, window, requests: None }
     }
 
-    /// So many requests at once, each of which takes about as long as the window.
+    /// Makes `requests` simultaneous requests, each of which takes about as long as the window.
     pub(super) fn once(requests: u32, tokens: u32, window: Duration) -> Self {
         Self { level: Level::concurrency(requests), tokens, window, requests: Some(requests as usize) }
     }
@@ -68,7 +68,7 @@ impl Load {
     }
 }
 
-/// What one load showed.
+/// The measurements of one load.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     lateness_ms: Vec<f64>,
@@ -76,10 +76,10 @@ pub(super) struct Seen {
     n: u64,
     pub(super) failed: u64,
     window: Duration,
-    /// CPU time of the process over the whole load, and the requests in it.
+    /// CPU time of the process over the whole load.
     cpu: Duration,
     requests: u64,
-    /// Most requests that the server said it had.
+    /// Maximum number of requests in the server, by its own metrics.
     pub(super) open_max: u64,
     pub(super) rss_mib: Option<f64>,
 }
@@ -98,8 +98,8 @@ impl Seen {
         }
         self.lateness_ms.extend(r.lateness().map(ms));
         let server = finished.server_ttft;
-        // The server's time cannot be longer than the client's that encloses it, save for the microsecond it is told
-        // to.
+        // The server's TTFT cannot exceed the client's, which encloses it, except by the microsecond to which it is
+        // rounded.
         self.error_ms.extend(r.ttft().zip(server).map(|(own, server)| ms(own) - ms(server)));
     }
 
@@ -111,33 +111,33 @@ impl Seen {
         Some(AtRate { rate, n: self.n, failed: self.failed, quantiles })
     }
 
-    /// How late requests were sent; `None` where none was.
+    /// Returns how late requests were sent; `None` if none was.
     pub(super) fn lateness(&self, rate: f64) -> Option<AtRate> {
         self.at(rate, &self.lateness_ms)
     }
 
-    /// How much longer TTFT from `due` was than the server's own; none where the server does not tell.
+    /// Returns by how much the TTFT from `due` exceeded the server's own TTFT; `None` if the server does not report it.
     pub(super) fn error(&self, rate: f64) -> Option<AtRate> {
         self.at(rate, &self.error_ms)
     }
 
-    /// Whether every request was answered, and all but one in a hundred were sent within a millisecond.
+    /// Returns true if every request was answered, and the p99 of the lateness is below [`EXACT_MS`].
     pub(super) fn exact(&self) -> bool {
         self.failed == 0 && self.lateness(0.0).is_some_and(|at| at.quantiles.p99_ms < EXACT_MS)
     }
 
-    /// Requests per second of the window.
+    /// Returns the requests per second of the window.
     pub(super) fn rate(&self) -> f64 {
         self.n as f64 / self.window.as_secs_f64()
     }
 
-    /// CPU time of this process for a request, in milliseconds.
+    /// Returns the CPU time of this process per request, in milliseconds.
     pub(super) fn cpu_ms(&self) -> f64 {
         ms(self.cpu) / self.requests.max(1) as f64
     }
 }
 
-/// The client of one server.
+/// A client of one server that sends loads.
 pub(super) struct Driver {
     host: Host,
     clients: Vec<Client>,
@@ -147,7 +147,7 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Connects, and asks for the model.
+    /// Connects to the server and checks its model.
     pub(super) async fn new(
         server: Server,
         own: &ClientLimits,
@@ -161,12 +161,12 @@ impl Driver {
         Ok(Self { host, clients, encoder, loads: 0, interrupt })
     }
 
-    /// Threads that send.
+    /// Returns the number of threads that send.
     pub(super) fn threads(&self) -> usize {
         self.host.threads()
     }
 
-    /// Sends a load and takes it home.
+    /// Sends a load and waits for all of its requests.
     pub(super) async fn run(&mut self, load: &Load) -> Result<Seen> {
         self.loads += 1;
         let share = load.share();
@@ -202,7 +202,7 @@ impl Driver {
                     Some(request) => seen.add(&request),
                     None => break,
                 },
-                // Only where that is the question: asking costs the server some of its time.
+                // Only for the load that counts open streams: each query costs the server some of its time.
                 _ = ticks.tick(), if load.requests.is_some() => {
                     let open = self.at_server().await.unwrap_or(0);
                     if open > seen.open_max {
@@ -219,14 +219,14 @@ impl Driver {
         Ok(seen)
     }
 
-    /// Requests that the server has by its own metrics.
+    /// Returns the number of requests in the server, by its own metrics.
     async fn at_server(&self) -> Option<u64> {
         let client = self.clients[0].clone();
         let (_, text) = self.host.run(async move { client.get("/metrics").await }).await.ok()?.ok()?;
         Reading::read(&String::from_utf8_lossy(&text))?.in_server().map(|n| n as u64)
     }
 
-    /// The requests of a load: as a sweep would send them.
+    /// Returns the builder of a load's requests, which are such as a sweep would send.
     fn builder(&self, load: &Load) -> Result<Builder> {
         let workload: Workload = toml::from_str(&format!(
             "prompts.synthetic = {{ input-tokens = {{ fixed = {INPUT} }}, output-tokens = {{ fixed = {} }} }}",
@@ -245,13 +245,13 @@ impl Driver {
     }
 }
 
-/// CPU time of this process so far, all threads together.
+/// Returns the CPU time of this process so far, over all threads.
 fn cpu_time() -> Duration {
     let t = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(u64::try_from(t.tv_sec).unwrap_or(0), u32::try_from(t.tv_nsec).unwrap_or(0))
 }
 
-/// Memory of this process, in MiB, where the system tells.
+/// Returns the resident memory of this process in MiB, if the system reports it.
 fn rss_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
@@ -282,14 +282,14 @@ mod tests {
         assert!((60..=140).contains(&late.n) && late.failed == 0, "about a hundred: {}", late.n);
         assert_eq!((seen.lateness_ms.len(), seen.error_ms.len()), (late.n as usize, late.n as usize));
         assert!(late.quantiles.p50_ms > 0.0 && late.quantiles.p50_ms <= late.quantiles.p99_ms);
-        // The client's TTFT encloses the server's, which is told to the microsecond.
+        // The client's TTFT encloses the server's, which is rounded to the microsecond.
         assert!(seen.error_ms.iter().all(|e| *e > -0.001), "{:?}", seen.error_ms);
         assert!(seen.cpu_ms() > 0.0);
     }
 
     #[tokio::test]
     async fn loops_are_dealt_over_the_threads() {
-        // Long enough that it is asked while it has all of them, also where all is halted for a second at any time.
+        // Long enough to query the server while it has all requests, even if the machine stalls for a second.
         let (_slow, mut at_once) = driver("4s").await;
         let seen = at_once.run(&Load::once(51, 1, Span::secs(4).0)).await.unwrap();
         assert_eq!(

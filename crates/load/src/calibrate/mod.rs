@@ -1,7 +1,7 @@
-//! How exact and how fast this machine's client is, measured against a server that answers at once.
+//! Calibration: the precision and speed of this machine's client, measured against a server that answers at once.
 //!
-//! What a sweep may believe of itself: how late it sends, how far its TTFT is from the server's own, and from which
-//! rate on it is the client that is the limit.
+//! The results limit what a sweep can claim: how late it sends, how far its TTFT is from the server's own, and the rate
+//! above which the client is the bottleneck.
 
 mod ceiling;
 mod driver;
@@ -19,32 +19,33 @@ use goodput_stats::calibration::{Calibration, Closed, ERROR_TOKENS, SLOTS, Strea
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The rates at which lateness is measured.
+/// The rates at which lateness is measured, in requests per second.
 const RATES: [f64; 4] = [10.0, 100.0, 1_000.0, 10_000.0];
-/// The rates at which TTFT is compared with the server's.
+/// The rates at which TTFT is compared with the server's, in requests per second.
 const ERROR_RATES: [f64; 2] = [100.0, 400.0];
-/// Files that a process needs beside its connections.
+/// Number of file descriptors that a process needs besides its connections.
 const SPARE: u64 = 64;
-/// More streams than this are not tried: they would take gigabytes.
+/// Maximum number of streams to try: more would take gigabytes.
 const STREAMS: u64 = 20_000;
 
-/// The null servers: one that answers at once, one with delays between tokens, one that holds its streams.
+/// The null servers: one that answers at once, one with delays between tokens, and one that delays the first token of
+/// its streams.
 #[derive(Debug, Clone)]
 pub struct Servers {
-    /// All tokens in one write.
+    /// A server that sends all tokens in one write.
     pub instant: BaseUrl,
-    /// The first token later, the others one by one.
+    /// A server that sends the first token after a delay, and the others one by one.
     pub paced: BaseUrl,
-    /// The first token after so long; not a server of others.
+    /// A server that sends the first token after this delay; `None` for servers that someone else runs.
     pub held: Option<(BaseUrl, Duration)>,
-    /// Whether they are not on this machine.
+    /// True if they are not on this machine.
     pub foreign: bool,
 }
 
-/// Measures all of it, in about two minutes; `say` is told what is being done.
+/// Runs all measurements, which takes about two minutes. `say` is called with a description of each.
 ///
 /// # Errors
-/// No server answers, or the system gives no threads or timers.
+/// A server does not answer, or the operating system refuses a thread or a timer.
 pub async fn calibrate(
     servers: &Servers,
     own: &ClientLimits,
@@ -91,7 +92,7 @@ pub async fn calibrate(
     let seen = instant.run(&Load::closed(SLOTS, TOKENS, Duration::from_secs(5))).await?;
     let closed = Closed { slots: SLOTS, rate: seen.rate(), cpu_ms: seen.cpu_ms() };
     let threads = instant.threads() as u64;
-    // Their connections are open still, and count against the same limit.
+    // Their connections are still open and count against the file limit.
     drop((instant, paced));
     let streams = match &servers.held {
         Some((url, held)) => {
@@ -131,8 +132,8 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
     })
 }
 
-/// Why a level lies beyond what this machine's client was seen to do, if it does: more requests a second than it sends
-/// on time, or more streams than it had open.
+/// Returns a caveat if a level exceeds what this machine's client achieved in its calibration: more requests per second
+/// than it sends on time, or more streams than it had open.
 pub fn beyond(seen: &Calibration, share: &Share) -> Option<ClientCaveat> {
     let over = |asked: f64, most: f64, unit: &str| {
         (asked > most).then(|| ClientCaveat::BeyondCalibration { asked, most, unit: unit.into() })

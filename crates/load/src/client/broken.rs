@@ -1,28 +1,28 @@
-//! What went wrong between us and the server, told apart by the chain of errors.
+//! Classification of connection errors, by walking the chain of causes.
 
 use super::dns::Unresolved;
 use super::tls;
 use goodput_core::record::Failure;
 use std::{error::Error, io};
 
-/// A request that got no answer, or a body that broke off.
+/// The error of a request without an answer, or of a body that broke off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Broken {
-    /// The kind.
+    /// The kind of failure.
     pub(crate) failure: Failure,
-    /// The root cause in the words of whoever met it.
+    /// The root cause, as the library or system that reported it words it.
     pub(crate) text: String,
-    /// Whether the connection stood and closed before anything came back: such a request may be sent once more.
+    /// True if the connection was open, and closed before any answer: such a request may be retried once.
     pub(crate) unanswered: bool,
 }
 
 impl Broken {
-    /// A failure seen by ourselves.
+    /// Makes the error of a failure that the client itself detects.
     pub(crate) fn new(failure: Failure, text: impl Into<String>) -> Self {
         Self { failure, text: text.into(), unanswered: false }
     }
 
-    /// Tells what became of a request that has no response head.
+    /// Classifies the error of a request that has no response head.
     pub(crate) fn sending(err: &reqwest::Error) -> Self {
         let connecting = err.is_connect();
         let cause = Cause::of(err);
@@ -32,14 +32,14 @@ impl Broken {
             Some(kind) => kind,
             None => Failure::Reset,
         };
-        // A message that does not parse was an answer; one that was cut short within its head cannot be told from none.
-        // A connection that timed out in the kernel is dead like one that was reset, and whoever waited for that waits
-        // no second time.
+        // A response that does not parse was an answer; one truncated within its head is indistinguishable from none. A
+        // connection that timed out in the kernel is as dead as a reset one, but is not retried: the request has waited
+        // long enough.
         let unanswered = failure == Failure::Reset && !connecting && !err.is_timeout();
         Self { failure, text: cause.text, unanswered }
     }
 
-    /// Tells why a body broke off.
+    /// Classifies the error of a body that broke off.
     pub(crate) fn reading(err: &(dyn Error + 'static)) -> Self {
         let cause = Cause::of(err);
         Self { failure: cause.kind.unwrap_or(Failure::Reset), text: cause.text, unanswered: false }
@@ -52,7 +52,7 @@ struct Cause {
 }
 
 impl Cause {
-    /// Walks the chain; the deepest error that can be told apart decides, and the deepest text is kept.
+    /// Walks the chain of errors. The deepest error of a known kind decides, and the deepest text is retained.
     fn of(err: &(dyn Error + 'static)) -> Self {
         let mut found = Self { kind: None, text: err.to_string() };
         let mut next = Some(err);
@@ -89,7 +89,7 @@ fn kind(e: &(dyn Error + 'static)) -> Option<Failure> {
 }
 
 fn io_kind(e: &io::Error) -> Option<Failure> {
-    // Too many open files, in this process or on this machine: the same numbers on Linux and macOS.
+    // Too many open files, in this process or on this machine. Linux and macOS use the same numbers.
     const ENFILE: i32 = 23;
     const EMFILE: i32 = 24;
     match e.kind() {

@@ -1,4 +1,4 @@
-//! All addresses of a name are used in turn, so that several servers behind one name share the load.
+//! DNS resolution that uses all addresses of a name in turn, so that several servers behind one name share the load.
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::{
@@ -13,16 +13,16 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How long an answer is used: a burst of new connections asks once, and a change of address is still noticed in a
-/// sweep.
+/// Time for which a result is cached: a burst of new connections resolves once, and a sweep still notices a change of
+/// address.
 const FRESH: Duration = Duration::from_secs(5);
 
-/// A name did not resolve. Its own type, so that the cause is found in a chain of errors.
+/// The error of a name that does not resolve. A separate type, so that it can be found in a chain of errors.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Unresolved(pub(crate) io::Error);
 
-/// An answer, and when it was asked for.
+/// A cached result, with the time of the query.
 type Known = (Instant, Arc<[SocketAddr]>);
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ struct Inner {
     known: Mutex<HashMap<String, Known>>,
 }
 
-/// A resolver that begins with another address each time.
+/// A resolver that puts a different address first each time.
 #[derive(Clone, Default)]
 pub(crate) struct InTurn(Arc<Inner>);
 
@@ -55,7 +55,8 @@ impl Inner {
     }
 }
 
-/// The family that the system prefers first, each family in a fixed order: the system may shuffle its answers itself.
+/// Sorts the addresses: the system's preferred family first, each family in a fixed order, since the system may shuffle
+/// its results.
 fn in_order(mut list: Vec<SocketAddr>) -> Vec<SocketAddr> {
     let v6_first = list.first().is_some_and(SocketAddr::is_ipv6);
     list.sort_by_key(|a| (a.is_ipv6() != v6_first, *a));
@@ -63,8 +64,8 @@ fn in_order(mut list: Vec<SocketAddr>) -> Vec<SocketAddr> {
     list
 }
 
-/// The `turn`-th rotation within the preferred family. The other family stays behind it, to fall back on: a machine may
-/// have addresses of a family that it cannot reach.
+/// Rotates the preferred family by `turn`. The other family stays behind it as a fallback, since a machine may have
+/// addresses of a family that it cannot reach.
 fn rotated(list: &[SocketAddr], turn: usize) -> Vec<SocketAddr> {
     let mut list = list.to_vec();
     let preferred = list.iter().take_while(|a| a.is_ipv6() == list[0].is_ipv6()).count();

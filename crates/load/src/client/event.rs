@@ -254,7 +254,7 @@ impl Choices {
     }
 }
 
-/// A number that may be missing, null, a float, or no number at all.
+/// A number that may be missing, null, a float, or of another type.
 #[derive(Default)]
 struct Count(Option<u32>);
 
@@ -267,8 +267,8 @@ struct Finish(Option<Box<str>>);
 #[derive(Default)]
 struct IsError(bool);
 
-/// A reason stands in tables and reports: of one that is no word the control characters are shown as such, and it is
-/// cut.
+/// Limits a finish reason, which appears in tables and reports, to one line: escapes control characters and truncates
+/// it.
 fn one_line(reason: &str) -> Box<str> {
     const LONGEST: usize = 200;
     reason
@@ -279,7 +279,8 @@ fn one_line(reason: &str) -> Box<str> {
         .into()
 }
 
-/// Deserialises by a visitor that takes whatever comes: each visitor names what it understands, the rest is skipped.
+/// Implements `Deserialize` by a visitor that accepts every type: each visitor handles the types it understands, and
+/// skips the rest.
 macro_rules! lenient {
     ($type:ty, $visitor:ident { $($understood:tt)* }) => {
         struct $visitor;
@@ -335,8 +336,8 @@ macro_rules! skip {
     };
 }
 
-/// Looked at where it stands, so that text with escapes is not written anew only to see whether it is empty. Besides
-/// strings there are content parts, an array of objects with text, and arguments of a tool as an object.
+/// Examines the raw JSON, so that text with escapes is not unescaped only to see whether it is empty. Besides strings,
+/// it accepts content parts (an array of objects with text) and a tool's arguments as an object.
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(d)?.get().as_bytes();
@@ -380,7 +381,7 @@ lenient!(Finish, FinishVisitor {
     fn visit_str<E>(self, s: &str) -> Result<Finish, E> {
         Ok(Finish((!s.is_empty()).then(|| one_line(s))))
     }
-    // SGLang's own form: {"type": "length", …}.
+    // SGLang's format: {"type": "length", …}.
     fn visit_map<A: MapAccess<'de>>(self, mut a: A) -> Result<Finish, A::Error> {
         let mut kind = None;
         while let Some((key, value)) = a.next_entry::<String, Value>()? {

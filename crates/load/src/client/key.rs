@@ -1,4 +1,4 @@
-//! The API key: where it is read from, and how it stays out of everything that is printed or written.
+//! The API key: reads it, and masks it in everything that is printed or written.
 
 use anyhow::{Context, bail};
 use goodput_core::redact;
@@ -6,7 +6,7 @@ use goodput_plan::server::key::KeySource;
 use http::HeaderValue;
 use std::{env, fmt, fs};
 
-/// What stands in place of the key in what others wrote.
+/// Replacement for the key in texts of others.
 const MASK: &str = "[API key]";
 
 /// A key, sent as `authorization: Bearer …`. Neither `Debug` nor `Display` shows it.
@@ -17,11 +17,11 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// Reads the key; surrounding white space does not belong to it.
+    /// Reads the key, without surrounding white space.
     ///
     /// # Errors
-    /// Where the variable or file is missing or empty, or holds what no header can carry. The error names the place,
-    /// never what was read.
+    /// The variable or file is missing or empty, or contains characters that no header can carry. The error names the
+    /// source, never its contents.
     pub fn read(source: &KeySource) -> anyhow::Result<Self> {
         Self::read_with(source, |name| env::var(name).ok())
     }
@@ -39,7 +39,7 @@ impl ApiKey {
         if value.is_empty() {
             bail!("{source} is empty, where server.api-key-{} expects the API key", source.suffix());
         }
-        // The error of the header type is dropped on purpose: a message about the value could quote it.
+        // The error of the header type is dropped on purpose: it could quote the key.
         let Ok(mut header) = HeaderValue::from_str(&format!("Bearer {value}")) else {
             bail!(
                 "{source} holds characters that no HTTP header can carry: expected one line with the API key"
@@ -50,12 +50,12 @@ impl ApiKey {
         Ok(Self { header, source: source.clone() })
     }
 
-    /// Where it was read from.
+    /// Returns the source of the key.
     pub fn source(&self) -> &KeySource {
         &self.source
     }
 
-    /// The value of the `authorization` header, marked sensitive.
+    /// Returns the value of the `authorization` header, marked sensitive.
     pub(crate) fn header(&self) -> HeaderValue {
         self.header.clone()
     }

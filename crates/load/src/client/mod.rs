@@ -1,9 +1,9 @@
-//! One request becomes one [`Finished`](goodput_core::record::Finished): the target, the API's dialect, and the stream.
+//! The client, which turns one request into one [`Finished`](goodput_core::record::Finished).
 //!
-//! [`Server`](goodput_plan::server::Server) is the plan's table; [`Client`] sends over HTTP/1.1 (TLS or not) or into a
-//! router in this process, so that the whole path runs under tokio's paused clock. [`sse`] cuts bytes into payloads,
-//! [`event`] reads one payload, and [`Tally`] turns events and their times into a record. [`preflight`] is what is
-//! asked before anything is measured.
+//! [`Server`](goodput_plan::server::Server) is the plan's table; [`Client`] sends over HTTP (with or without TLS) or
+//! into a router in this process, so that the whole path runs under tokio's paused clock. [`sse`] splits bytes into
+//! payloads, [`event`] parses one payload, and [`Tally`] turns events and their times into a record. [`preflight`]
+//! checks the server before the first request.
 
 mod broken;
 pub mod dialect;

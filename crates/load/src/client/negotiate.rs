@@ -1,4 +1,4 @@
-//! Which of our extra fields the server takes, found by one short request and as few repetitions as it needs.
+//! Finds the optional request fields that the server accepts, with one short request and as few retries as possible.
 
 use super::dialect::Pinning;
 use super::event::error_message;
@@ -12,38 +12,38 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// What the server takes.
+/// The result of the negotiation.
 #[derive(Debug, Clone)]
 pub struct Negotiated {
-    /// The fields that hold the output's length.
+    /// The fields that fix the output length.
     pub pinning: Pinning,
-    /// Whether it takes `stream_options`.
+    /// True if the server accepts `stream_options`.
     pub usage: bool,
-    /// What the reader must know about it.
+    /// Caveats for the report.
     pub caveats: Vec<Caveat>,
-    /// The request that went through.
+    /// The request that succeeded.
     pub probe: Finished,
 }
 
-/// Sends one short request, written by `build`; where it is refused (400, 422, or an error in the stream), asks again
-/// without `ignore_eos` or `min_tokens`, or without `stream_options`: first without what the message names, else
-/// without what holds lengths. Nothing is asked twice.
+/// Sends one short request, written by `build`. If it is refused (400, 422, or an error in the stream), retries without
+/// `ignore_eos` or `min_tokens`, or without `stream_options`: first without the field that the message names, otherwise
+/// without those that fix the length. No combination is tried twice.
 ///
 /// # Errors
-/// The server refuses the plainest request too, or fails in another way; with its status and the beginning of its
+/// The server refuses even the plainest request, or fails in another way; with its status and the beginning of its
 /// answer.
 pub async fn negotiate(
     client: &Client,
     timeout: Duration,
     build: impl Fn(Pinning, bool) -> Payload,
 ) -> anyhow::Result<Negotiated> {
-    // One document has its usage unasked.
+    // A document contains its usage without being asked.
     let (mut pinning, mut usage) = (Pinning::FULL, client.streams());
     let mut caveats = Vec::new();
     loop {
         let probe = probe(client, timeout, build(pinning, usage)).await;
-        // A model that thinks first may spend these few tokens on that, and send none that its server counts: the
-        // fields were taken all the same.
+        // A reasoning model may spend these few tokens on hidden reasoning, and send none. The fields were accepted all
+        // the same.
         let counted = probe.record.output_tokens.is_some_and(|n| n > 0);
         let hidden = |failure: &Failure| *failure == Failure::Empty && counted;
         let Some(failure) = probe.record.failure.filter(|failure| !hidden(failure)) else {
@@ -84,12 +84,13 @@ pub async fn negotiate(
 enum Field {
     IgnoreEos,
     MinTokens,
-    /// Both of them.
+    /// Both `ignore_eos` and `min_tokens`.
     Pinning,
     Usage,
 }
 
-/// What to leave out next: the fields that the message names, else those that hold lengths, else the usage.
+/// Returns the field to omit next: the one that the message names, otherwise those that fix the length, otherwise the
+/// usage.
 fn refused_field(body: &str, pinning: Pinning, usage: bool) -> Option<Field> {
     let eos = pinning.ignore_eos && body.contains("ignore_eos");
     let min = pinning.min_tokens && body.contains("min_tokens");
@@ -121,7 +122,7 @@ async fn probe(client: &Client, timeout: Duration, payload: Payload) -> Finished
         .await
 }
 
-/// The message within an error body, else the body.
+/// Returns the message of an error body, or the body if it has none.
 fn words(body: &str) -> String {
     error_message(body.as_bytes()).map_or_else(|| body.to_owned(), String::from)
 }

@@ -12,7 +12,7 @@ const OK: &str =
 
 type Asked = Arc<Mutex<Vec<Vec<&'static str>>>>;
 
-/// A server that refuses the fields that `refuse` picks, with its words; and a note of what each request had.
+/// Makes a server that refuses the fields picked by `refuse`, with its error; and a log of the fields of each request.
 fn server(refuse: fn(&[&str]) -> Option<(u16, &'static str)>) -> (Client, Asked) {
     let asked = Asked::default();
     let note = asked.clone();

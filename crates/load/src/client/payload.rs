@@ -1,4 +1,4 @@
-//! A request body in two pieces: a prefix that many requests share, and a tail of its own.
+//! A request body in two pieces: a prefix that many requests share, and the tail of the single request.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -8,25 +8,24 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A request body; cheap to clone, and sent without being copied together.
+/// A request body. Cheap to clone, and sent without joining its pieces.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Payload {
-    /// The shared part.
+    /// The shared prefix.
     pub head: Bytes,
-    /// What follows it.
+    /// The rest of the body.
     pub tail: Bytes,
-    /// An answer with more tokens than these, over all choices, is given up; `None` where nobody said how long it may
-    /// be.
+    /// Number of tokens, over all choices, beyond which the answer is aborted; `None` if the answer's length is open.
     pub most_tokens: Option<u64>,
 }
 
 impl Payload {
-    /// Length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.head.len() + self.tail.len()
     }
 
-    /// Whether there is nothing to send.
+    /// Returns true if there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -172,7 +172,7 @@ fn unreachable(http: Http, base: &BaseUrl, e: &Broken) -> anyhow::Error {
     }
 }
 
-/// What to say where a key is refused, or missing.
+/// Explains a refused or missing key.
 pub(crate) fn unauthorized(client: &Client, base: &BaseUrl, status: u16, body: &[u8]) -> String {
     let said = shown(client, body);
     match client.key() {

@@ -1,5 +1,5 @@
-//! Proxies: which one lies on the way to a server. Those of the environment are found as the HTTP library finds them,
-//! so that what is told is what happens.
+//! Finds the proxy in front of a server. Proxies of the environment are found by the HTTP library's own code, so that
+//! reports match the actual route.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -8,19 +8,19 @@ use goodput_core::redact;
 use goodput_plan::server::proxy::Proxy;
 use hyper_util::client::proxy::matcher::Matcher;
 
-/// The variables that name proxies, in the order in which they are asked, in capitals and without.
+/// The variables that name proxies, in order of precedence. Each is also read in lower case.
 const VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
-/// A proxy on the way to a server.
+/// A proxy in front of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OnTheWay {
-    /// Where it listens, without user and password.
+    /// URL of the proxy, without user and password.
     pub url: String,
-    /// Whether the environment names it, else the plan.
+    /// True if the environment names it; false if the plan does.
     pub of_environment: bool,
 }
 
-/// The proxy through which requests to a URL go.
+/// Returns the proxy for requests to a URL.
 pub fn to(proxy: &Proxy, base: &BaseUrl) -> Option<OnTheWay> {
     to_by(proxy, base, Matcher::from_system)
 }
@@ -41,7 +41,7 @@ fn to_by(proxy: &Proxy, base: &BaseUrl, environment: impl FnOnce() -> Matcher) -
     }
 }
 
-/// How the HTTP library is told; `loopback` is whether the URLs are of this machine.
+/// Configures the proxy of the HTTP client; `loopback` is true if its URLs are on this machine.
 pub(super) fn apply(
     proxy: &Proxy,
     builder: reqwest::ClientBuilder,
@@ -55,7 +55,7 @@ pub(super) fn apply(
     })
 }
 
-/// What is wrong with the proxy on the way to a URL.
+/// Returns an error message if the proxy for a URL cannot be used.
 pub(super) fn problem(proxy: &Proxy, base: &BaseUrl) -> Option<String> {
     let proxy = to(proxy, base)?;
     let scheme = proxy.url.split("://").next().unwrap_or_default();
@@ -68,7 +68,7 @@ pub(super) fn problem(proxy: &Proxy, base: &BaseUrl) -> Option<String> {
     })
 }
 
-/// Users and passwords in the variables that name proxies are left out of everything from now on.
+/// Registers the users and passwords of proxies in the environment as secrets, to be masked in all output.
 pub(super) fn keep_credentials_out() {
     let lower = VARIABLES.map(str::to_lowercase);
     for name in VARIABLES.into_iter().chain(lower.iter().map(String::as_str)) {
@@ -78,8 +78,8 @@ pub(super) fn keep_credentials_out() {
     }
 }
 
-/// The password of a URL as it is written and as it is sent, and it together with its user, as a header has them as
-/// well.
+/// Returns the secrets of a proxy URL: its password as written and as sent, and user and password together, also in
+/// base64 as in a header.
 fn credentials(value: &str) -> Vec<String> {
     let rest = value.split_once("://").map_or(value, |(_, rest)| rest);
     let host = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -89,7 +89,7 @@ fn credentials(value: &str) -> Vec<String> {
     let mut all = vec![user.to_owned(), decoded.clone()];
     all.extend(password(user));
     all.extend(password(&decoded));
-    // As it is sent; one that is too short to be looked for in every form is so in this one.
+    // Base64 as it is sent; even a password that is too short to be masked on its own can be masked in this form.
     let sent = if decoded.contains(':') { decoded } else { format!("{decoded}:") };
     all.extend([STANDARD.encode(&sent), STANDARD_NO_PAD.encode(&sent)]);
     all.retain(|secret| !secret.is_empty());
@@ -97,7 +97,7 @@ fn credentials(value: &str) -> Vec<String> {
     all
 }
 
-/// A text with `%41` as `A`.
+/// Decodes percent-encoding: `%41` to `A`.
 fn percent(text: &str) -> String {
     let (mut out, mut rest) = (Vec::new(), text.as_bytes());
     while let [first, more @ ..] = rest {
@@ -124,7 +124,7 @@ mod tests {
         text.to_owned().try_into()
     }
 
-    /// Rows: the plan's proxy, the server, and what lies on the way, by an environment with both.
+    /// Rows: the plan's proxy, the server, and the resulting proxy, with an environment that names both kinds.
     #[test]
     fn what_lies_on_the_way_is_known() {
         let environment = || {

@@ -1,4 +1,4 @@
-//! Whether a server is somebody's own, or stands on the public internet: load is not sent there by mistake.
+//! Detects servers on the public internet, to which load must not be sent by mistake.
 
 use super::proxy::to;
 use goodput_core::endpoint::BaseUrl;
@@ -6,7 +6,7 @@ use goodput_plan::server::proxy::Proxy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 
-/// Ends of names that are resolved within a cluster, a company or a home only.
+/// Suffixes of names that are resolved only within a cluster, a company or a home.
 const OWN_NAMES: [&str; 10] = [
     ".local",
     ".localhost",
@@ -20,12 +20,12 @@ const OWN_NAMES: [&str; 10] = [
     ".test",
 ];
 
-/// Where a server stands that is not somebody's own.
+/// The location of a server on the public internet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Public {
-    /// At this address.
+    /// A public address.
     Address(IpAddr),
-    /// Behind a proxy, which resolves this name: it does not resolve here.
+    /// A name that only a proxy resolves, not this machine.
     Name(String),
 }
 
@@ -40,9 +40,9 @@ impl fmt::Display for Public {
     }
 }
 
-/// Where a URL leads on the public internet; `None` for this machine, private networks, names of a cluster, Unix
-/// sockets, and names that do not resolve here, unless a proxy is on the way to them. Looks the name up, where it has
-/// to, which may take as long as the system's resolver takes.
+/// Returns the public location of a URL. Returns `None` for this machine, private networks, names within a cluster,
+/// Unix sockets, and names that do not resolve here, unless a proxy is in front of them. May look the name up, which
+/// takes as long as the system's resolver does.
 pub fn public(url: &BaseUrl, proxy: &Proxy) -> Option<Public> {
     let resolve = |host: &str, port: u16| {
         (host, port).to_socket_addrs().map_or_else(|_| Vec::new(), |all| all.map(|a| a.ip()).collect())
@@ -74,17 +74,17 @@ fn public_by(
     addresses.into_iter().find(|a| is_public(*a)).map(Public::Address)
 }
 
-/// Whether a name is one of a cluster (`vllm`, `vllm.prod.svc`), a company or a home: no public zone has it.
+/// Returns true for the name of a cluster (`vllm`, `vllm.prod.svc`), a company or a home, which no public zone has.
 fn is_own_name(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
-    // `vllm.prod`, a service and its namespace, looks as a public name does: it is looked up.
+    // `vllm.prod`, a service and its namespace, looks like a public name, so it is looked up.
     !host.contains('.')
         || OWN_NAMES.iter().any(|end| host.ends_with(end))
         || host.ends_with(".svc.cluster.local")
 }
 
-/// Whether an address is routed on the public internet (RFC 6890 and its registries); those of documentation count as
-/// if they were, since a plan that names one is a mistake.
+/// Returns true if an address is routed on the public internet (RFC 6890 and its registries). Documentation addresses
+/// count as public, since a plan that names one is a mistake.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
@@ -102,7 +102,7 @@ fn is_public(address: IpAddr) -> bool {
 
 fn is_public_v4(a: Ipv4Addr) -> bool {
     let [first, second, ..] = a.octets();
-    // Between a carrier and its customers (100.64.0.0/10), and for benchmarks of networks (198.18.0.0/15).
+    // Shared address space of carriers (100.64.0.0/10), and network benchmarks (198.18.0.0/15).
     let shared = first == 100 && (64..128).contains(&second);
     let benchmarks = first == 198 && (18..20).contains(&second);
     !(a.is_loopback() || a.is_unspecified() || a.is_private() || a.is_link_local() || shared || benchmarks)
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Row: what a name resolves to, whether a proxy is on the way to it, and where it leads.
+    /// Rows: the addresses of a name, whether a proxy is in front of it, and the expected location.
     #[test]
     fn names_are_looked_up_here_or_by_a_proxy() {
         let public = Some(Public::Address([8, 8, 8, 8].into()));

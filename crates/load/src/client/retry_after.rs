@@ -1,13 +1,13 @@
-//! `Retry-After`: how long a server asks to be left alone.
+//! Parses `Retry-After`: the time that a server asks to wait.
 
 use http::{HeaderMap, header};
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use std::time::Duration;
 
-/// How long from `now` on a response asks the client to wait (RFC 9110 §10.2.3: whole seconds, or a date): zero for a
-/// date that has passed; `None` where it does not ask, or not in either form. The only place where the wall clock
-/// decides anything, and by a date of the server's.
+/// Returns how long from `now` a response asks the client to wait (RFC 9110 §10.2.3: whole seconds, or a date). Zero
+/// for a date that has passed; `None` without a header in either form. This is the only place where the wall clock
+/// decides anything, because the date is the server's.
 pub(crate) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let value = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse::<u32>() {

@@ -25,14 +25,14 @@ impl Said {
             }
         };
         let mut parser = Parser::new();
-        // An event that is too long has failed the request before.
+        // An event that is too large has failed the request before.
         if parser.feed(body, |item| each(item.data)).is_ok() {
             parser.finish(|item| each(item.data));
         }
         said
     }
 
-    /// Of one JSON document.
+    /// Extracts the texts from one JSON document.
     pub(crate) fn in_document(body: &[u8]) -> Self {
         let mut said = Self::default();
         said.add(body);
@@ -63,8 +63,8 @@ impl Said {
     }
 }
 
-/// Appends a string, or the texts of a list of parts; an object, as some servers write a tool's arguments, as it
-/// stands.
+/// Appends a string, or the texts of a list of parts. An object, as some servers send a tool's arguments, is appended
+/// as raw JSON.
 fn add(out: &mut String, raw: Option<&RawValue>) {
     let Some(raw) = raw.map(RawValue::get) else { return };
     match raw.as_bytes().first() {

@@ -51,7 +51,7 @@ fn ok(r: &Record, tokens: u32, source: TokenSource, events: u32) {
     assert_eq!((r.output_tokens, r.token_source, r.events), (Some(tokens), Some(source), events), "{r:?}");
 }
 
-/// Rows: the events, and the bound that they have gone beyond where three tokens are too many.
+/// Rows: the events, and the exceeded limit if three tokens are too many.
 #[test]
 fn what_goes_on_beyond_its_tokens_is_noticed_unless_it_ends() {
     let counted: Vec<String> = (1..=4).map(|n| text("a", "null", &count(n))).collect();
@@ -118,7 +118,7 @@ fn quirk_3_continuous_usage_counts_what_rose() {
 
 #[test]
 fn quirk_3_a_running_count_that_stays_zero_is_none() {
-    // A proxy that fills in zeros until the end.
+    // A proxy that sends zeros until the end.
     let with = |t: &str| {
         format!(
             r#"{{"choices":[{{"delta":{{"content":"{t}"}},"finish_reason":null}}],"usage":{}}}"#,

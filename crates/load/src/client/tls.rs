@@ -1,4 +1,4 @@
-//! Reads the files of the plan's `[server.tls]` table, and explains what is wrong with them.
+//! Reads the files of the plan's `[server.tls]` table, and explains problems with them.
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use base64::Engine as _;
@@ -11,10 +11,10 @@ use rustls::{CertificateError, Error as TlsError, RootCertStore};
 use std::path::Path;
 use std::{fmt, fs};
 
-/// A bundle of every authority of the web is a fifth of a megabyte.
+/// Maximum file size in bytes. A bundle of all root certificates of the web is about 0.2 MB.
 const LARGEST: u64 = 16 << 20;
 
-/// What was read of the files.
+/// The contents of the TLS files.
 #[derive(Clone, Default)]
 pub(super) struct Loaded {
     pub(super) roots: Vec<reqwest::Certificate>,
@@ -28,10 +28,10 @@ impl fmt::Debug for Loaded {
     }
 }
 
-/// Reads its files and finds out whether they can be used.
+/// Reads the files of the plan and checks that they can be used.
 ///
 /// # Errors
-/// One of them cannot; with its key in the plan, its name, and what is wrong.
+/// A file cannot be used; with its key in the plan, its name, and the problem.
 pub fn check(tls: &Tls) -> Result<()> {
     load(tls).map(drop)
 }
@@ -47,7 +47,7 @@ pub(super) fn load(tls: &Tls) -> Result<Loaded> {
     Ok(loaded)
 }
 
-/// What a PEM file holds.
+/// The contents of a PEM file.
 struct Pem {
     text: Vec<u8>,
     certificates: Vec<CertificateDer<'static>>,
@@ -55,7 +55,7 @@ struct Pem {
 }
 
 impl Pem {
-    // No message quotes the file: it may hold a key.
+    // No error quotes the file, because it may contain a private key.
     fn read(path: &Path) -> Result<Self> {
         let found = fs::metadata(path).context("the file cannot be read")?;
         ensure!(found.is_file(), "that is no file");
@@ -79,7 +79,7 @@ impl Pem {
         Ok(Self { text, certificates, keys })
     }
 
-    /// Why something is missing in it.
+    /// Explains why `what` is missing in the file.
     fn lacks(&self, what: &str) -> anyhow::Error {
         let holds = |part: &[u8]| memchr::memmem::find(&self.text, part).is_some();
         if what == "key" && (holds(b"BEGIN ENCRYPTED PRIVATE KEY") || holds(b"Proc-Type: 4,ENCRYPTED")) {
@@ -91,7 +91,7 @@ impl Pem {
         if self.text.is_empty() {
             return anyhow!("the file is empty");
         }
-        // The DER form of a certificate, of a key, and of a PKCS #12 archive: a sequence.
+        // DER forms of a certificate, a key and a PKCS #12 archive all begin with the tag of a sequence.
         if self.text[0] == 0x30 {
             return anyhow!(
                 "the file is not PEM, which begins with -----BEGIN: `openssl x509 -inform der -in FILE` writes a certificate as PEM, \
@@ -134,7 +134,7 @@ fn roots(path: &Path) -> Result<Vec<reqwest::Certificate>> {
     pem.certificates.into_iter().enumerate().map(certificate).collect()
 }
 
-/// The client's certificate and its key, out of one file or two.
+/// Builds the client's identity from its certificate and key, in one file or two.
 fn identity(cert: &Path, key: Option<&Path>) -> Result<reqwest::Identity> {
     let of_cert = || format!("server.tls.client-cert = {cert:?}");
     let shown = Pem::read(cert).with_context(of_cert)?;
@@ -177,7 +177,7 @@ fn identity(cert: &Path, key: Option<&Path>) -> Result<reqwest::Identity> {
         }
         _ => anyhow!("{of_key}: the key is of a kind that cannot be used here: RSA, ECDSA and Ed25519 can"),
     })?;
-    // Put together from what was looked at, so that nothing else of the files counts.
+    // Rebuilt from the checked sections, so that nothing else in the files has an effect.
     let certificates = shown.certificates.iter().map(|der| section("CERTIFICATE", der));
     let both: String = certificates.chain([own.keys.iter().map(key_section).collect()]).collect();
     reqwest::Identity::from_pem(both.as_bytes())
@@ -198,10 +198,10 @@ fn section(label: &str, der: &[u8]) -> String {
     format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
 }
 
-/// How the words of [`remedy`] begin, and of no other cause.
+/// The beginning of the texts of [`remedy`], which no other cause has.
 pub(super) const REMEDY: &str = "the server's certificate ";
 
-/// Why a handshake failed, where it was a certificate, and what to do; `None` where the cause says enough.
+/// Explains a failed handshake and its remedy if a certificate was the cause; `None` if the cause is clear enough.
 pub(super) fn remedy(e: &TlsError) -> Option<String> {
     const CA: &str = "name the authority that issued it: [server.tls] ca = \"ca.pem\"";
     let TlsError::InvalidCertificate(why) = e else {
@@ -237,12 +237,12 @@ pub(super) fn remedy(e: &TlsError) -> Option<String> {
             "the server's certificate is for another name: write into server.url one that it is for".into()
         }
         CertificateError::Revoked => "the server's certificate was revoked: it needs another one".into(),
-        // The platform's own words, or an end entity where an authority is wanted: a certificate that signed itself.
+        // The platform's own message, or an end-entity certificate used as an authority: a self-signed one.
         other => format!("the server's certificate is not trusted ({other}): {CA}"),
     })
 }
 
-/// What the server itself refused.
+/// Explains an alert by which the server itself refused.
 fn alert(e: &TlsError) -> Option<String> {
     use rustls::AlertDescription as Alert;
     let TlsError::AlertReceived(alert) = e else { return None };
@@ -273,7 +273,7 @@ mod tests {
     use rustls::{AlertDescription, InvalidMessage};
     use std::time::Duration;
 
-    /// Rows: the cause, and what is said of it; nothing where the cause says enough.
+    /// Rows: the cause and its explanation; none if the cause is clear enough.
     #[test]
     fn causes_are_told_apart_with_what_to_do() {
         let at = |s| UnixTime::since_unix_epoch(Duration::from_secs(s));

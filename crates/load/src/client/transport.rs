@@ -54,7 +54,7 @@ impl Unused {
 
 /// The transport to the servers.
 pub(crate) enum Transport {
-    /// A client for each URL; TCP URLs share a client, with one pool, if they are all local or all remote.
+    /// A client for each URL. TCP URLs on this machine share one client and its pool, and all other TCP URLs another.
     Http {
         clients: Vec<reqwest::Client>,
         unused: Unused,

@@ -1,9 +1,9 @@
-//! What the simulated server tells of itself at `/metrics`, under vLLM's names.
+//! The simulated server's metrics at `/metrics`, under vLLM's names.
 
 use goodput_engine::{KvCache, PrefixCounts};
 use std::{fmt::Write, time::Duration};
 
-/// The state of the server.
+/// Counters of the server.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Counters {
     pub(super) running: usize,
@@ -16,24 +16,24 @@ pub(super) struct Counters {
     pub(super) generation_tokens: u64,
     /// Requests answered in full.
     pub(super) finished: u64,
-    /// Requests whose client went away.
+    /// Requests whose client disconnected.
     pub(super) aborted: u64,
-    /// From the arrival to the first token.
+    /// Time from arrival to first token.
     pub(super) ttft: Histogram,
-    /// From token to token.
+    /// Time between tokens.
     pub(super) itl: Histogram,
-    /// From the arrival to the last token, of requests answered in full, as are the next three.
+    /// Time from arrival to last token. This and the next three count requests answered in full.
     pub(super) e2e: Histogram,
-    /// From the arrival to the first iteration.
+    /// Time from arrival to first iteration.
     pub(super) queue: Histogram,
-    /// From there to the first token.
+    /// Time from first iteration to first token.
     pub(super) prefill: Histogram,
-    /// From the first to the last token.
+    /// Time from first to last token.
     pub(super) decode: Histogram,
 }
 
 impl Counters {
-    /// Of a server to which nothing has happened.
+    /// Makes the counters of a new server.
     pub(super) fn new() -> Self {
         Self {
             running: 0,
@@ -72,9 +72,9 @@ const E2E_BOUNDS: &[f64] = &[
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Histogram {
     bounds: &'static [f64],
-    /// Values by bucket; the last is that beyond all bounds.
+    /// Number of values by bucket; the last is for values beyond all bounds.
     counts: Vec<u64>,
-    /// Exact, so that years of small values lose nothing.
+    /// Exact sum, so that small values are not lost even over years.
     sum: Duration,
 }
 
@@ -83,7 +83,7 @@ impl Histogram {
         Self { bounds, counts: vec![0; bounds.len() + 1], sum: Duration::ZERO }
     }
 
-    /// Counts a value; one that is at a bound belongs below it.
+    /// Counts a value; one equal to a bound belongs to the bucket below it.
     pub(super) fn record(&mut self, value: Duration) {
         self.record_many(value, 1);
     }
@@ -96,7 +96,7 @@ impl Histogram {
     }
 }
 
-/// The counters in Prometheus' text format.
+/// Formats the counters in Prometheus' text format.
 pub(super) fn prometheus(c: &Counters, kv_cache: Option<KvCache>, model: &str) -> String {
     let model = model.replace('\\', r"\\").replace('"', "\\\"").replace('\n', "\\n");
     let mut out = Page { out: String::with_capacity(8192), model: &model };
@@ -154,7 +154,7 @@ pub(super) fn prometheus(c: &Counters, kv_cache: Option<KvCache>, model: &str) -
     out.out
 }
 
-/// The text, as far as it is written.
+/// The text written so far.
 struct Page<'a> {
     out: String,
     /// The model's name, escaped.
@@ -167,7 +167,7 @@ impl Page<'_> {
     }
 
     fn value(&mut self, name: &str, label: &str, value: f64) {
-        // `{:?}` keeps the point in whole numbers, as in vLLM's own output.
+        // `{:?}` prints whole numbers with a decimal point, as vLLM does.
         let _ =
             writeln!(self.out, "vllm:{name}{{engine=\"0\",{label}model_name=\"{}\"}} {value:?}", self.model);
     }

@@ -1,15 +1,15 @@
-//! Which requests vLLM takes, and what it says to the others.
+//! The validation rules of vLLM: the requests it accepts, and its error messages for the others.
 
 use crate::sim::wire::{Api, Ask, json_string};
 use http::StatusCode;
 
-/// Output tokens of a completion that asks for no number, where the context holds as many. A chat is given all that is
-/// left of it.
+/// Default number of output tokens of a completion, if the context has room for them. A chat defaults to all the room
+/// that is left.
 const DEFAULT_MAX_TOKENS: u32 = 16;
-/// Largest request body; a prompt as long as the default `max-model-len` takes about 1 MiB.
+/// Maximum size of a request body, in bytes; a prompt as long as the default `max-model-len` takes about 1 MiB.
 pub(super) const MAX_BODY: usize = 32 << 20;
 
-/// What a server serves.
+/// The model that a server serves, and its context length.
 #[derive(Debug)]
 pub(super) struct Limits<'a> {
     pub(super) model: &'a str,
@@ -17,8 +17,8 @@ pub(super) struct Limits<'a> {
 }
 
 impl Limits<'_> {
-    /// Input and output tokens of a request with so many input tokens in so many texts, or why vLLM would refuse it, in
-    /// its order.
+    /// Returns the input and output tokens of a request with `input` tokens in a number of texts, or the refusal of
+    /// vLLM, which checks in this order.
     pub(super) fn check<T>(
         &self,
         api: Api,
@@ -84,7 +84,7 @@ impl Limits<'_> {
     }
 }
 
-/// An error in vLLM's shape.
+/// An error in vLLM's format.
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
     kind: &'static str,
@@ -127,7 +127,7 @@ impl Refusal {
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, kind: "InternalServerError", param: None, message }
     }
 
-    /// The body that says so.
+    /// Formats the response body.
     pub(super) fn body(&self) -> String {
         let param = self.param.as_deref().map_or("null".into(), json_string);
         let (message, kind, code) = (json_string(&self.message), self.kind, self.status.as_u16());

@@ -1,5 +1,4 @@
-//! The simulated server on a socket: as a command (`serve`), or inside the process on a thread of its own
-//! ([`Embedded`]).
+//! The simulated server on a socket: as a command (`serve`), or within the process on a separate thread ([`Embedded`]).
 
 use crate::sim::fault::socket;
 use crate::sim::null::{self, Listener, Settings};
@@ -13,16 +12,16 @@ use tokio::{
     sync::oneshot,
 };
 
-/// How long open streams may go on after the shutdown.
+/// Time that open streams have to finish after shutdown.
 const GRACE: Duration = Duration::from_secs(5);
-/// Connections that may wait to be accepted: a burst of a whole step must not be dropped.
+/// Maximum number of connections waiting to be accepted: the burst of a whole step must not be dropped.
 const BACKLOG: u32 = 4096;
 
-/// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. The null engine is served
-/// by the [`null`] server, without a model of anything, unless it plays faults.
+/// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. For the null engine, the
+/// [`null`] server is used, which models nothing, unless faults are to be injected.
 ///
 /// # Errors
-/// It does not start (see [`Simulated::starts`]), or the listener fails for good.
+/// The server does not start (see [`Simulated::starts`]), or the listener fails permanently.
 pub async fn serve(
     sim: &Simulated,
     listener: TcpListener,
@@ -46,14 +45,14 @@ pub async fn serve(
         let _ = stopping.send(());
     };
     let grace = async {
-        // Dropped unsent only where the server has ended by itself.
+        // The sender is dropped without sending only if the server has ended by itself.
         if stopped.await.is_ok() {
             tokio::time::sleep(GRACE).await;
         } else {
             std::future::pending().await
         }
     };
-    // Without it Nagle's algorithm would hold back a token until the one before is acknowledged.
+    // Otherwise Nagle's algorithm would delay a token until the one before is acknowledged.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
             tracing::warn!("no TCP_NODELAY on a connection of the simulated server: {error}");
@@ -66,28 +65,29 @@ pub async fn serve(
     }
 }
 
-/// A simulated server on a free port of the loopback address, on its own thread; stops when dropped, open streams and
-/// all.
+/// A simulated server on a free port of the loopback address, on a separate thread. Dropping it stops it and breaks
+/// open streams.
 #[derive(Debug)]
 pub struct Embedded {
-    /// Where it listens, such as `http://127.0.0.1:41234`.
+    /// URL of the server, such as `http://127.0.0.1:41234`.
     pub url: String,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Embedded {
-    /// Starts it; it takes connections when this returns.
+    /// Starts the server, which accepts connections when this returns.
     ///
     /// # Errors
-    /// It does not start (see [`Simulated::starts`]); no thread, no runtime or no port is to be had.
+    /// The server does not start (see [`Simulated::starts`]), or the operating system refuses a thread, a runtime or a
+    /// port.
     pub fn start(sim: &Simulated) -> anyhow::Result<Self> {
         sim.check_startup().map_err(anyhow::Error::msg)?;
         let sim = sim.clone();
         Self::on_thread(async move |listener| serve(&sim, listener, std::future::pending()).await)
     }
 
-    /// Starts a null server, likewise.
+    /// Starts a null server, which accepts connections when this returns.
     ///
     /// # Errors
     /// As with [`Embedded::start`].
@@ -98,7 +98,7 @@ impl Embedded {
         })
     }
 
-    /// Starts what serves a listener.
+    /// Starts a thread with a listener, and runs `serve` on it.
     fn on_thread(
         serve: impl AsyncFnOnce(TcpListener) -> anyhow::Result<()> + Send + 'static,
     ) -> anyhow::Result<Self> {
@@ -123,7 +123,7 @@ impl Drop for Embedded {
     }
 }
 
-/// The thread: one runtime with one worker, since the engine is one task and the client needs the other cores.
+/// Runs the thread: a runtime with one worker, since the engine is one task and the client needs the other cores.
 fn run(
     serve: impl AsyncFnOnce(TcpListener) -> anyhow::Result<()>,
     ready: &std::sync::mpsc::Sender<anyhow::Result<SocketAddr>>,
@@ -166,13 +166,13 @@ fn loopback() -> anyhow::Result<(TcpListener, SocketAddr)> {
     bind().context("failed to listen on 127.0.0.1")
 }
 
-/// Listens on an address, with room for a burst of connections.
+/// Listens on an address, with a backlog for a burst of connections.
 ///
 /// # Errors
-/// The port is taken, or the address is not that of this machine.
+/// The port is in use, or the address does not belong to this machine.
 pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // So that a server can be started again at once, as tokio's own `bind` has it.
+    // Lets a server restart at once, as tokio's own `bind` does.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

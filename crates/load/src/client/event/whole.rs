@@ -1,4 +1,4 @@
-//! An answer that came as one JSON document.
+//! Parses an answer that is one JSON document.
 
 use super::{Delta, Event, Finish, IsError, Parsed, Text, WireUsage, message};
 use serde_json::Value;
@@ -21,7 +21,8 @@ struct Choice {
     finish_reason: Finish,
 }
 
-/// Reads a whole answer as one event. What is no JSON object, or one with neither a choice nor an error, is malformed.
+/// Parses a complete answer as one event. It is malformed if it is not a JSON object, or has neither a choice nor an
+/// error.
 pub fn parse_whole(body: &[u8]) -> Parsed {
     let Ok(document) = serde_json::from_slice::<Document>(body) else { return Parsed::Malformed };
     let mut event = Event { usage: document.usage.map(WireUsage::usage), ..Event::default() };

@@ -1,5 +1,4 @@
-//! A simulated server whose connections can be broken from within a request: taken, served, and cut as the faults have
-//! it.
+//! A simulated server whose faults can refuse, close or reset connections from within a request.
 
 use axum::{Router, body::Body};
 use goodput_engine::fault::FaultInjector;
@@ -26,14 +25,14 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt;
 
-/// How long a listener that cannot take a connection waits before it tries again: it has run out of descriptors.
+/// Pause before accepting again after an error: descriptors have run out.
 const AGAIN: Duration = Duration::from_millis(100);
 
 const SOUND: u8 = 0;
 const CLOSED: u8 = 1;
 const RESET: u8 = 2;
 
-/// What a request may do to the connection that it came by.
+/// Handle by which a request can break its connection.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wire(Arc<State>);
 
@@ -44,17 +43,17 @@ struct State {
 }
 
 impl Wire {
-    /// Closes the connection in order: nothing more is written.
+    /// Closes the connection in order, without writing anything more.
     pub(super) fn close(&self) {
         self.0.end.store(CLOSED, Ordering::Release);
     }
 
-    /// Resets it.
+    /// Resets the connection.
     pub(super) fn reset(&self) {
         self.0.end.store(RESET, Ordering::Release);
     }
 
-    /// Says that it takes no further request, and closes it after the answers that are under way.
+    /// Announces that the connection takes no further request, and closes it after the answers in progress.
     pub(super) fn leave(&self) {
         self.0.leave.notify_one();
     }
@@ -67,8 +66,8 @@ impl Wire {
     }
 }
 
-/// Serves until `shutdown` completes, then lets open streams finish for at most `grace`. Every request finds its
-/// [`Wire`] among its extensions.
+/// Serves until `shutdown` completes, then lets open streams finish for at most `grace`. Every request has its [`Wire`]
+/// among its extensions.
 pub(crate) async fn serve(
     router: Router,
     injector: Arc<FaultInjector>,
@@ -85,7 +84,7 @@ pub(crate) async fn serve(
             taken = listener.accept() => taken,
         };
         match taken {
-            // Nothing was read, and closing with a reset tells the client at once.
+            // Nothing was read; closing with a reset notifies the client at once.
             Ok((stream, _)) if injector.refuses_next_connection() => drop(Wired { stream, wire: reset() }),
             Ok((stream, _)) => {
                 open.spawn(connection(stream, router.clone(), stop.clone()));
@@ -125,7 +124,7 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) 
     loop {
         tokio::select! {
             biased;
-            // What went wrong with it is the client's to notice.
+            // An error of the connection is visible to the client.
             _ = served.as_mut() => return,
             () = state.leave.notified(), if !leaves => {}
             () = stop.cancelled(), if !leaves => {}
@@ -135,7 +134,7 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) 
     }
 }
 
-/// A connection that fails once its [`Wire`] says so, and is closed as that says.
+/// A connection that fails, and is closed, as its [`Wire`] demands.
 struct Wired {
     stream: TcpStream,
     wire: Wire,
@@ -144,7 +143,7 @@ struct Wired {
 impl Drop for Wired {
     fn drop(&mut self) {
         if self.wire.0.end.load(Ordering::Acquire) == RESET {
-            // Where that fails the connection is gone already.
+            // If this fails, the connection is gone already.
             let _ = self.stream.set_zero_linger();
         }
     }

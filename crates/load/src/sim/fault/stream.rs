@@ -235,7 +235,7 @@ impl Faulty {
             }
             Fault::Endless if self.source.events => {
                 if memmem::find(&event, FINISH).is_some() || !self.last.is_empty() {
-                    // From here on tokens, and never an end: what would close the stream is held back.
+                    // From here on only tokens, and no end: the events that would close the stream are discarded.
                     if self.last.is_empty() {
                         self.last = replaced(&event, FINISH, NO_FINISH);
                         self.put(self.last.clone());
@@ -259,7 +259,7 @@ impl Faulty {
         self.out.push_back((1, piece.into()));
     }
 
-    /// The sound body has ended.
+    /// Continues after the end of the sound body.
     async fn ends(&mut self) -> io::Result<()> {
         match self.fault {
             Fault::Endless if !self.last.is_empty() => {
@@ -284,7 +284,7 @@ impl Faulty {
     }
 }
 
-/// A copy with every occurrence of `what` replaced.
+/// Returns a copy with every occurrence of `what` replaced.
 fn replaced(event: &[u8], what: &[u8], with: &[u8]) -> Bytes {
     let mut out = Vec::with_capacity(event.len() + 16);
     let mut from = 0;

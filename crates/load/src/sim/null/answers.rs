@@ -1,19 +1,19 @@
-//! The events of answers, written once for each number of tokens.
+//! Cache of the events of answers, which are written once for each number of tokens.
 
 use crate::sim::wire::{Api, StreamOptions, Writer};
 use std::{collections::HashMap, sync::Arc};
 
-/// About how many bytes of events are kept. Answers are forgotten where a workload asks for more kinds of them than
-/// this holds.
+/// Approximate size limit of the cached events, in bytes. The cache is cleared if a workload needs more kinds of
+/// answers.
 const KEPT: usize = 64 << 20;
 
-/// What tells answers apart.
+/// The cache key of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub(super) api: Api,
-    /// At least one.
+    /// Number of output tokens, at least one.
     pub(super) output_tokens: u32,
-    /// Input tokens, where each event tells them.
+    /// Number of input tokens, if every event reports usage.
     pub(super) continuous: Option<u32>,
 }
 
@@ -21,12 +21,12 @@ pub(super) struct Kind {
 #[derive(Debug)]
 pub(super) struct Events {
     text: String,
-    /// Where in the text each token's event ends.
+    /// End of each token's event in the text, in bytes.
     ends: Vec<usize>,
 }
 
 impl Events {
-    /// `head` is that of [`Writer::new`].
+    /// Writes the events; `head` is that of [`Writer::new`].
     fn new(kind: Kind, head: &str) -> Self {
         let continuous = kind.continuous.is_some();
         let options = StreamOptions { include_usage: continuous, continuous_usage_stats: continuous };
@@ -40,8 +40,8 @@ impl Events {
         Self { text, ends }
     }
 
-    /// The bytes of the events of tokens `from` to `to`, counted from zero, the second not included. What opens a chat
-    /// comes with the first.
+    /// Returns the bytes of the events of tokens `from..to`, counted from zero. The opening of a chat precedes the
+    /// first.
     pub(super) fn tokens(&self, from: usize, to: usize) -> &[u8] {
         let end = |tokens: usize| tokens.checked_sub(1).map_or(0, |last| self.ends[last]);
         &self.text.as_bytes()[end(from)..end(to)]
@@ -52,7 +52,7 @@ impl Events {
     }
 }
 
-/// The answers written so far.
+/// The cache of answers.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     kept: HashMap<Kind, Arc<Events>>,
@@ -60,7 +60,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The events of a kind of answer; `head` as for [`Writer::new`].
+    /// Returns the events of a kind of answer; `head` is as for [`Writer::new`].
     pub(super) fn events(&mut self, kind: Kind, head: &str) -> Arc<Events> {
         if let Some(events) = self.kept.get(&kind) {
             return events.clone();
@@ -76,9 +76,9 @@ impl Answers {
     }
 }
 
-/// What follows the last token of an answer: usage, where it is asked for, and the end of the stream.
+/// Formats the end of a stream after the last token: usage, if requested, and `[DONE]`.
 pub(super) fn closing(api: Api, head: &str, input: u32, output: u32, options: StreamOptions) -> String {
-    // Without usage nothing of the head is shown.
+    // Without usage, the head does not appear.
     let mut writer = Writer::new(api, if options.include_usage { head } else { "" }, input, options);
     writer.skip(output);
     let mut out = String::with_capacity(if options.include_usage { 512 } else { 32 });

@@ -1,4 +1,4 @@
-//! One connection: requests in, answers out, one after the other.
+//! One connection, which answers requests one after the other.
 
 use super::{
     answers::closing,
@@ -20,19 +20,19 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 
-/// How much is read at once, in bytes.
+/// Size of a read, in bytes.
 const READ: usize = 64 << 10;
-/// How much a client may send ahead while it is being answered, in bytes.
+/// Maximum number of bytes that a client may send ahead while it is being answered.
 const AHEAD: usize = 1 << 20;
-/// Stands for a time that never comes.
+/// Delay that stands for never.
 const NEVER: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 thread_local! {
-    /// Where all connections of a thread read to, so that none has a buffer while it has nothing half read.
+    /// Read buffer shared by all connections of a thread, so that an idle connection needs none.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ].into());
 }
 
-/// Serves a connection until the client closes it or asks to; what goes wrong ends it, and is the client's to notice.
+/// Serves a connection until the client closes it or asks to. An error ends the connection.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(io: S, server: &Server) {
     let rest = Vec::new();
     let mut connection = Connection { io, server, rest, least: 1, read: Instant::now() };
@@ -44,21 +44,21 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(io: S, server: &Ser
 struct Connection<'a, S> {
     io: S,
     server: &'a Server,
-    /// What has been read and not yet used: as a rule nothing.
+    /// Bytes that have been read but not used; normally none.
     rest: Vec<u8>,
-    /// A request is whole with no fewer bytes than these.
+    /// Minimum number of bytes of a complete request.
     least: usize,
-    /// When the last bytes were read.
+    /// Time of the last read.
     read: Instant,
 }
 
-/// What is to be done after some bytes have come.
+/// The next action after a read.
 enum Next {
-    /// The client went away.
+    /// End: the client has disconnected.
     Gone,
-    /// Read on.
+    /// Read more.
     Read,
-    /// Tell the client to send the body, and read on.
+    /// Tell the client to send the body, then read more.
     Continue,
     /// Answer.
     Reply { reply: Reply, close: bool, bodiless: bool },
@@ -68,7 +68,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     async fn run(&mut self) -> io::Result<()> {
         let mut told = false;
         loop {
-            // What came with or during the request before, if anything.
+            // Bytes that came with or during the previous request, if any.
             let mut next = if self.rest.is_empty() { Next::Read } else { self.look(None) };
             loop {
                 match next {
@@ -112,7 +112,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         Poll::Ready(Ok(&scratch[..n]))
     }
 
-    /// Looks for a request in what is left over and what has come; what has come is copied only where it is not used.
+    /// Parses a request from the rest and the `fresh` bytes, of which only the unused ones are copied.
     fn look(&mut self, fresh: Option<&[u8]>) -> Next {
         let fresh = fresh.unwrap_or_default();
         if self.rest.is_empty() {
@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         next
     }
 
-    /// Looks for a request, and says how many bytes it took.
+    /// Parses a request. Returns the next action and the number of bytes used.
     fn find(&mut self, bytes: &[u8]) -> (Next, usize) {
         match http::find(bytes) {
             Ok(Found::Part { .. }) if bytes.len() > MAX_REQUEST => (Next::Gone, 0),
@@ -166,7 +166,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         self.send(&mut [IoSlice::new(head.as_bytes()), IoSlice::new(body.as_bytes())]).await
     }
 
-    /// The answer once its last token is due.
+    /// Sends the answer as a document once its last token is due.
     async fn whole(&mut self, order: &Order, close: bool) -> io::Result<()> {
         let (running, read) = (self.server.start(), self.read);
         let body = self.server.whole(order);
@@ -184,7 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         Ok(())
     }
 
-    /// Events as they fall due, a chunk for each write; the head with the first.
+    /// Sends events as they become due, one chunk per write; the first includes the response head.
     async fn stream(&mut self, order: &Order, close: bool) -> io::Result<()> {
         let (running, read) = (self.server.start(), self.read);
         let events = self.server.events(order);
@@ -219,15 +219,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         Ok(())
     }
 
-    /// When a token is due, counted from zero.
+    /// Returns when a token, counted from zero, is due.
     fn due(&self, read: Instant, token: u32) -> Instant {
         let settings = &self.server.settings;
         let after = settings.gap.0.saturating_mul(token).saturating_add(settings.first.0);
         read + after.min(NEVER)
     }
 
-    /// How many tokens are due in all so long after the request: one more than were sent at least, since that one was
-    /// waited for.
+    /// Returns the total number of tokens due `elapsed` after the request: at least one more than were sent, since that
+    /// one was waited for.
     fn ready(&self, elapsed: Duration, sent: u32, output: u32) -> u32 {
         let settings = &self.server.settings;
         if settings.gap.0.is_zero() {
@@ -237,7 +237,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         u32::try_from(gaps).map_or(output, |gaps| gaps.saturating_add(1)).clamp(sent + 1, output)
     }
 
-    /// Waits until `due`; an error where the client goes away meanwhile.
+    /// Waits until `due`. Fails if the client disconnects in the meantime.
     async fn wait(&mut self, due: Instant) -> io::Result<()> {
         if due <= self.read || due <= Instant::now() {
             return Ok(());
@@ -253,7 +253,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         }
     }
 
-    /// Takes what comes while a request is being answered.
+    /// Reads bytes that arrive while a request is being answered.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         SCRATCH.with_borrow_mut(|scratch| {
             let bytes = ready!(self.poll_read(cx, scratch))?;
@@ -265,7 +265,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
         })
     }
 
-    /// Writes all of it, in one call where the socket takes it.
+    /// Writes all parts, in one call if the socket accepts them.
     async fn send(&mut self, mut parts: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut parts, 0);
         while !parts.is_empty() {
@@ -279,12 +279,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     }
 }
 
-/// The field that says whether the connection goes on.
+/// Returns the header that announces the end of the connection, if it is to close.
 const fn connection(close: bool) -> &'static str {
     if close { "connection: close\r\n" } else { "" }
 }
 
-/// The field that tells how long the first token took: milliseconds, to the microsecond.
+/// The time to first token as a header value: in milliseconds, to the microsecond.
 struct Timing(Duration);
 
 impl std::fmt::Display for Timing {

@@ -1,41 +1,41 @@
-//! Requests of HTTP/1.1, cut out of what has been read so far.
+//! Parser of HTTP/1.1 requests from the bytes read so far.
 
 use crate::sim::rules::MAX_BODY;
 use std::borrow::Cow;
 
-/// Largest head of a request, in bytes.
+/// Maximum size of a request head, in bytes.
 const MAX_HEAD: usize = 64 << 10;
-/// Most header fields of a request.
+/// Maximum number of header fields of a request.
 const MAX_FIELDS: usize = 64;
-/// Most that a request may take with its head and its coding, in bytes.
+/// Maximum size of a request including head and chunked coding, in bytes.
 pub(super) const MAX_REQUEST: usize = MAX_HEAD + 2 * MAX_BODY;
 
-/// A whole request.
+/// A complete request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Request<'a> {
     pub(super) method: &'a str,
-    /// Without what follows a question mark.
+    /// Path without the query.
     pub(super) path: &'a str,
     pub(super) body: Cow<'a, [u8]>,
-    /// No other request will follow on this connection.
+    /// True if the client sends no further request on this connection.
     pub(super) close: bool,
 }
 
-/// What the bytes at hand are.
+/// The result of parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Found<'a> {
     /// The beginning of a request, or nothing.
     Part {
-        /// A request is whole with no fewer bytes than these.
+        /// Minimum number of bytes of the complete request.
         least: usize,
-        /// The head is whole, and the client waits for a word before it sends the body.
+        /// True if the head is complete and the client expects `100 Continue` before it sends the body.
         expects: bool,
     },
-    /// A request, and the bytes that it took.
+    /// A request, and its length in bytes.
     Whole(Request<'a>, usize),
 }
 
-/// A request that is not understood, after which nothing on the connection is.
+/// The error for a request that cannot be parsed, after which the connection is unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Bad {
     /// The status line's code and reason.
@@ -53,7 +53,7 @@ const HEAD_TOO_LARGE: Bad = Bad {
     why: "the head is larger than 64 KiB or has more than 64 fields",
 };
 
-/// Looks for a request at the beginning of `bytes`.
+/// Parses a request at the beginning of `bytes`.
 pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Bad> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut head = httparse::Request::new(&mut fields);
@@ -89,7 +89,7 @@ pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Bad> {
     }
 }
 
-/// How the body is sent.
+/// The framing of the body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Body {
     None,
@@ -97,7 +97,7 @@ enum Body {
     Chunked,
 }
 
-/// What the header fields say, as far as it matters here.
+/// The header fields that matter here.
 struct Facts {
     body: Body,
     close: bool,
@@ -110,7 +110,7 @@ impl Facts {
         for field in fields {
             let value = field.value.trim_ascii();
             let is = |name: &str| field.name.eq_ignore_ascii_case(name);
-            // By length first: five comparisons for each field would cost more than the parser.
+            // Comparing lengths first: five string comparisons for each field would cost more than the parser.
             match field.name.len() {
                 14 if is("content-length") => facts.take(Body::Length(length(value)?))?,
                 17 if is("transfer-encoding") => {
@@ -137,7 +137,8 @@ impl Facts {
         Ok(facts)
     }
 
-    /// Two lengths that differ, or a length beside chunked coding, are how requests are smuggled.
+    /// Sets the framing. Refuses two different lengths, or a length with chunked coding: both are used for request
+    /// smuggling.
     fn take(&mut self, body: Body) -> Result<(), Bad> {
         if self.body != Body::None && self.body != body {
             return Err(bad("the length of the body is given in two ways"));
@@ -152,16 +153,16 @@ fn length(value: &[u8]) -> Result<usize, Bad> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(WHY);
     }
-    // More digits than fit say only that it is too large.
+    // A number that does not fit is too large in any case.
     let length = std::str::from_utf8(value).map_err(|_| WHY)?.parse().unwrap_or(usize::MAX);
     if length > MAX_BODY { Err(TOO_LARGE) } else { Ok(length) }
 }
 
-/// What is there of a body in chunked coding.
+/// The result of parsing a body in chunked coding.
 enum Chunked<'a> {
-    /// The body, and the bytes that it took.
+    /// The body, and its encoded length in bytes.
     Whole(Cow<'a, [u8]>, usize),
-    /// It takes no fewer bytes than these.
+    /// Incomplete; the minimum number of bytes of the complete body.
     Part(usize),
 }
 
@@ -200,7 +201,8 @@ fn chunked(bytes: &[u8]) -> Result<Chunked<'_>, Bad> {
     }
 }
 
-/// The bytes of the fields after the last chunk, to the empty line that ends them; `None` where it has not come.
+/// Returns the length of the trailer fields after the last chunk, including the empty line that ends them; `None` if
+/// incomplete.
 fn trailer(bytes: &[u8]) -> Result<Option<usize>, Bad> {
     if bytes.starts_with(b"\r\n") {
         return Ok(Some(2));
@@ -244,7 +246,7 @@ mod tests {
                 "abc0123456789",
                 false,
             ),
-            // Fields after the last chunk.
+            // Trailer fields after the last chunk.
             (
                 "POST /a HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\na\r\n0\r\nx: y\r\n\r\n",
                 "POST",
@@ -264,7 +266,7 @@ mod tests {
                     other => panic!("{end} of {text}: {other:?}"),
                 }
             }
-            // The next request is left alone.
+            // The next request is not consumed.
             let two = text.repeat(2);
             assert_eq!(whole(&two).1, text.len());
         }

@@ -1,12 +1,12 @@
-//! The null server: answers at once, or after exact delays, and costs so little that it is the client that is measured.
+//! The null server: answers at once, or after exact delays, at so little cost that the client is the bottleneck.
 //!
-//! It models nothing. One thread has a task for each connection; a request is read where it lies, and an answer's
-//! events, the same bytes as the simulated server writes, are kept by their number of tokens. The response head goes
-//! out with the first token, and its field `Server-Timing: ttft;dur=MILLISECONDS` (W3C Server Timing, 10 April 2023)
-//! tells the time from the read that completed the request to the moment before that write: what a client's own TTFT is
-//! measured against.
+//! It models nothing. One thread has a task for each connection. Requests are parsed in place, and the events of
+//! answers, the same bytes as the simulated server writes, are cached by their number of tokens. The response head is
+//! sent with the first token. Its header `Server-Timing: ttft;dur=MILLISECONDS` (W3C Server Timing, 10 April 2023) has
+//! the time from the read that completed the request to the moment before that write, against which a client's own TTFT
+//! is compared.
 //!
-//! All answers have the same `id` and `created`: nothing is written anew that a client need not look at.
+//! All answers have the same `id` and `created`, so that nothing is rewritten that a client need not examine.
 
 mod answers;
 mod connection;
@@ -20,23 +20,23 @@ use server::Server;
 use std::{fmt, future::Future, io, num::NonZeroU32, sync::Arc, time::Duration};
 use tokio::net::{TcpListener, UnixListener};
 
-/// How long open streams may go on after the shutdown.
+/// Time that open streams have to finish after shutdown.
 const GRACE: Duration = Duration::from_secs(5);
-/// How often it is looked whether they have ended, and how long nothing is accepted after an error.
+/// Polling interval for their end, and pause before accepting again after an error.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What it serves, and when.
+/// The settings of the null server.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Settings {
-    /// From the read that completes a request to its first token.
+    /// Time from the read that completes a request to its first token.
     pub first: Span,
-    /// From token to token; where it is zero all tokens go out in one write. Each token is due at a multiple of it
-    /// after the first.
+    /// Time between tokens; if zero, all tokens are sent in one write. Each token is due at a multiple of it after the
+    /// first.
     pub gap: Span,
-    /// The model name that it serves.
+    /// Name of the served model.
     pub model: String,
-    /// Longest prompt and answer together, in tokens.
+    /// Maximum length of prompt and answer together, in tokens.
     pub max_model_len: NonZeroU32,
 }
 
@@ -60,23 +60,23 @@ impl fmt::Display for Settings {
     }
 }
 
-/// Where it listens.
+/// The socket that the server listens on.
 #[derive(Debug)]
 pub enum Listener {
-    /// On a port.
+    /// A TCP port.
     Tcp(TcpListener),
-    /// On a Unix socket; its file is the caller's to remove.
+    /// A Unix socket; the caller removes its file.
     Unix(UnixListener),
 }
 
 impl Listener {
-    /// Takes a connection and gives it a task.
+    /// Accepts a connection and spawns a task for it.
     async fn accept(&self, server: &Arc<Server>) -> io::Result<()> {
         let server = server.clone();
         match self {
             Self::Tcp(listener) => {
                 let (stream, _) = listener.accept().await?;
-                // Without it Nagle's algorithm would hold back a token until the one before is acknowledged.
+                // Otherwise Nagle's algorithm would delay a token until the one before is acknowledged.
                 stream.set_nodelay(true)?;
                 tokio::spawn(async move { connection::serve(stream, &server).await });
             }
@@ -90,15 +90,15 @@ impl Listener {
 }
 
 /// Serves until `shutdown` completes, then lets open streams finish for at most five seconds. Connections are tasks of
-/// the runtime: what is still open then ends with it. Cheapest on a runtime with one thread.
+/// the runtime and end with it. Cheapest on a single-threaded runtime.
 pub async fn serve(settings: Settings, listener: Listener, shutdown: impl Future<Output = ()> + Send) {
     let server = Arc::new(Server::new(settings));
     let accept = async {
         let mut told = false;
         loop {
             if let Err(error) = listener.accept(&server).await {
-                // Descriptors have run out, or the client went away at once; the first is worth a word, and a moment's
-                // rest.
+                // Descriptors have run out, or the client disconnected at once. The former deserves a warning and a
+                // pause.
                 if !std::mem::replace(&mut told, true) {
                     tracing::warn!("the null server cannot take a connection: {error}");
                 }
@@ -119,20 +119,20 @@ pub async fn serve(settings: Settings, listener: Listener, shutdown: impl Future
     let _ = tokio::time::timeout(GRACE, finished).await;
 }
 
-/// A null server on a free port of the loopback address, on a thread of its own; stops when dropped, open streams and
-/// all.
+/// A null server on a free port of the loopback address, on a separate thread. Dropping it stops it and breaks open
+/// streams.
 #[derive(Debug)]
 pub struct NullServer {
-    /// Where it listens, such as `http://127.0.0.1:41234`.
+    /// URL of the server, such as `http://127.0.0.1:41234`.
     pub url: String,
     _thread: Embedded,
 }
 
 impl NullServer {
-    /// Starts it; it takes connections when this returns.
+    /// Starts the server, which accepts connections when this returns.
     ///
     /// # Errors
-    /// No thread, no runtime or no port is to be had.
+    /// The operating system refuses a thread, a runtime or a port.
     pub fn start(settings: Settings) -> anyhow::Result<Self> {
         let thread = Embedded::null(settings)?;
         Ok(Self { url: thread.url.clone(), _thread: thread })

@@ -25,7 +25,7 @@ pub(super) struct Server {
     created: u64,
     /// The model's name as a JSON string.
     model: String,
-    /// What events begin with: of a chat, of a completion.
+    /// The beginnings of events: of a chat, of a completion.
     heads: [String; 2],
     state: Mutex<State>,
 }

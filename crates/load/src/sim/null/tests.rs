@@ -11,7 +11,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Far more than anything here takes.
+/// Timeout far beyond what anything here takes.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn settings(first_ms: u64, gap_ms: u64) -> Settings {
@@ -19,7 +19,7 @@ fn settings(first_ms: u64, gap_ms: u64) -> Settings {
     Settings { first: ms(first_ms), gap: ms(gap_ms), ..Settings::default() }
 }
 
-/// A connection to a server of its own, in process.
+/// Opens an in-process connection to a new server.
 fn open(settings: Settings) -> (DuplexStream, Arc<Server>) {
     let server = Arc::new(Server::new(settings));
     let (ours, theirs) = duplex(1 << 20);
@@ -54,13 +54,13 @@ impl Response {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 
-    /// The time told, in milliseconds.
+    /// Returns the reported time, in milliseconds.
     fn ttft(&self) -> f64 {
         self.field("server-timing").unwrap().strip_prefix("ttft;dur=").unwrap().parse().unwrap()
     }
 }
 
-/// Cuts all responses out of what was read.
+/// Splits all responses out of the bytes read.
 fn responses(mut text: &str) -> Vec<Response> {
     let mut all = vec![];
     while !text.is_empty() {
@@ -88,7 +88,7 @@ fn responses(mut text: &str) -> Vec<Response> {
     all
 }
 
-/// Sends pieces one after the other; then whatever comes until nothing does.
+/// Sends pieces one after the other, then reads until nothing more arrives.
 async fn talk(settings: Settings, pieces: &[&[u8]]) -> Vec<Response> {
     let (mut io, _) = open(settings);
     for piece in pieces {
@@ -97,13 +97,13 @@ async fn talk(settings: Settings, pieces: &[&[u8]]) -> Vec<Response> {
         }
         tokio::task::yield_now().await;
     }
-    // Answers are under way; the paused clock moves on only when all of them wait.
+    // Answers are in progress; the paused clock advances only when all of them wait.
     let mut text = Vec::new();
     let _ = timeout(Duration::from_secs(3600), io.read_to_end(&mut text)).await;
     responses(std::str::from_utf8(&text).unwrap())
 }
 
-/// The record that the client makes of a body.
+/// Returns the record that the client makes of a body.
 fn record(api: Api, body: &str) -> Record {
     let (mut parser, mut tally) = (Parser::new(), Tally::new(api, None));
     parser

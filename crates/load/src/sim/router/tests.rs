@@ -37,7 +37,7 @@ async fn metric(router: &Router, line: &str) -> f64 {
     found.rsplit(' ').next().unwrap().parse().unwrap()
 }
 
-/// The `data:` lines of a stream, each with the time at which its frame came.
+/// Returns the `data:` lines of a stream, each with the arrival time of its frame.
 async fn events(response: Response) -> Vec<(Instant, String)> {
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()[CONTENT_TYPE], "text/event-stream; charset=utf-8");
@@ -51,7 +51,7 @@ async fn events(response: Response) -> Vec<(Instant, String)> {
     all
 }
 
-/// Times of the events with text since `from`.
+/// Returns the times of the events with text since `from`.
 fn token_times(events: &[(Instant, String)], from: Instant) -> Vec<Duration> {
     let parsed = events
         .iter()
@@ -154,8 +154,7 @@ async fn a_queue_is_a_queue() {
     tokio::join!(ask(0, 50), ask(10, 100), ask(30, 150), ask(500, 550));
 }
 
-/// Tokio's timers know whole milliseconds; what lies between comes late by less than one, and the error does not add
-/// up.
+/// Tokio's timers count whole milliseconds; times in between are late by less than one, and the error does not add up.
 #[tokio::test(start_paused = true)]
 async fn in_process_and_model_agree_to_the_millisecond() {
     let sim: Simulated =
@@ -283,7 +282,7 @@ async fn a_client_that_goes_away_frees_its_place() {
             < 1e-9
     );
 
-    // The same where no stream was asked for, and the call itself is dropped.
+    // A request without a stream, whose call itself is dropped, is cancelled too.
     let start = Instant::now();
     let ask = r#"{"prompt": "x", "max_tokens": 1}"#;
     let cut = tokio::time::timeout(20 * MS, post(&router, COMPLETIONS, ask)).await;
@@ -291,7 +290,7 @@ async fn a_client_that_goes_away_frees_its_place() {
     post(&router, COMPLETIONS, ask).await;
     assert_eq!(start.elapsed(), 70 * MS);
 
-    // An answer that was complete, if unread, is no abort.
+    // An answer that was complete, even if unread, is not aborted.
     let unread = post(&router, CHAT, ASK).await;
     tokio::time::sleep(100 * MS).await;
     drop(unread);
@@ -316,7 +315,7 @@ async fn the_rest_answers() {
     let version: Value =
         serde_json::from_str(&text(call(&router, Method::GET, "/version", "").await).await).unwrap();
     assert_eq!(version["version"], env!("CARGO_PKG_VERSION"));
-    // `null` sends every token as an event of its own, all at once.
+    // `null` sends every token as a separate event, all at once.
     let start = Instant::now();
     assert_eq!(token_times(&events(post(&router, CHAT, ASK).await).await, start), [Duration::ZERO; 3]);
 }

@@ -1,4 +1,4 @@
-//! The same requests to the bare model, to the router in process, and to a real socket: the same tokens at the same
+//! Sends equal requests to the bare model, to the router in process, and to a real socket, and compares tokens and
 //! times.
 
 use super::*;
@@ -11,7 +11,7 @@ use tokio::{
     task::JoinSet,
 };
 
-/// A chat request with a prompt that shares its first words with others of its family.
+/// A chat request whose prompt shares its first words with others of its family.
 #[derive(Debug, Clone, Copy)]
 struct Chat {
     id: u64,
@@ -33,7 +33,7 @@ impl Chat {
         )
     }
 
-    /// The same without HTTP: other names for the tokens, the same structure.
+    /// Returns the request without HTTP: other token ids, but equal structure.
     fn request(&self) -> Request {
         let family = (0..self.shared).map(|i| 1_000_000 * (self.family + 1) + i);
         let own = (0..self.own).map(|i| 1_000_000_000 * (self.id + 1) + i);
@@ -44,7 +44,7 @@ impl Chat {
     }
 }
 
-/// Times of the tokens of a request, and how many of its prompt's were cached.
+/// Returns the times of a request's tokens, and how many of its prompt tokens were cached.
 fn tokens_of(emissions: &[Emission], id: u64) -> (Vec<Duration>, Option<u32>) {
     let mine: Vec<&Emission> = emissions.iter().filter(|e| e.id == id).collect();
     (mine.iter().map(|e| e.at).collect(), mine[0].cached_tokens)
@@ -101,7 +101,7 @@ async fn a_batching_engine_in_process_and_bare() {
     }
 }
 
-/// Sends a request; since `start`, when its first token came and when its stream ended.
+/// Sends a request. Returns when its first token came and when its stream ended, since `start`.
 async fn over_the_socket(address: String, body: String, start: Instant) -> (Duration, Duration) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = body.len();

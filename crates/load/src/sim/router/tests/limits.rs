@@ -1,8 +1,8 @@
-//! What is refused, and what a request gets that leaves things open.
+//! Refused requests, and defaults for omitted fields.
 
 use super::*;
 
-/// Route, body, then what comes: status, type, param ("" for null), part of the message.
+/// Route and body; then the expected status, type, param ("" for null), and part of the message.
 const REFUSALS: &[(&str, &str, u16, &str, &str, &str)] = &[
     (CHAT, "{\"model\": ", 400, "Bad Request", "body.10", "JSON decode error"),
     (CHAT, r#"{"messages": 3}"#, 400, "Bad Request", "body.14", "wrong type"),
@@ -103,7 +103,8 @@ async fn refusals_read_like_vllms() {
     );
 }
 
-/// As in vLLM: a completion has 16 tokens, or what the context has left; a chat has what it has left.
+/// As in vLLM, a completion defaults to 16 tokens, or the room left in the context if less; a chat to all the room
+/// left.
 #[tokio::test(start_paused = true)]
 async fn who_asks_for_no_number_of_tokens_gets_what_fits() {
     let router = server("preset = \"null\"\nmax-model-len = 40");
