@@ -48,7 +48,7 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// Poisson arrivals.
+    /// Makes an open loop with Poisson arrivals.
     pub(super) fn open(rate: f64, tokens: u32, window: Duration) -> Self {
         Self { level: Level::rate(rate), tokens, window, requests: None }
     }

@@ -7,7 +7,7 @@ use goodput_core::message::{Message, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Multiple of the requested tokens beyond which an answer is aborted …
+/// The multiple of the requested tokens beyond which an answer is aborted …
 const OVERRUN_TIMES: u64 = 4;
 /// … plus this number of tokens.
 const OVERRUN_LEAST: u64 = 1024;

@@ -8,7 +8,7 @@ use goodput_core::redact;
 use goodput_plan::server::proxy::Proxy;
 use hyper_util::client::proxy::matcher::Matcher;
 
-/// The variables that name proxies, in order of precedence. Each is also read in lower case.
+/// The environment variables that name proxies. Each is also read in lower case.
 const VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
 /// A proxy in front of a server.

@@ -68,7 +68,7 @@ pub(crate) enum Transport {
 /// A response head, with the body yet to be read.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    /// Whether the connection was new or reused; `None` if unknown.
+    /// Use of the connection, new or reused; `None` if unknown.
     pub(crate) conn: Option<Conn>,
     /// Format announced by the content type.
     pub(crate) format: Format,

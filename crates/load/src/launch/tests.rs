@@ -95,7 +95,7 @@ async fn what_is_dropped_or_left_at_once_is_stopped() {
     drop(running);
 }
 
-/// A process that is killed leaves the record beside its log, with the command as it was started.
+/// If goodput is killed, the record of the process stays next to its log, with the command as it was started.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_note_names_the_command_and_none_of_its_secrets() {

@@ -128,8 +128,8 @@ pub fn machine() -> String {
 
 /// The runtimes that send requests and receive answers; they do nothing else.
 ///
-/// Each is a thread with a runtime of its own, its own connections, and its own share of a step's chains: no request is
-/// handed from one thread to another, and no two threads wake for one. `docs/timing.md` has what other designs cost.
+/// Each is a thread with a separate runtime, separate connections, and a share of a step's chains: no request is
+/// handed from one thread to another, and no two threads wake for one. `docs/timing.md` has the cost of other designs.
 pub struct Host {
     workers: Vec<Handle>,
     /// True if the plan sets the number of threads: every step then uses all of them.

@@ -53,34 +53,34 @@ pub struct Samples {
     pub clocks: Vec<(Duration, ThreadClock)>,
 }
 
-/// The client's own delay over a part of a step.
+/// The delay that the client itself causes over a part of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct OwnDelay {
     /// 99th percentile of the receive lag, an order statistic; `None` without a sample.
     pub lag_p99: Option<Duration>,
-    /// What the threads did with their time; `None` where that is not known.
+    /// CPU time and waiting of the threads; `None` if unknown.
     pub share: Option<Share>,
 }
 
 impl Samples {
-    /// The delay on this thread between two times counted from the start of sampling.
+    /// Returns the delay of this thread between two times since the start of sampling.
     pub fn between(&self, from: Duration, to: Duration) -> OwnDelay {
         let mut lags: Vec<Duration> =
             self.lags.iter().filter(|s| (from..to).contains(&s.at())).map(|s| s.lag()).collect();
         let rank = (lags.len() * 99).div_ceil(100);
         let lag_p99 = (rank > 0).then(|| *lags.select_nth_unstable(rank - 1).1);
-        // The readings that enclose the time, or the nearest within it.
+        // The readings that enclose the interval, or else the nearest ones within it.
         let first = self.clocks.iter().rfind(|(at, _)| *at <= from).or_else(|| self.clocks.first());
         let last = self.clocks.iter().find(|(at, _)| *at >= to).or_else(|| self.clocks.last());
         OwnDelay { lag_p99, share: first.zip(last).and_then(|(a, b)| b.1.since(&a.1)) }
     }
 }
 
-/// The delay of a client with several such threads: of each figure the largest that any thread has.
+/// Returns the delay of a client with several threads: the largest value of any thread, for each figure.
 ///
-/// Not pooled: one starved thread of eight delays one request in eight, far more than the 1 % that a p99 limit allows
-/// to miss, and yet the pooled p99 would be as good as that of the other seven where the thread is slow in a tenth of
-/// its samples. What is largest puts a verdict to the test; it does not turn it over by itself.
+/// The samples are not pooled: one starved thread of eight delays one request in eight, far more than the 1 % that may
+/// miss a p99 limit. Yet if the thread is slow in only a tenth of its samples, the pooled p99 looks as good as that of
+/// the other seven threads. The largest value calls for a check of the verdict; it does not overturn it by itself.
 pub fn worst(threads: &[Samples], from: Duration, to: Duration) -> OwnDelay {
     let each = threads.iter().map(|t| t.between(from, to));
     each.fold(OwnDelay::default(), |a, b| OwnDelay {
@@ -89,9 +89,9 @@ pub fn worst(threads: &[Samples], from: Duration, to: Duration) -> OwnDelay {
     })
 }
 
-/// Samples the lag on the calling runtime until `stop`; returns every sample.
+/// Samples the lag on the calling runtime until `stop`. Returns every sample.
 ///
-/// Fails if the system gives no socket pair or thread.
+/// Fails if the system refuses a socket pair or a thread.
 pub async fn sample(stop: CancellationToken) -> std::io::Result<Samples> {
     let (mut near, far) = UnixStream::pair()?;
     far.set_nonblocking(true)?;
@@ -100,7 +100,7 @@ pub async fn sample(stop: CancellationToken) -> std::io::Result<Samples> {
     std::thread::Builder::new().name("receive-lag".into()).spawn(move || {
         loop {
             let stamp = origin.elapsed().as_nanos() as u64;
-            // The reading end closes when the step is over.
+            // The reading end is closed when the step is over.
             if near.write_all(&stamp.to_le_bytes()).is_err() {
                 return;
             }
@@ -149,12 +149,12 @@ mod tests {
     async fn a_blocked_runtime_shows() {
         let late = |lags: &[Sample]| lags.iter().any(|l| l.lag() >= Duration::from_millis(40));
         let mut rounds = 0;
-        // Where the machine gave the thread that writes no time, there was nothing to be late.
+        // If the writing thread got no CPU time, there was nothing that could be late.
         let samples = loop {
             let stop = CancellationToken::new();
             let sampler = tokio::spawn(sample(stop.clone()));
             tokio::time::sleep(Duration::from_millis(50)).await;
-            // What a runtime that is too busy does to its sockets.
+            // Blocks the runtime, as if it were too busy to read its sockets.
             std::thread::sleep(Duration::from_millis(60));
             tokio::time::sleep(Duration::from_millis(30)).await;
             stop.cancel();
@@ -182,7 +182,7 @@ mod tests {
         Samples { lags: (0..300).map(sample).collect(), clocks: vec![] }
     }
 
-    /// Rows: what it is, the threads, the time, and the p99 in µs.
+    /// Rows: the case, the threads, the interval, and the p99 in µs.
     #[test]
     fn the_worst_thread_counts() {
         let us = Duration::from_micros;
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// The share is that of the readings which enclose the time.
+    /// The share is computed from the readings that enclose the interval.
     #[tokio::test(start_paused = true)]
     async fn shares_are_of_the_window() {
         let mut samples = Samples::default();

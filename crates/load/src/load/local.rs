@@ -34,13 +34,13 @@ pub struct Load {
     host: Arc<Host>,
     /// One for each thread that sends.
     clients: Vec<Client>,
-    /// Encodes requests whose class sets nothing of its own.
+    /// Encodes requests whose class overrides nothing.
     base: Encoder,
     /// One for each class; one if there are none.
     encoders: Vec<Encoder>,
     /// The requests of the series, their lengths counted as the server counts.
     traffic: Traffic,
-    /// Turns prompts into token ids, where the plan wants them.
+    /// Turns prompts into token ids, if the plan asks for them.
     tokenizer: Option<Tokenizer>,
     plan: Arc<Plan>,
     terms: Terms,
@@ -52,7 +52,7 @@ pub struct Connected {
     pub host: Arc<Host>,
     /// One for each thread.
     pub clients: Vec<Client>,
-    /// Turns prompts into token ids, where the plan wants them.
+    /// Turns prompts into token ids, if the plan asks for them.
     pub tokenizer: Option<Tokenizer>,
 }
 
@@ -130,7 +130,8 @@ impl Load {
     }
 
     /// Fires a step, or the part of it that `spec` names. One of several parts does not end by itself after the
-    /// measured window, since it does not see the measured requests of the others: whoever fires the parts stops them.
+    /// measured window, since it does not see the measured requests of the others: the caller that fires the parts must
+    /// stop them.
     ///
     /// # Errors
     /// The load was made ready for another series or server, the workload has no such level, or the operating system
@@ -144,7 +145,7 @@ impl Load {
         let prompter = prompter.resumed(spec.terms.resumed);
         let builder = Builder::new(chains, prompter, self.encoders.clone()).as_ids(self.tokenizer.clone());
         let share = self.spread(spec);
-        // It is the server that warms up: connections are warmed before each step.
+        // One client suffices to warm up the server; connections are opened before each step.
         let clients = if step.is_warmup() { &self.clients[..1] } else { &self.clients[..] };
         let lag = self.sample_lag(&share, spec);
         let (home, finished) = mpsc::channel(HOME);

@@ -74,7 +74,7 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Returns the encoder of requests whose class sets nothing of its own.
+    /// Returns the encoder of requests whose class overrides nothing.
     pub fn encoder(&self, plan: &Plan) -> Encoder {
         plan_encoder(plan, &self.model, self.pinning, self.usage)
     }
@@ -103,7 +103,7 @@ pub struct StepSpec {
     pub surge: Option<Surge>,
     /// Most chains per second of a closed loop; `None` where its slots alone limit it.
     pub pace: Option<f64>,
-    /// Phase of all requests, where it does not follow from their due times.
+    /// Phase of all requests, if it does not follow from their due times.
     pub phase: Option<Phase>,
     /// Time before the measured window.
     pub settle: Duration,
@@ -126,9 +126,9 @@ impl StepSpec {
 pub enum Selection {
     /// All, for as long as the step lasts.
     All,
-    /// The first so many.
+    /// The first `n` chains.
     First(u64),
-    /// The shared prefixes of the first so many, in turn, with one output token each.
+    /// The shared prefixes of the first `n` chains, in turn, with one output token each.
     Prefixes(u64),
 }
 

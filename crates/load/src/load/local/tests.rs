@@ -52,7 +52,7 @@ fn spec(load: &Load, level: Level, part: Part) -> Spec {
     Spec { plan: load.plan().clone(), terms: load.terms().clone(), step, level, part }
 }
 
-/// Returns a load at a simulated server of its own.
+/// Returns a load with a new simulated server.
 async fn load(plan: &Plan) -> Load {
     let sim = plan.simulated().unwrap().unwrap();
     let client = Client::in_process(router(&sim), &plan.server);
@@ -96,8 +96,8 @@ async fn fired(plan: &Plan, level: Level, part: Part) -> Vec<Record> {
     all
 }
 
-/// Returns what the first turns of some requests are: number, due time, class, conversation, and lengths. Later turns
-/// are due when the server has answered.
+/// Returns the facts about the first turns of some requests: number, due time, class, conversation, and lengths. Later
+/// turns are due when the server has answered.
 fn first_turns(mut all: Vec<Record>) -> Vec<(u64, Duration, u16, Option<u64>, u32, u32)> {
     all.retain(|r| r.turn <= 1);
     all.sort_by_key(|r| r.id);

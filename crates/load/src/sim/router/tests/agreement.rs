@@ -194,7 +194,7 @@ async fn a_conversation_finds_its_past_and_too_long_a_one_is_refused() {
     let refused = text(refused).await;
     assert!(refused.contains("maximum context length is 144 tokens"), "{refused}");
 
-    // Without a prefix cache nothing is told of one.
+    // Without a prefix cache, the usage has no cached tokens.
     let router = server("preset = \"demo\"\nprefix-cache = false");
     for _ in 0..2 {
         let answer: Value =
