@@ -1,4 +1,4 @@
-//! Starting and stopping the command of a server, in a new process group of which nothing is left afterwards.
+//! Starts and stops the command of a server, in a new process group that is completely gone afterwards.
 //!
 //! A server like vLLM consists of several processes. Its child processes stay in its group unless they leave it on
 //! purpose, so the group is signalled as a whole: SIGTERM first, then SIGKILL if a process is left after the grace

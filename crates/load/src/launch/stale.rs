@@ -251,7 +251,7 @@ fn environment(pid: i32) -> Vec<String> {
     bytes.split(|b| *b == 0).map(|v| String::from_utf8_lossy(v).into_owned()).collect()
 }
 
-/// Returns true if a process has one of these sockets open. Always false for another user's process, whose descriptors
+/// Returns true if a process has one of these sockets open. False for a process whose descriptors
 /// are unreadable.
 pub(super) fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);

@@ -29,7 +29,7 @@ pub struct Spec {
     pub part: Part,
 }
 
-/// The plan of a series as it is sent: plans as people write them do not name the class of a mix that is measured
+/// Serialization of a series' plan. The plan format that people write does not name the class of a mix that is measured
 /// alone.
 mod series_plan {
     use goodput_plan::Plan;

@@ -146,7 +146,7 @@ async fn a_batching_engine_over_a_socket_and_bare() {
             model.arrive(i * 5 * MS, chat.request());
         }
         let exact = model.advance(Duration::MAX);
-        // The last prompt is known as far as it is shared: 808 tokens are fifty blocks.
+        // The shared part of the last prompt is cached: 808 tokens are fifty full blocks.
         assert_eq!(tokens_of(&exact, chats[2].id).1, Some(800));
         let start = Instant::now();
         let mut tasks = JoinSet::new();
