@@ -21,7 +21,7 @@ impl Point {
     }
 }
 
-/// The bracket that the verdicts leave.
+/// Returns the bracket that the verdicts leave.
 ///
 /// A level above one shown to fail is never trusted, so `met` lies below `failed` or there is none.
 ///
@@ -35,7 +35,7 @@ pub(crate) fn bracket(points: &[Point], ended: Ended, gpus: Option<u32>) -> Good
     let failed = points.iter().copied().find(|p| p.verdict == Verdict::Fails);
     let below = |p: &&&Point| failed.is_none_or(|f| p.value() < f.value());
     let met = points.iter().copied().rfind(|p| below(&p) && p.verdict == Verdict::Meets);
-    // What was measured below the fail, or anywhere where nothing fails.
+    // The levels below the lowest that fails; all levels if none fails.
     let under: Vec<&Point> = points.iter().copied().filter(|p| below(&p)).collect();
     let beyond: Vec<&Point> =
         under.iter().copied().filter(|p| met.is_none_or(|m| p.value() > m.value())).collect();
@@ -67,12 +67,12 @@ pub(crate) fn bracket(points: &[Point], ended: Ended, gpus: Option<u32>) -> Good
     }
 }
 
-/// A rate per GPU, where the plan declares them.
+/// Returns the rate per GPU, if the plan declares GPUs.
 pub(super) fn per_gpu(rate: Option<f64>, gpus: Option<u32>) -> Option<f64> {
     rate.zip(gpus.filter(|g| *g > 0)).map(|(rate, gpus)| rate / f64::from(gpus))
 }
 
-/// The highest level shown to meet and the lowest shown to fail, each with its counts.
+/// Returns the highest level shown to meet and the lowest shown to fail, each with its counts.
 pub(super) fn decided(points: &[Point]) -> Evidence {
     let least =
         points.iter().filter(|p| p.verdict == Verdict::Fails).min_by(|a, b| a.value().total_cmp(&b.value()));
@@ -84,7 +84,8 @@ pub(super) fn decided(points: &[Point]) -> Evidence {
     Evidence::Levels(LevelsEvidence::Decided { met: counts(met), failed: counts(least) })
 }
 
-/// The verdicts of single levels as evidence: what decides, then what lies open, then what is not trusted.
+/// Returns the verdicts of single levels as evidence: the decisive ones first, then the undecided ones, then those that
+/// are not trusted.
 fn evidence(met: Option<&Point>, failed: Option<&Point>, beyond: &[&Point], all: &[&Point]) -> Vec<Evidence> {
     if all.is_empty() {
         return vec![Evidence::Levels(LevelsEvidence::Unmeasured)];

@@ -84,8 +84,8 @@ struct Flow {
     level: f64,
     /// Requests due per second; for conversations the level.
     load: f64,
-    /// Requests completed per second by a server filled with requests from the first second on, or including those that
-    /// are half served.
+    /// Requests completed per second, corrected for the start of the step: the larger of the rate in the visible share of
+    /// the window, and the rate with half of those still being served.
     completed: f64,
     /// Variance of `completed`, its count taken as Poisson.
     variance: f64,

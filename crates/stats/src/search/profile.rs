@@ -1,5 +1,5 @@
-//! `[profile]`: one step more after the search, under the server's profiler. A profiler slows a server down, so no verdict and no
-//! answer hangs on that step.
+//! `[profile]`: one more step after the search, under the server's profiler. A profiler slows a server down, so no
+//! verdict and no answer depends on that step.
 
 use super::ask::{Ask, Ends};
 use super::reason::Ended;
@@ -164,15 +164,15 @@ impl JsonSchema for Profile {
 }
 
 impl Search {
-    /// With a step under the profiler after all others.
+    /// Returns this search with a step under the profiler after all others.
     #[must_use]
     pub fn profiled(mut self, profile: Option<&Profile>) -> Self {
         self.profile = profile.map(|p| (p.level.map(Positive::get), p.measure.0));
         self
     }
 
-    /// The step under the profiler, once all else is measured: unless it was measured, or the server is gone. `own` are the steps of
-    /// the search.
+    /// Returns the step under the profiler once everything else is measured, unless it was measured already or the
+    /// server is gone. `own` are the steps of the search.
     pub(super) fn under_profiler(&self, own: &[&Step], series: &str, steps: &[Step]) -> Option<Ask> {
         let (level, measure) = self.profile?;
         let measured = |s: &Step| s.series == series && s.kind == StepKind::Profile && !interrupted(s);
@@ -189,7 +189,7 @@ impl Search {
         Some(Ask { measure, extend: false, ..ask })
     }
 
-    /// A level that the server can take, as far as is known.
+    /// Returns a level that the server can sustain, as far as is known.
     fn held(&self, own: &[&Step]) -> Option<f64> {
         let found = self.tiers.first().map(|slo| self.goodput(own, &Ended::NotSearched, slo));
         let lowest = || {
