@@ -146,7 +146,7 @@ figures! {
     TpotTimesFloor = "tpot-over-floor" from Hardware, together::tpot_times_floor;
     /// Number of GPUs that hold one copy of the model.
     GpusTogether = "tensor-parallel" from TensorParallel, together::gpus;
-    /// Gain in TPOT from more GPUs, divided by the GPUs added.
+    /// Relative gain in token speed from more GPUs, divided by the relative increase in GPUs.
     GainOfGpus = "gain-over-added-gpus" from OtherGpuCount, together::gain_of_gpus;
     /// Increase with more GPUs of the time beyond the floor, as a share of TPOT.
     LostBetweenGpus = "lost-between-gpus" from OtherGpuCount, together::lost_between_gpus;
