@@ -473,7 +473,7 @@ fn every_rule_is_in_the_table_of_cases() {
     assert!(RULES.len() >= Kind::ALL.len());
 }
 
-/// An undecidable kind names its missing sources, and only if a limit was missed.
+/// An undecidable kind is reported if a limit was missed, or if several GPUs hold one copy of the model.
 #[test]
 fn what_cannot_be_told_is_said() {
     let untold = |change: Change| {

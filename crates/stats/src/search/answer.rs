@@ -76,7 +76,7 @@ pub struct Goodput {
     pub halve_s: Option<f64>,
     /// `rate` per GPU, if the plan declares GPUs.
     pub per_gpu: Option<f64>,
-    /// How far the steps support the answer.
+    /// Quality of the support that the steps give the answer.
     #[serde(default)]
     pub support: Support,
     /// The evidence the answer rests on, and why the search ended.

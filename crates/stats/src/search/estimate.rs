@@ -15,9 +15,9 @@ use goodput_core::slo::Slo;
 
 /// Probability required to conclude that no level meets the SLO, or that the highest one does.
 const SHOWN: f64 = 0.9;
-/// A boundary above all measured levels by more than this factor is a guess of the prior.
+/// A boundary above the highest measured level by more than this factor is a guess of the prior.
 const GUESS: f64 = 1.2;
-/// A level below this share of all measured levels is not called safe.
+/// A level below this share of the lowest measured level is not called safe.
 const UNTRIED: f64 = 0.5;
 /// Least number of requests of a step that informs about its level.
 const FEW: u64 = 100;

@@ -17,7 +17,7 @@ use goodput_core::units::three_digits;
 const SHOWN: f64 = 0.9;
 /// Least number of requests for a level to count as tried.
 const FEW: u64 = 100;
-/// A level below this share of all measured levels is not called safe.
+/// A level below this share of the lowest measured level is not called safe.
 const UNTRIED: f64 = 0.5;
 /// Least length of a load, in end-to-end times, to reach the steady state: a shorter step that holds is no evidence.
 const STEADY: f64 = 5.0;

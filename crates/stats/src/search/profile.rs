@@ -16,33 +16,33 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// Which step is profiled, and how. In a plan `profile = "step"` stands for all that is left out.
+/// The settings of the profiled step. In a plan, `profile = "step"` takes all defaults.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(into = "Raw")]
 pub struct Profile {
-    /// The level; where it is left out, the safe rate that was found, else the highest level shown to meet, else the lowest measured.
+    /// Level of the step; if unset, the safe rate, else the highest level shown to meet, else the lowest measured.
     pub level: Option<Positive>,
-    /// The measured window: short, since traces grow by megabytes a second.
+    /// Length of the measured window: short, because traces grow by megabytes per second.
     pub measure: Span,
-    /// What begins and ends the profile.
+    /// Means of starting and stopping the profile.
     pub by: By,
 }
 
-/// Who profiles.
+/// The means of starting and stopping a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
-    /// The server itself, asked at these paths by POST: vLLM's and SGLang's where nothing else is said.
+    /// The server's profiler, started and stopped by POST to these paths; by default those of vLLM and SGLang.
     Server {
-        /// Path that begins it.
+        /// Path that starts it.
         start: String,
-        /// Path that ends it.
+        /// Path that stops it.
         stop: String,
     },
     /// Commands of this machine, before and after the load.
     Commands {
-        /// Run before the load begins; empty where there is none.
+        /// Command to run before the load begins; empty if there is none.
         before: Vec<String>,
-        /// Run when the step has drained; empty where there is none.
+        /// Command to run after the step has drained; empty if there is none.
         after: Vec<String>,
     },
 }
