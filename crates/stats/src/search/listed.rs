@@ -167,7 +167,7 @@ impl Reading {
 }
 
 /// Returns the requests per second at a level of a closed loop or of conversations: interpolated between the
-/// neighbouring steps, and for a higher level that of the highest step.
+/// neighbouring steps, proportional to the level below the lowest step, and that of the highest step above it.
 pub(super) fn achieved(steps: &[&Step], level: f64) -> Option<f64> {
     let mut made: Vec<(f64, f64)> = steps
         .iter()
