@@ -51,8 +51,7 @@ const FULL: f64 = 0.9;
 /// Values to start from on a GPU: share of its memory, sequences, tokens per iteration.
 type Starts = (f64, u32, u32);
 
-/// The project's starting values by GPU. A GPU without published values has the row of the one nearest in memory and
-/// bandwidth.
+/// The project's starting values by GPU. Other GPUs share the row of the one nearest in memory and bandwidth.
 const STARTS: &[(&[&str], Starts)] = &[
     (&["A10", "A40", "L4", "L40S"], (0.90, 128, 4096)),
     (&["A100 40GB", "A100 80GB", "A100 80GB PCIe"], (0.95, 256, 8192)),

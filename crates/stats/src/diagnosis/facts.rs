@@ -30,7 +30,7 @@ pub struct Curve {
     pub limit: Option<String>,
     /// Subject of the question that was asked, if there was no limit (a row of a matrix): `ttft`.
     pub question: Option<String>,
-    /// Identity of the deployment: model, server and hardware. Curves with equal values may be compared.
+    /// Identity of the deployment: the server and its hardware. Curves with equal values may be compared.
     pub deployment: String,
     /// The flags or keys that configure the server; `None` if the engine is unknown.
     pub flags: Option<Flags>,

@@ -202,7 +202,7 @@ fn latency(s: &Subject<'_>) -> String {
     }
 }
 
-/// Returns a list of numbers in flight up to the mean number of the step.
+/// Returns a list of numbers in flight, up to the mean of the step or 4, whichever is more.
 fn ladder(s: &Subject<'_>) -> String {
     let most = s.at.in_flight_mean.max(4.0);
     let mut all: Vec<u32> =

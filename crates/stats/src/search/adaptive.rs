@@ -284,8 +284,8 @@ impl Policy {
         }
     }
 
-    /// Returns the longest wait for open requests. Those still open when all measured ones have finished only served as
-    /// load, and are not waited for.
+    /// Returns the longest wait for requests still open when all measured ones have finished: at most 1 s, because they
+    /// only served as load.
     pub(super) fn drain(&self) -> Duration {
         self.times.drain.0.min(Duration::from_secs(1))
     }

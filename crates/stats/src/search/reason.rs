@@ -213,7 +213,7 @@ pub enum SearchEvidence {
     },
     /// The plan's highest level meets the SLO.
     HighestMeets {
-        /// That level.
+        /// The plan's highest level.
         level: Level,
     },
     /// The client was the limit below the possible boundary.
@@ -250,21 +250,21 @@ pub enum SearchEvidence {
 pub enum FitEvidence {
     /// The highest level meets the SLO.
     HighestMeets {
-        /// That level.
+        /// The highest measured level.
         level: Level,
         /// Probability that the boundary lies above it.
         chance: f64,
     },
     /// The highest level may meet the SLO: the boundary may lie above.
     HighestMayMeet {
-        /// That level.
+        /// The highest measured level.
         level: Level,
         /// Probability that the boundary lies above it.
         chance: f64,
     },
     /// The boundary lies below the lowest level.
     BelowLowest {
-        /// That level.
+        /// The lowest measured level.
         level: Level,
     },
     /// The fit contradicts the verdicts of single levels; only the verdicts are used.

@@ -51,7 +51,7 @@ pub enum Stop {
     Highest {
         /// The key of the plan that sets it.
         key: HighestKey,
-        /// That level.
+        /// The plan's highest level.
         level: Level,
     },
     /// Every tier was shown to miss its SLO.
