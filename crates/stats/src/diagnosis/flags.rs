@@ -59,8 +59,8 @@ impl From<Engine> for Flags {
 impl Flags {
     /// Returns the flag or key for a setting; `None` if the engine has none.
     ///
-    /// From each engine's own list of options: vLLM "Engine Arguments", SGLang "Server Arguments", TGI "text-generation-launcher arguments",
-    /// llama-server's manual, TensorRT-LLM "trtllm-serve".
+    /// Source: each engine's list of options: vLLM "Engine Arguments", SGLang "Server Arguments", TGI
+    /// "text-generation-launcher arguments", llama-server's manual, TensorRT-LLM "trtllm-serve".
     pub(super) const fn flag(self, knob: Knob) -> Option<&'static str> {
         match (self, knob) {
             (Self::Vllm, Knob::Memory) => Some("--gpu-memory-utilization"),

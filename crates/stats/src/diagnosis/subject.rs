@@ -55,8 +55,8 @@ impl<'a> Subject<'a> {
             .or_else(|| own().filter(lighter).min_by(|a, b| a.level.value.total_cmp(&b.level.value)))
     }
 
-    /// Returns the lightest step under load that the server could take, with at most two thirds of this step's load; else the
-    /// reference.
+    /// Returns the lightest step under load that the server could take, with at most two thirds of this step's load;
+    /// else the reference.
     pub(super) fn low(&self) -> Option<&'a Step> {
         let at = self.at;
         let lighter = |s: &&Step| {

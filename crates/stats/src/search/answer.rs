@@ -174,7 +174,7 @@ pub struct Answer {
     pub series: String,
     /// Tier of the SLO.
     pub tier: String,
-    /// Class of requests; `all` where there is only one.
+    /// Class of requests; `all` if there is only one.
     pub class: String,
     /// Quantity that the levels count.
     pub control: Control,

@@ -11,7 +11,8 @@ pub(crate) struct Point {
     pub(crate) evidence: LevelEvidence,
     pub(crate) verdict: Verdict,
     pub(crate) binding: Option<String>,
-    /// True if a failure here implies that lower levels fail too: the step was not overloaded by its load, or nothing was answered.
+    /// True if a failure here implies that lower levels fail too: the step was not overloaded by its load, or nothing
+    /// was answered.
     pub(crate) inherent: bool,
 }
 
@@ -27,8 +28,8 @@ impl Point {
 ///
 /// | | no level fails | a level fails |
 /// |---|---|---|
-/// | some meet (below it) | *not reached* if the highest measured level does; else *invalid* if the client gave out above `met`, else *undecided* | *found* |
-/// | none meets (below it) | *invalid* if every step is, else *undecided* | if it is the lowest, *none* where the fail is `inherent`, else *undecided*; else *invalid* if all below it are, else *undecided* |
+/// | some meet (below it) | *not reached* if the highest measured level does; else *invalid* if the client was the limit above `met`, else *undecided* | *found* |
+/// | none meets (below it) | *invalid* if every step is, else *undecided* | if it is the lowest, *none* if the failure is `inherent`, else *undecided*; else *invalid* if all below it are, else *undecided* |
 pub(crate) fn bracket(points: &[Point], ended: Ended, gpus: Option<u32>) -> Goodput {
     let mut points: Vec<&Point> = points.iter().collect();
     points.sort_by(|a, b| a.value().total_cmp(&b.value()));

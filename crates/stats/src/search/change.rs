@@ -274,7 +274,8 @@ mod tests {
         assert_eq!(found(1.0), None);
     }
 
-    /// The standard error of the logarithm of a median is as the formula says, and steady servers hardly ever look changed.
+    /// The standard error of the logarithm of a median agrees with the formula, and steady servers hardly ever look
+    /// changed.
     #[test]
     fn steady_servers_seldom_look_changed() {
         use rand::{RngExt, SeedableRng};

@@ -11,7 +11,8 @@ use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 
-/// Sensitivity: how many mean distances the difference curve must fall below its maximum. 1 is the paper's online value.
+/// Sensitivity: number of mean distances by which the difference curve must fall below its maximum. 1 is the paper's
+/// online value.
 const SENSITIVITY: f64 = 1.0;
 
 /// One step on the curve of latency against throughput.
@@ -28,9 +29,9 @@ pub struct Point {
 /// Returns the knee of a convex, increasing curve given in order of level; `None` for fewer than four points or if none
 /// stands out.
 ///
-/// Throughput x and latency y are scaled to [0, 1]; the knee is the first local maximum of x − y that is followed by a fall
-/// of more than the mean distance of x (S = 1). Nothing is smoothed: a sweep has a handful of points. Past saturation
-/// throughput may fall again; the order by level keeps such points on the far side.
+/// Throughput x and latency y are scaled to [0, 1]; the knee is the first local maximum of x − y that is followed by a
+/// fall of more than the mean distance of x (S = 1). Nothing is smoothed: a sweep has a handful of points. Past
+/// saturation throughput may fall again; the order by level keeps such points on the far side.
 pub fn kneedle(points: &[Point]) -> Option<Knee> {
     if points.len() < 4 {
         return None;
@@ -84,8 +85,8 @@ struct Flow {
     level: f64,
     /// Requests due per second; for conversations the level.
     load: f64,
-    /// Requests completed per second, corrected for the start of the step: the larger of the rate in the visible share of
-    /// the window, and the rate with half of those still being served.
+    /// Requests completed per second, corrected for the start of the step: the larger of the rate in the visible share
+    /// of the window, and the rate with half of those still being served.
     completed: f64,
     /// Variance of `completed`, its count taken as Poisson.
     variance: f64,

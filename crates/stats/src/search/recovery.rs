@@ -1,5 +1,5 @@
-//! `[recovery]`: after the search, one step that holds the safe rate, then a surge, then the safe rate again. No verdict and no answer
-//! depends on it.
+//! `[recovery]`: after the search, one step that holds the safe rate, then a surge, then the safe rate again. No
+//! verdict and no answer depends on it.
 
 use super::ask::{Ask, Ends};
 use super::reason::Ended;
