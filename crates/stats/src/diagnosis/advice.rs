@@ -1,4 +1,4 @@
-//! Changes that would help, by the server's own flags, with values to start from.
+//! Changes that would help, with the server's flags and values to start from.
 
 use super::Kind;
 use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
@@ -12,18 +12,18 @@ use crate::roofline::{Gpu, Precision};
 pub struct Advice {
     /// The change.
     pub change: Change,
-    /// The flag of the server that makes it, where one does.
+    /// The flag of the server for the change, if there is one.
     pub flag: Option<Flag>,
-    /// The value to start from, where it is known for the GPU.
+    /// The value to start from, if it is known for the GPU.
     pub start: Option<Start>,
 }
 
 /// A flag of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flag {
-    /// Its name, as one gives it.
+    /// Name of the flag, as written on the command line; for a simulated server, the key of the plan.
     pub name: &'static str,
-    /// The engine is not known and vLLM's name stands for it.
+    /// True if the engine is unknown and the flag is vLLM's.
     pub is_guess: bool,
 }
 
@@ -45,25 +45,25 @@ pub enum StartValue {
     Count(u32),
 }
 
-/// With so many of its places taken on average a batch is full most of the time.
+/// Mean share of seats in use from which a batch counts as full most of the time.
 const FULL: f64 = 0.9;
 
-/// Values to start from on a GPU: share of its memory, sequences, tokens of an iteration.
+/// Values to start from on a GPU: share of its memory, sequences, tokens per iteration.
 type Starts = (f64, u32, u32);
 
-/// The project's starting values, by the GPU; of others the row of the one that is nearest in memory and bandwidth.
+/// The project's starting values by GPU. Other GPUs share the row of the one nearest in memory and bandwidth.
 const STARTS: &[(&[&str], Starts)] = &[
     (&["A10", "A40", "L4", "L40S"], (0.90, 128, 4096)),
     (&["A100 40GB", "A100 80GB", "A100 80GB PCIe"], (0.95, 256, 8192)),
     (&["H100", "H100 PCIe", "H100 NVL", "H200", "B200", "MI300X"], (0.95, 512, 16_384)),
 ];
 
-/// The flags of a curve's server; vLLM's where it is not known whose it is.
+/// Returns the flags of a curve's server; vLLM's if its engine is unknown.
 pub(super) fn flags(s: &Subject<'_>) -> Flags {
     s.curve.flags.unwrap_or(Flags::Vllm)
 }
 
-/// Returns the flag for a setting, vLLM's where the engine is not known; `None` where this server has none.
+/// Returns the flag for a setting, vLLM's if the engine is unknown; `None` if this server has none.
 pub(super) fn flag(s: &Subject<'_>, knob: Knob) -> Option<Flag> {
     let name = flags(s).flag(knob)?;
     Some(Flag { name, is_guess: s.curve.flags.is_none() })
@@ -75,9 +75,9 @@ fn starts(s: &Subject<'_>) -> Option<(&'static str, Starts)> {
     Some((gpu.name, *starts))
 }
 
-/// Returns the value to start from, for the settings that there are values for; `None` where the GPU is not known.
+/// Returns the value to start from, for the settings that have one; `None` if the GPU is unknown.
 fn start(s: &Subject<'_>, knob: Knob) -> Option<Start> {
-    // Shares of memory are not the same thing to every engine, nor is a prompt's chunk.
+    // Engines define shares of memory, and chunks of prompts, differently.
     let own = matches!(flags(s), Flags::Vllm | Flags::Simulated);
     let (gpu, (memory, sequences, tokens)) = starts(s)?;
     let value = match knob {
@@ -96,7 +96,8 @@ fn start(s: &Subject<'_>, knob: Knob) -> Option<Start> {
     Some(Start { gpu, value })
 }
 
-/// Returns true if the value to start from lies on the side that is advised, as far as it is known where the server is.
+/// Returns true if the value to start from lies in the advised direction from the present value, or if the present
+/// value is unknown.
 fn helps(s: &Subject<'_>, knob: Knob, lower: bool) -> bool {
     let Some((_, (_, sequences, _))) = starts(s).filter(|_| knob == Knob::Sequences) else { return true };
     let sequences = f64::from(sequences);
@@ -107,7 +108,7 @@ fn helps(s: &Subject<'_>, knob: Knob, lower: bool) -> bool {
     }
 }
 
-/// Returns the changes that would help; those that this server has no flag for are left out.
+/// Returns the changes that would help, without those for which this server has no flag.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<Advice> {
     let advice = |change: Change| match change.knob() {
         None => Some(Advice { change, flag: None, start: None }),
@@ -175,7 +176,7 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
     }
 }
 
-/// Returns true if the places of the batch are taken while the step runs.
+/// Returns true if the seats of the batch are taken while the step runs.
 fn full(s: &Subject<'_>) -> bool {
     let taken = s.curve.seats.zip(s.at.server.running_mean);
     taken.is_some_and(|(seats, running)| running >= FULL * f64::from(seats))
@@ -183,7 +184,7 @@ fn full(s: &Subject<'_>) -> bool {
 
 fn prefill(s: &Subject<'_>) -> Vec<Change> {
     let mut all = vec![MemoryChange::CachePrefixes.into(), DeploymentChange::ShorterPrompts.into()];
-    // Eight bits read a prompt faster where it is sixteen now.
+    // Eight bits read a prompt faster than the present sixteen.
     if s.curve.hardware.as_ref().is_none_or(|(_, m)| m.bytes > 1.5) {
         all.push(ComputeChange::EightBits.into());
     }

@@ -3,52 +3,52 @@
 use super::flags::Knob;
 use goodput_core::caveat::OwnFault;
 
-/// A change that would help, by what is changed.
+/// A change that would help.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Change {
-    /// The client: mend the limit that it reached, where that is known.
+    /// Remove the limit that the client reached, if it is known.
     Client {
-        /// The limit.
+        /// The limit of the client.
         fault: Option<OwnFault>,
-        /// The client is another tool's.
+        /// True if another tool was the client.
         imported: bool,
     },
-    /// How many sequences and tokens the server works on at a time.
+    /// The number of concurrent sequences and tokens.
     Batch(BatchChange),
     /// The memory of the server and its caches.
     Memory(MemoryChange),
-    /// How the server computes.
+    /// The computation.
     Compute(ComputeChange),
-    /// The deployment and what is sent to it: no setting of the server.
+    /// The deployment and its workload: no setting of the server.
     Deployment(DeploymentChange),
 }
 
-/// A change of how many sequences and tokens the server works on at a time.
+/// A change of the number of concurrent sequences and tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum BatchChange {
-    /// Admit fewer sequences than there is KV cache for.
+    /// Admit fewer sequences than the KV cache has room for.
     AdmitFewer {
-        /// Sequences that ran on average.
+        /// Mean number of running sequences.
         ran: Option<f64>,
     },
     /// Admit fewer sequences if requests are preempted.
     AdmitFewerIfPreempted {
-        /// Sequences that ran on average.
+        /// Mean number of running sequences.
         ran: Option<f64>,
     },
     /// Admit no more sequences than the limit on TPOT allows.
     Cap,
     /// Admit more sequences.
     AdmitMore,
-    /// Admit more sequences, all places being taken.
+    /// Admit more sequences, because all seats are taken.
     RaiseFull,
     /// Admit more sequences if requests wait while few run.
     RaiseIfFewRun,
-    /// Allow more tokens in an iteration if more sequences do not help.
+    /// Allow more tokens per iteration if more sequences do not help.
     MoreTokens,
-    /// Let prompts take less of each iteration.
+    /// Give prompts a smaller part of each iteration.
     SmallerPrefillChunks,
-    /// Read more prompt tokens in an iteration.
+    /// Read more prompt tokens per iteration.
     LargerPrefillChunks,
 }
 
@@ -59,21 +59,21 @@ pub enum MemoryChange {
     MoreKvCache,
     /// Give the KV cache room for more requests.
     RoomForMoreRequests,
-    /// Give the prefix cache room beside the running requests.
+    /// Give the prefix cache room in addition to the running requests.
     RoomForPrefixes,
     /// Store keys and values in fewer bits.
     SmallerKvType,
     /// Put the weights on more GPUs, so that each has more memory left.
     MoreGpus,
-    /// Lower the longest prompt and answer.
+    /// Lower the largest length of prompt and answer.
     ShorterContext,
     /// Turn on the prefix cache.
     PrefixCacheOn,
-    /// Let the prefix cache have what prompts share.
+    /// Cache the common parts of prompts.
     CachePrefixes,
 }
 
-/// A change of how the server computes.
+/// A change of the computation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ComputeChange {
     /// Use fewer GPUs for a copy of the model.
@@ -103,22 +103,22 @@ pub enum DeploymentChange {
     MoreReplicas,
     /// Send requests with one prefix to one replica.
     RouteByPrefix,
-    /// See that the GPUs are joined by NVLink.
+    /// Check that the GPUs are connected by NVLink.
     CheckInterconnect,
-    /// Look at the host for work that every token waits for.
+    /// Check the host for work that every token waits for.
     CheckHost,
     /// Send shorter prompts.
     ShorterPrompts,
     /// Write several tokens at a time, or use a GPU with more memory bandwidth.
     SpeculativeDecoding,
-    /// None: less load does not help.
+    /// No change: less load does not help.
     LessLoadIsNoHelp,
-    /// None: this is the capacity.
+    /// No change: this is the capacity.
     Capacity,
 }
 
 impl Change {
-    /// Returns the setting that makes the change; `None` where no setting of the server does.
+    /// Returns the setting for the change; `None` if it is not a setting of the server.
     pub const fn knob(&self) -> Option<Knob> {
         match self {
             Self::Batch(change) => Some(change.knob()),
@@ -128,7 +128,7 @@ impl Change {
         }
     }
 
-    /// Returns true if it lowers the number of sequences.
+    /// Returns true if the change lowers the number of sequences.
     pub(super) const fn lowers_sequences(&self) -> bool {
         match self {
             Self::Batch(change) => change.lowers_sequences(),

@@ -1,4 +1,4 @@
-//! The facts that show a finding: the figures of one or two steps, with their places.
+//! The facts that show a finding: the figures of one or two steps, with the steps' places.
 
 use super::subject::is_one;
 use crate::stats::step::{Step, StepKind};
@@ -27,7 +27,7 @@ impl Place {
 pub struct Reference {
     /// Its place.
     pub place: Place,
-    /// It had one request at a time.
+    /// True if it had one request at a time.
     pub one_request: bool,
 }
 
@@ -56,14 +56,14 @@ pub struct LengthTtft {
     pub ttft_ms: f64,
 }
 
-/// A fact that shows a finding, by what it is about. Times are in milliseconds; shares are parts of 1.
+/// A fact that shows a finding, by topic. Times are in milliseconds; shares are parts of 1.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fact {
     /// The client was the limit.
     ClientWasLimit {
         /// The step.
         at: Place,
-        /// The limit of the client, where it is known.
+        /// The limit of the client, if known.
         fault: Option<OwnFault>,
         /// Reason of the step's verdict.
         reason: String,
@@ -89,7 +89,7 @@ pub enum ServerFact {
         preemptions: f64,
         /// Requests finished.
         requests: f64,
-        /// Preemptions for each request.
+        /// Preemptions per request.
         share: f64,
         /// The step.
         at: Place,
@@ -98,12 +98,12 @@ pub enum ServerFact {
     KvUse {
         /// Largest share in use.
         most: f64,
-        /// Mean share in use, where known.
+        /// Mean share in use, if known.
         mean: Option<f64>,
         /// The step.
         at: Place,
     },
-    /// Most requests waiting in the server.
+    /// Largest number of requests waiting in the server.
     WaitingMost {
         /// Number of requests.
         requests: f64,
@@ -117,21 +117,21 @@ pub enum ServerFact {
         /// The step.
         at: Place,
     },
-    /// Most requests running.
+    /// Largest number of requests running.
     RunningMost {
         /// Number of requests.
         requests: f64,
     },
-    /// Mean number of requests running, and the most that ever run at a time.
+    /// Mean number of requests running, with the largest number that can run at a time.
     SeatsTaken {
         /// Requests running on average.
         running: f64,
-        /// The most at a time.
+        /// The largest number at a time.
         seats: f64,
         /// The step.
         at: Place,
     },
-    /// Mean time in the server's queue, of its mean TTFT.
+    /// Mean time in the server's queue, as part of its mean TTFT.
     Queue {
         /// Time in the queue.
         queue_ms: f64,
@@ -140,7 +140,7 @@ pub enum ServerFact {
         /// The step.
         at: Place,
     },
-    /// Mean prefill by the server's clock, of its mean TTFT.
+    /// Mean prefill by the server's clock, as part of its mean TTFT.
     Prefill {
         /// Time of the prefill.
         prefill_ms: f64,
@@ -172,7 +172,7 @@ pub enum CacheFact {
         /// The step.
         at: Place,
     },
-    /// The same share under load, told after that of the unloaded step.
+    /// Share of the prompt tokens that came from the prefix cache under load, reported after that of the unloaded step.
     HitsLoaded {
         /// The share.
         share: f64,
@@ -214,7 +214,7 @@ pub enum LatencyFact {
         /// The reference.
         reference: Reference,
     },
-    /// The median of TTFT, told after its tail.
+    /// The median of TTFT, reported after its tail.
     MedianTtft {
         /// Its value.
         now_ms: f64,
@@ -228,7 +228,7 @@ pub enum LatencyFact {
         /// The percentile: `p99`.
         percentile: &'static str,
     },
-    /// Share of the time just told in a percentile of TTFT.
+    /// Share, in a percentile of TTFT, of the time reported just before.
     ShareOfTail {
         /// The share.
         share: f64,
@@ -239,27 +239,27 @@ pub enum LatencyFact {
         /// The step.
         at: Place,
     },
-    /// The median TPOT of the only step that there is: an unloaded one.
+    /// The median TPOT of the only step, an unloaded one.
     TpotUnloaded {
         /// Its value.
         tpot_ms: f64,
         /// The step.
         at: Place,
     },
-    /// The median TPOT of a reference and its share of that under load.
+    /// The median TPOT of a reference, and its share of the median under load.
     TpotOfReference {
         /// Its value in the reference.
         before_ms: f64,
         /// The reference.
         reference: Reference,
-        /// That divided by the one under load.
+        /// The value in the reference divided by the one under load.
         share: f64,
         /// Its value under load.
         now_ms: f64,
         /// The step.
         at: Place,
     },
-    /// The rise of the median TPOT from less load, told after that of the output tokens.
+    /// The rise of the median TPOT over that of a step with less load, reported after that of the output tokens.
     TpotRise {
         /// Its value.
         now_ms: f64,
@@ -277,7 +277,7 @@ pub enum LatencyFact {
         shortest: LengthTtft,
         /// The longest prompts.
         longest: LengthTtft,
-        /// Milliseconds for each token.
+        /// Milliseconds per token.
         per_token_ms: f64,
         /// Median TTFT of the unloaded step.
         ttft_ms: f64,
@@ -294,10 +294,10 @@ impl From<LatencyFact> for Fact {
     }
 }
 
-/// A fact about what is completed and written.
+/// A fact about throughput.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ThroughputFact {
-    /// Output tokens per second beside those of a step with less load.
+    /// Output tokens per second, with those of a step with less load.
     OutputTokens {
         /// Tokens per second.
         now: f64,
@@ -310,7 +310,7 @@ pub enum ThroughputFact {
     },
     /// The number of requests in flight grows.
     BacklogGrows {
-        /// Requests a second by which it grows, where known.
+        /// Requests per second by which it grows, if known.
         per_second: Option<f64>,
         /// The step.
         at: Place,
@@ -330,10 +330,10 @@ impl From<ThroughputFact> for Fact {
     }
 }
 
-/// A fact about what the hardware allows.
+/// A fact about the limits of the hardware.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HardwareFact {
-    /// The least time that reading weights and KV cache takes, of a TPOT.
+    /// The least time to read weights and KV cache, as part of a TPOT.
     Floor {
         /// The least time.
         floor_ms: f64,

@@ -1,77 +1,77 @@
-//! What a diagnosis takes besides the steps.
+//! The input of a diagnosis in addition to the steps.
 
 use super::flags::Flags;
 use crate::roofline::{Machine, Model};
 use goodput_core::caveat::OwnFault;
 
-/// What is known of a run besides its steps.
+/// Facts about a run that its steps do not have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
-    /// Every curve that is looked into.
+    /// The curves to examine.
     pub curves: Vec<Curve>,
-    /// In which steps the client reached a limit of its own.
+    /// The steps in which the client reached one of its limits.
     pub own: Vec<OwnLimit>,
-    /// TTFT by the length of prompts, one request at a time.
+    /// TTFT by prompt length, one request at a time.
     pub lengths: Vec<LengthPoint>,
-    /// Another tool measured the run.
+    /// True if another tool measured the run.
     pub imported: bool,
-    /// The command that measures the plan again, in the run folder.
+    /// The command, run in the run folder, that measures the plan again.
     pub again: String,
 }
 
-/// What is known of a curve: of the steps of a series, and the answer that they have for one tier of the SLO.
+/// Facts about a curve: the steps of a series, with their answer for one tier of the SLO.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve {
-    /// Its series.
+    /// Name of the series.
     pub series: String,
-    /// The step that is looked into: the lowest that misses the limit, or the highest that the server could take.
+    /// Number of the step to examine: the lowest that misses the limit, or the highest that the server could take.
     pub step: u32,
-    /// The limit that is missed there, or that binds: `ttft.p99`, `stability`; `None` where none is.
+    /// Key of the limit that is missed there, or that binds: `ttft.p99`, `stability`; `None` if there is none.
     pub limit: Option<String>,
-    /// Where nothing was limited and a question was asked (a row of a matrix), what it was about: `ttft`.
+    /// Subject of the question that was asked, if there was no limit (a row of a matrix): `ttft`.
     pub question: Option<String>,
-    /// What was served, and on what: curves that are alike in this may be read together.
+    /// Identity of the deployment: the server and its hardware. Curves with equal values may be compared.
     pub deployment: String,
-    /// What starts the server.
+    /// The flags or keys that configure the server; `None` if the engine is unknown.
     pub flags: Option<Flags>,
-    /// The GPU that the plan declares.
+    /// Name of the GPU that the plan declares.
     pub gpu: Option<String>,
-    /// How many GPUs hold one copy of the model, as the plan declares.
+    /// Number of GPUs that hold one copy of the model, as the plan declares.
     pub tensor_parallel: Option<u32>,
-    /// How many copies there are.
+    /// Number of copies of the model.
     pub replicas: Option<u32>,
-    /// The most sequences that the server takes at a time, all copies together, where that is known.
+    /// Largest number of concurrent sequences of the server, all copies together, if known.
     pub seats: Option<u32>,
-    /// The share of the prompt tokens that a warm cache has; `None` where the cache is cold or the plan does not tell.
+    /// Share of the prompt tokens that a warm cache holds; `None` if the cache is cold or the plan does not declare it.
     pub shared: Option<f64>,
-    /// The series that is the same but for a cold cache, where there is one.
+    /// Name of the series that differs only in its cold cache, if there is one.
     pub cold: Option<String>,
-    /// Mean input tokens, where all prompts are synthetic and of one length: the key in the plan can then be set.
+    /// Mean input tokens, if all prompts are synthetic and of one length, so that the plan's key can be set.
     pub fixed_input: Option<u32>,
-    /// What the model's speed follows from, and the GPUs of one copy of it.
+    /// The GPUs of one copy of the model, and the model's parameters for its speed.
     pub hardware: Option<(Machine, Model)>,
 }
 
-/// A limit of the client's own that a step reached.
+/// A limit of the client that a step reached.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OwnLimit {
-    /// The step.
+    /// Number of the step.
     pub step: u32,
-    /// The limit, and by how much it was exceeded.
+    /// The limit, with the excess.
     pub fault: OwnFault,
 }
 
 /// Median TTFT of prompts of one length, or of about one length, with one request at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LengthPoint {
-    /// What was served, and on what.
+    /// Identity of the deployment.
     pub deployment: String,
-    /// The step.
+    /// Number of the step.
     pub step: u32,
-    /// Mean tokens that had to be read: without those from the prefix cache, where that is known.
+    /// Mean tokens that had to be read: without those from the prefix cache, if known.
     pub tokens: f64,
-    /// Median TTFT.
+    /// Median TTFT, in milliseconds.
     pub ttft_ms: f64,
-    /// Requests.
+    /// Number of requests.
     pub n: u64,
 }

@@ -1,4 +1,5 @@
-//! The figures that rules compare: each a number of a step, or of a step beside another, with the fact that shows it.
+//! The figures that rules compare: each a number of a step, or of a step compared with another, with the fact that
+//! shows it.
 
 mod counters;
 pub(super) use counters::seats;
@@ -9,25 +10,25 @@ use super::fact::Fact;
 use super::subject::Subject;
 use serde::Serialize;
 
-/// A figure that shows something.
+/// The value of a figure, as evidence of a finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Evidence {
-    /// Which figure.
+    /// The figure.
     pub figure: Figure,
-    /// Its value: a ratio or a share where the name says so, else a count.
+    /// Value of the figure: a ratio or a share if the name says so, else a count.
     pub value: f64,
-    /// The steps that it comes from.
+    /// Numbers of the steps that it comes from.
     pub steps: Vec<u32>,
     /// The fact that shows it, which reports put into words.
     #[serde(skip)]
     pub fact: Fact,
 }
 
-/// What has to be known for a figure.
+/// The source that a figure needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The steps.
+    /// The measured steps.
     Steps,
     /// An unloaded step.
     UnloadedStep,
@@ -35,45 +36,45 @@ pub enum Source {
     LighterStep,
     /// The server's counters.
     Counters,
-    /// The server's own times of queue and prefill.
+    /// The server's histograms of queue and prefill times.
     ServerTimes,
     /// The server's prefix cache hits.
     CacheHits,
-    /// The share of the prompts that a warm cache has.
+    /// The share of the prompts that a warm cache holds.
     SharedPrompts,
     /// Prompts of different lengths with one request at a time.
     Lengths,
-    /// The server's own limit of sequences.
+    /// The server's limit on concurrent sequences.
     SequenceLimit,
     /// The plan's `[model]` and `[hardware]`.
     Hardware,
     /// The plan's `hardware.tensor-parallel`.
     TensorParallel,
-    /// Steps with another number of GPUs to a copy of the model.
+    /// Steps with another number of GPUs per copy of the model.
     OtherGpuCount,
 }
 
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident = $text:literal from $source:ident, $of:path;)+) => {
-        /// A figure of a step, or of a step beside another.
+        /// A figure of a step, or of a step compared with another.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Figure { $($(#[$doc])* $name),+ }
 
         impl Figure {
-            /// All of them.
+            /// All figures.
             pub const ALL: &[Self] = &[$(Self::$name),+];
 
-            /// The name in files.
+            /// Returns the name used in files.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$name => $text),+ }
             }
 
-            /// What has to be known for it.
+            /// Returns the source that it needs.
             pub const fn source(self) -> Source {
                 match self { $(Self::$name => Source::$source),+ }
             }
 
-            /// Returns its value with the fact that shows it; `None` where it is not known.
+            /// Returns the value with the fact that shows it; `None` if it is unknown.
             pub(super) fn of(self, subject: &Subject<'_>) -> Option<Reading> {
                 let found = match self { $(Self::$name => $of(subject)),+ };
                 found.filter(|found| found.value.is_finite())
@@ -83,71 +84,71 @@ macro_rules! figures {
 }
 
 figures! {
-    /// 1 where the client was the limit, else 0.
+    /// 1 if the client was the limit, else 0.
     ClientWasLimit = "client-was-limit" from Steps, counters::client_was_limit;
-    /// Preemptions for each request that was finished.
+    /// Preemptions per finished request.
     Preempted = "preemptions-per-request" from Counters, counters::preempted;
     /// Largest share of the KV cache in use.
     KvMost = "kv-max" from Counters, counters::kv_most;
-    /// Most requests waiting.
+    /// Largest number of requests waiting.
     WaitingMost = "waiting-max" from Counters, counters::waiting_most;
-    /// Mean of the requests waiting.
+    /// Mean number of requests waiting.
     WaitingMean = "waiting-mean" from Counters, counters::waiting_mean;
-    /// Most requests running.
+    /// Largest number of requests running.
     RunningMost = "running-max" from Counters, counters::running_most;
-    /// Mean of the requests running over the most that ever do.
+    /// Mean number of requests running, divided by the largest number that can run.
     SeatsTaken = "running-of-seats" from Counters, counters::seats_taken;
-    /// 1 where the server's limit of sequences is known and not only seen.
+    /// 1 if the server's limit on sequences is known and not only inferred.
     SeatsTold = "seats-told" from SequenceLimit, counters::seats_told;
-    /// Share of the prompt tokens that a warm cache has.
+    /// Share of the prompt tokens that a warm cache holds.
     SharedByPrompts = "shared-share" from SharedPrompts, counters::shared;
-    /// Share of that which the cache had.
+    /// Share of the shared prompt tokens that came from the cache.
     HitsOfShared = "hits-of-shared" from CacheHits, counters::hits_of_shared;
     /// Share of the prompt tokens from the cache, unloaded.
     HitsAlone = "hit-rate-unloaded" from CacheHits, counters::hits_alone;
-    /// The same under load over that.
+    /// Share of the prompt tokens from the cache under load, divided by that of the unloaded step.
     HitsTimesAlone = "hit-rate-over-unloaded" from CacheHits, counters::hits_times_alone;
-    /// Share of the server's queue in its TTFT.
+    /// Time in the server's queue as a share of its TTFT.
     ServerQueueOfTtft = "server-queue-of-ttft" from ServerTimes, counters::queue_of_ttft;
-    /// Share of the server's prefill in its TTFT, unloaded.
+    /// Time of the server's prefill as a share of its TTFT, unloaded.
     ServerPrefillOfTtft = "server-prefill-of-ttft" from ServerTimes, counters::prefill_of_ttft;
-    /// The server's prefill, unloaded, over the TTFT that misses.
+    /// Time of the server's prefill, unloaded, divided by the TTFT that misses.
     ServerPrefillOfMissed = "server-prefill-of-missed-ttft" from ServerTimes, counters::prefill_of_missed;
-    /// The tail of TTFT over that of one request alone.
+    /// Tail of TTFT, divided by that of one request alone.
     TtftTailTimesAlone = "ttft-tail-over-unloaded" from UnloadedStep, latency::ttft_tail;
-    /// By how many times as much the tail of TTFT has grown as its median.
+    /// Growth factor of the tail of TTFT, divided by that of its median.
     TailTimesMedian = "ttft-tail-growth-over-median-growth" from UnloadedStep, latency::tail_over_median;
-    /// What the tail of TTFT waits beyond the unloaded one, over itself.
+    /// Wait in the tail of TTFT beyond the unloaded one, as a share of the tail.
     WaitOfMissed = "wait-of-missed-ttft" from UnloadedStep, latency::wait_of_missed;
-    /// TPOT over that of one request alone.
+    /// TPOT divided by that of one request alone.
     TpotTimesAlone = "tpot-over-unloaded" from UnloadedStep, latency::tpot_times_alone;
-    /// TPOT of one request alone over that under load.
+    /// TPOT of one request alone, divided by that under load.
     TpotAloneOfLoaded = "tpot-unloaded-over-loaded" from UnloadedStep, latency::tpot_alone_of_loaded;
-    /// What load adds to TPOT, over TPOT.
+    /// TPOT added by load, as a share of TPOT.
     TpotAddedByLoad = "tpot-added-by-load" from LighterStep, latency::tpot_added;
-    /// TPOT over that of a step with less load.
+    /// TPOT divided by that of a step with less load.
     TpotTimesLow = "tpot-over-lighter-load" from LighterStep, latency::tpot_times_low;
-    /// Output tokens per second over those of a step with less load.
+    /// Output tokens per second, divided by those of a step with less load.
     TokensTimesLow = "output-tokens-over-lighter-load" from LighterStep, latency::tokens_times_low;
-    /// 1 where the backlog grows, else 0.
+    /// 1 if the backlog grows, else 0.
     BacklogGrows = "backlog-grows" from Steps, latency::backlog_grows;
-    /// Requests completed over those offered.
+    /// Requests completed divided by requests offered.
     CompletedOfOffered = "completed-over-offered" from Steps, latency::completed_of_offered;
     /// Share of TTFT that grows with the length of the prompt, one request at a time.
     PrefillOfTtft = "prefill-of-ttft" from Lengths, together::prefill_of_ttft;
-    /// That over the TTFT that misses.
+    /// Part of TTFT that grows with the length of the prompt, divided by the TTFT that misses.
     PrefillOfMissed = "prefill-of-missed-ttft" from Lengths, together::prefill_of_missed;
-    /// 1 where no longer group of prompts is sooner than a shorter one, else 0.
+    /// 1 if no longer group of prompts is faster than a shorter one, else 0.
     LineRises = "ttft-rises-with-length" from Lengths, together::line_rises;
-    /// Median TTFT with a warm cache over that with a cold one.
+    /// Median TTFT with a warm cache, divided by that with a cold one.
     WarmTimesCold = "warm-ttft-over-cold" from SharedPrompts, together::warm_times_cold;
-    /// TPOT of one request alone over its floor.
+    /// TPOT of one request alone, divided by its floor.
     TpotTimesFloor = "tpot-over-floor" from Hardware, together::tpot_times_floor;
-    /// GPUs that hold one copy of the model.
+    /// Number of GPUs that hold one copy of the model.
     GpusTogether = "tensor-parallel" from TensorParallel, together::gpus;
-    /// What more GPUs gain in TPOT over what they add.
+    /// Relative gain in token speed from more GPUs, divided by the relative increase in GPUs.
     GainOfGpus = "gain-over-added-gpus" from OtherGpuCount, together::gain_of_gpus;
-    /// What exceeds the floor with more GPUs, beyond what did with fewer, over TPOT.
+    /// Increase with more GPUs of the time beyond the floor, as a share of TPOT.
     LostBetweenGpus = "lost-between-gpus" from OtherGpuCount, together::lost_between_gpus;
 }
 
@@ -171,7 +172,7 @@ impl Reading {
         Self { value, steps: steps.into(), fact: Some(fact.into()) }
     }
 
-    /// Returns a value without a fact to tell.
+    /// Returns a value without a fact to report.
     fn silent(value: f64, steps: impl Into<Vec<u32>>) -> Self {
         Self { value, steps: steps.into(), fact: None }
     }

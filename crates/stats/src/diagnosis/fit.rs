@@ -1,29 +1,32 @@
-//! TTFT over the length of the prompt, with one request at a time: where the line begins is what any request costs, its slope is prefill.
+//! TTFT over the length of the prompt, one request at a time: the intercept of the line is the fixed cost of a request,
+//! its slope is prefill.
 
 use super::facts::LengthPoint;
 
-/// Lengths must differ by this factor at least: nearer together the scatter of two medians would be taken for a slope.
+/// Least ratio of the longest to the shortest length: closer together, the scatter of two medians would look like a
+/// slope.
 const APART: f64 = 2.0;
 
-/// Lengths that differ by less than this are one length: their medians scatter either way.
+/// Ratio below which two lengths count as one: their medians scatter either way.
 const ALIKE: f64 = 1.15;
-/// Medians of a few dozen requests scatter by some per cent: a fall within that is none.
+/// Least ratio of successive medians that counts as no fall: medians of a few dozen requests scatter by some per cent.
 const LEVEL: f64 = 0.95;
 
 /// A line through medians of TTFT.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Line {
-    /// Milliseconds of a prompt without tokens; not below zero.
+    /// TTFT of a prompt without tokens, in milliseconds; at least 0.
     pub(super) overhead_ms: f64,
-    /// Milliseconds of a token.
+    /// Time per prompt token, in milliseconds.
     pub(super) per_token_ms: f64,
     /// The shortest and the longest prompts.
     pub(super) ends: [LengthPoint; 2],
-    /// Whether no longer group of prompts is sooner than a shorter one.
+    /// True if no longer group of prompts is faster than a shorter one.
     pub(super) rises: bool,
 }
 
-/// The least-squares line through the points of one deployment; `None` where their lengths are too near together, or it falls.
+/// Returns the least-squares line through the points of one deployment; `None` if their lengths are too close together,
+/// or the line falls.
 pub(super) fn line(points: &[LengthPoint], deployment: &str) -> Option<Line> {
     let mut own: Vec<&LengthPoint> = points.iter().filter(|p| p.deployment == deployment).collect();
     own.sort_by(|a, b| a.tokens.total_cmp(&b.tokens));

@@ -1,9 +1,9 @@
-//! The flags of engines: how each of them calls the settings of a server.
+//! The flags of engines: the name of each server setting in each engine.
 
 use crate::server::Engine;
 use serde::Serialize;
 
-/// The engine whose flags the advice names.
+/// The engine whose flags the advice uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Flags {
@@ -24,23 +24,23 @@ pub enum Flags {
 /// A setting of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Knob {
-    /// The share of the GPU's memory that it uses.
+    /// Share of the GPU's memory that the server uses.
     Memory,
-    /// The most sequences at a time.
+    /// Largest number of concurrent sequences.
     Sequences,
-    /// The most tokens of an iteration.
+    /// Largest number of tokens per iteration.
     Tokens,
-    /// How keys and values are stored.
+    /// Data type of stored keys and values.
     KvType,
-    /// How weights are stored.
+    /// Data type of stored weights.
     Quantisation,
-    /// How many GPUs hold one copy of the model.
+    /// Number of GPUs that hold one copy of the model.
     TensorParallel,
-    /// Whether prompts that begin alike are found again.
+    /// Reuse of the common beginnings of prompts.
     PrefixCache,
-    /// The longest prompt and answer together.
+    /// Largest length of prompt and answer together, in tokens.
     MaxLength,
-    /// Whether kernels are launched one by one.
+    /// Capture of kernels into graphs, instead of launching them one by one.
     Graphs,
 }
 
@@ -57,10 +57,10 @@ impl From<Engine> for Flags {
 }
 
 impl Flags {
-    /// The flag or key that sets it, where there is one.
+    /// Returns the flag or key for a setting; `None` if the engine has none.
     ///
-    /// From each engine's own list of options: vLLM "Engine Arguments", SGLang "Server Arguments", TGI "text-generation-launcher arguments",
-    /// llama-server's manual, TensorRT-LLM "trtllm-serve".
+    /// Source: each engine's list of options: vLLM "Engine Arguments", SGLang "Server Arguments", TGI
+    /// "text-generation-launcher arguments", llama-server's manual, TensorRT-LLM "trtllm-serve".
     pub(super) const fn flag(self, knob: Knob) -> Option<&'static str> {
         match (self, knob) {
             (Self::Vllm, Knob::Memory) => Some("--gpu-memory-utilization"),

@@ -1,4 +1,4 @@
-//! What was measured beside what the hardware allows at the least.
+//! Measured latencies compared with the least that the hardware allows.
 
 use super::facts::Curve;
 use super::subject::{is_one, told};
@@ -7,71 +7,74 @@ use crate::stats::step::Step;
 use goodput_core::slo::Metric;
 use serde::Serialize;
 
-/// Up to here more than half of a token's time is reading memory: it is bound by that. A good engine comes to 1.4 (72 % of the bandwidth), and
-/// copying memory alone hardly below 1.2 (85 %): PyTorch, "Accelerating Generative AI with PyTorch II: GPT, Fast", 2023.
+/// Largest ratio at which more than half of a token's time is reading memory, so that memory is the bound. A good
+/// engine reaches 1.4 (72 % of the bandwidth), and copying memory alone hardly less than 1.2 (85 %): PyTorch,
+/// "Accelerating Generative AI with PyTorch II: GPT, Fast", 2023.
 const BOUND: f64 = 2.0;
 
-/// Nothing can be faster than its floor; a median of some dozens scatters by a few per cent.
+/// Ratio below which a measurement contradicts its floor: nothing can be faster, and a median of some dozens of values
+/// scatters by a few per cent.
 const BELOW: f64 = 0.95;
 
-/// What was measured of a series beside its floors.
+/// The measured latencies of a series compared with their floors.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Roofline {
-    /// The series.
+    /// Name of the series.
     pub series: String,
     /// The GPUs of one copy of the model.
     pub machine: Machine,
-    /// GB of the weights.
+    /// Size of the weights, in GB.
     pub weights_gb: f64,
-    /// GB of the weights that a token goes through, where that is a part of them.
+    /// Size of the weights that one token uses, in GB, if that is only a part of them.
     pub active_gb: Option<f64>,
-    /// Bytes that a token leaves in the KV cache, where the plan says.
+    /// Bytes that a token adds to the KV cache, if the plan declares it.
     pub kv_bytes_per_token: Option<f64>,
-    /// By how many GB the weights are more than the memory of these GPUs, if they are.
+    /// Size in GB by which the weights exceed the memory of these GPUs, if they do.
     pub too_large_gb: Option<f64>,
-    /// The least TPOT of one request alone without any context, in milliseconds.
+    /// Least TPOT of one request alone without any context, in milliseconds.
     pub least_tpot_ms: f64,
-    /// One request alone, and at the goodput.
+    /// TPOT of one request alone, and at the goodput.
     pub decode: Vec<Measured<Decode>>,
-    /// Reading a prompt, one request alone.
+    /// Time to read a prompt, for one request alone.
     pub prefill: Option<Measured<Prefill>>,
-    /// The share of the time that reading prompts takes at the least, at the goodput.
+    /// Least share of the time that reading prompts takes at the goodput.
     pub prefill_share: Option<f64>,
 }
 
-/// A measured median beside its floor.
+/// A measured median with its floor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Measured<F> {
-    /// The step.
+    /// Number of the step.
     pub step: u32,
-    /// Whether it had one request at a time.
+    /// True if the step had one request at a time.
     pub alone: bool,
     /// The median in milliseconds.
     pub measured_ms: f64,
-    /// Its floor.
+    /// Floor of the median.
     pub floor: F,
-    /// Measured over floor.
+    /// Measured median divided by its floor (dimensionless).
     pub ratio: f64,
-    /// What that says.
+    /// Interpretation of the ratio.
     pub reading: Reading,
 }
 
-/// What a ratio to the floor says.
+/// The interpretation of a ratio to the floor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
-    /// Faster than can be: what the plan declares is not what was measured, or several tokens are written at a time.
+    /// Faster than possible: the plan declares something other than what was measured, or several tokens are written at
+    /// a time.
     BelowFloor,
     /// Bound by reading memory.
     MemoryBound,
     /// Bound by computing.
     ComputeBound,
-    /// Most of the time is something else.
+    /// Neither: most of the time is spent on something else.
     Above,
 }
 
 impl Roofline {
-    /// Of a curve: its unloaded step, and the one at its goodput, where there is one.
+    /// Compares the unloaded step of a curve, and the step at its goodput if there is one, with their floors.
     pub fn of(curve: &Curve, steps: &[Step], at_goodput: Option<&Step>) -> Option<Self> {
         let (machine, model) = curve.hardware.as_ref()?;
         let own = || steps.iter().filter(|s| s.series == curve.series && told(s));
@@ -99,25 +102,25 @@ impl Roofline {
         })
     }
 
-    /// Whether nothing was measured that could stand beside a floor.
+    /// Returns true if no measurement can be compared with a floor.
     pub fn is_empty(&self) -> bool {
         self.decode.is_empty() && self.prefill.is_none()
     }
 }
 
-/// Sequences that are written at the same time: tokens per second times the time of one (Little's law).
+/// Returns the number of sequences written at the same time: tokens per second times the time of one (Little's law).
 fn batch(s: &Step, tpot_ms: f64, copies: f64) -> f64 {
     if is_one(s) { 1.0 } else { (s.output_tokens_per_s * tpot_ms / 1e3 / copies).max(1.0) }
 }
 
-/// Input tokens that have to be read: those that the cache does not have, where that is known.
+/// Returns the input tokens that have to be read: those not in the cache, if that is known.
 fn uncached(s: &Step) -> Option<f64> {
     Some(s.input_tokens_mean? * (1.0 - s.server.hit_rate.unwrap_or(0.0)))
 }
 
 fn decode(machine: &Machine, model: &Model, s: &Step, copies: f64) -> Option<Measured<Decode>> {
     let measured_ms = s.quantiles(Metric::Tpot).p50.filter(|t| *t > 0.0)?;
-    // Halfway through its answer a sequence has half of it behind it.
+    // The mean context: on average, a sequence has written half of its answer.
     let context = s.input_tokens_mean.unwrap_or(0.0) + s.output_tokens_mean.unwrap_or(0.0) / 2.0;
     let floor = machine.decode(model, batch(s, measured_ms, copies), context);
     let memory = floor.weights_ms + floor.kv_ms.unwrap_or(0.0) >= floor.compute_ms.unwrap_or(0.0);

@@ -1,9 +1,9 @@
-//! Why a limit was missed, and what to change: findings from the steps and the server's own counters.
+//! Causes of missed limits, and changes that would help: findings from the steps and the server's counters.
 //!
-//! A finding says what the evidence shows and no more. Everything here is pure: [`diagnose`] takes the steps and the [`Facts`] of a run. The
-//! rules and their thresholds are one table, [`rules::RULES`]; a rule compares *figures* ([`figure::Figure`]) of the step that is looked into
-//! with those of an unloaded one, and where a figure is not known the rule does not fire: what can then not be told is said
-//! ([`Untold`]).
+//! A finding claims no more than the evidence shows. Everything here is pure: [`diagnose`] takes the steps and the
+//! [`Facts`] of a run. The rules and their thresholds are one table, [`rules::RULES`]. A rule compares *figures*
+//! ([`figure::Figure`]) of the examined step with those of an unloaded one. If a figure is unknown the rule does not
+//! fire, and the kind is reported as undecidable ([`Untold`]).
 
 pub mod advice;
 mod change;
@@ -39,36 +39,36 @@ use rules::{About, RULES, Rule, Scope};
 use serde::Serialize;
 use subject::Subject;
 
-/// What was found.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// The client was the limit, not the server.
     ClientLimited,
-    /// Requests lose their place in the KV cache and are computed again.
+    /// Requests are evicted from the KV cache and computed again.
     Preemption,
     /// The KV cache is full.
     KvExhaustion,
-    /// The server works on few requests at a time, while others wait and it has room.
+    /// The server runs few requests at a time, although others wait and it has room.
     BatchTooSmall,
-    /// A cache that should be warm is not.
+    /// A prefix cache that should be warm is not.
     CacheMisses,
-    /// GPUs that work on one token together wait for one another.
+    /// GPUs that compute one token together wait for one another.
     CommunicationBound,
-    /// Reading the prompt sets the time to the first token.
+    /// Reading the prompt determines the time to the first token.
     PrefillBound,
-    /// Writing a token takes as long as it does for one request alone.
+    /// A token takes as long as for one request alone.
     DecodeBound,
-    /// More is written in all, and each token takes longer.
+    /// Total throughput is higher, and each token takes longer.
     BatchingTradeOff,
     /// Requests wait for one another before their first token.
     Queueing,
-    /// More comes than the server gets done.
+    /// More requests arrive than the server completes.
     Unstable,
 }
 
 impl Kind {
-    /// All of them; of equal weight, causes stand before what they cause.
+    /// All kinds; with equal weight, causes come before their effects.
     pub const ALL: [Self; 11] = [
         Self::ClientLimited,
         Self::Preemption,
@@ -83,7 +83,7 @@ impl Kind {
         Self::Unstable,
     ];
 
-    /// The name in files.
+    /// Returns the name used in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClientLimited => "client-limited",
@@ -101,20 +101,20 @@ impl Kind {
     }
 }
 
-/// How sure a finding is.
+/// The confidence of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
-    /// It is one of several causes that would look like this, or something that one would expect to see was not seen.
+    /// Several causes would look like this, or an expected sign was not observed.
     Low,
-    /// The latencies are shaped like this; what happens within the server was not seen.
+    /// The latencies have the shape of this cause; the inside of the server was not observed.
     Medium,
     /// The counters, or a comparison made for it, show the mechanism itself.
     High,
 }
 
 impl Confidence {
-    /// The name in files and for people.
+    /// Returns the name used in files and in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -124,63 +124,64 @@ impl Confidence {
     }
 }
 
-/// Something that was found.
+/// A cause that the evidence shows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// What.
+    /// Kind of the finding.
     pub kind: Kind,
-    /// The series that it is of.
+    /// Series of the finding.
     pub series: String,
-    /// The limit that was missed where it was found, if one was: `ttft.p99`.
+    /// Key of the limit missed in that step, if one was: `ttft.p99`.
     pub limit: Option<String>,
-    /// The step in which it was found.
+    /// Number of the step that shows it.
     pub step: u32,
-    /// The share that it has in what binds, where it is a part of the latency that is limited; 1 for what makes others worse.
+    /// Its share of the limited latency, from 0 to 1, if it is a part of that latency; 1 for a cause that makes other
+    /// parts worse.
     pub weight: f64,
-    /// How sure it is.
+    /// Confidence of the finding.
     pub confidence: Confidence,
     /// The figures that show it.
     pub evidence: Vec<Evidence>,
-    /// Changes that would help, by the server's own flags.
+    /// Changes that would help, with the flags of the server.
     #[serde(skip)]
     pub advice: Vec<Advice>,
-    /// What would settle it.
+    /// The measurement that would settle it.
     pub next: Next,
 }
 
-/// What cannot be told, and why.
+/// A kind that cannot be decided, and the reason.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Untold {
-    /// What it would be.
+    /// The undecided kind.
     pub kind: Kind,
-    /// The series.
+    /// Name of the series.
     pub series: String,
-    /// What is not known.
+    /// The missing sources.
     pub missing: Vec<Source>,
-    /// What would tell.
+    /// The measurement that would decide it, if there is one.
     pub next: Option<Next>,
 }
 
-/// Everything that the steps of a run tell of its causes.
+/// The causes that the steps of a run show.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Diagnosis {
-    /// What was found, what binds first.
+    /// The findings, the most important first.
     pub findings: Vec<Finding>,
-    /// What cannot be told.
+    /// The kinds that cannot be decided.
     pub untold: Vec<Untold>,
 }
 
-/// What a rule came to.
+/// The outcome of a rule.
 enum Outcome {
-    /// It holds.
+    /// The rule fires.
     Fires(Confidence, Vec<Evidence>),
-    /// It does not.
+    /// The rule does not fire.
     Not,
-    /// What it takes is not known.
+    /// Figures that the rule needs are unknown.
     Unknown(Vec<Source>),
 }
 
-/// What the steps of a run show, for each of its curves.
+/// Returns the findings from the steps of a run, for each of its curves.
 pub fn diagnose(steps: &[Step], facts: &Facts) -> Diagnosis {
     let mut all = Diagnosis::default();
     for curve in &facts.curves {
@@ -203,13 +204,14 @@ pub fn diagnose(steps: &[Step], facts: &Facts) -> Diagnosis {
     all
 }
 
-/// What binds stands first: what was found where a limit was missed, by its share in that.
+/// Returns the sort key of a finding: first those at a missed limit, by their share of it.
 fn key(f: &Finding) -> (bool, f64, Confidence, std::cmp::Reverse<Kind>) {
-    // Shares that differ by less than this are alike: then what is surer stands first.
+    // Shares are rounded to fifths; among equal ones the higher confidence comes first.
     (f.limit.is_some(), (f.weight * 5.0).round(), f.confidence, std::cmp::Reverse(f.kind))
 }
 
-/// The surest finding of a kind; what is missing where no rule fires and one cannot be decided.
+/// Returns the finding of a kind with the highest confidence, or the missing sources if no rule fires and one cannot be
+/// decided.
 fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<Source>> {
     let mut best: Option<Finding> = None;
     let (mut missing, mut decided): (Vec<Source>, bool) = (Vec::new(), false);
@@ -221,7 +223,7 @@ fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<Sou
                     best = Some(finding(rule, &at, confidence, evidence));
                 }
             }
-            // Another way to see it has shown that it is not so.
+            // Another rule has shown that the kind does not apply.
             (Outcome::Not, _) => decided = true,
             (Outcome::Unknown(what), _) => missing.extend(what),
         }
@@ -239,7 +241,7 @@ fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<Sou
     }
 }
 
-/// Whether a rule is about what is asked of a curve.
+/// Returns true if a rule applies to the limit or question of the curve.
 fn applies(rule: &Rule, subject: &Subject<'_>) -> bool {
     match rule.about {
         About::Always => true,
@@ -249,7 +251,7 @@ fn applies(rule: &Rule, subject: &Subject<'_>) -> bool {
     }
 }
 
-/// A rule at the step where it is to be looked for: the one that is looked into, or of those with no more load the worst.
+/// Applies a rule at its step: the examined one, or the worst of those with no more load.
 fn at_its_step<'a>(rule: &Rule, subject: &Subject<'a>) -> (Outcome, Subject<'a>) {
     let here = outcome(rule, subject);
     if rule.scope == Scope::Step || matches!(here, Outcome::Fires(..)) {
@@ -292,7 +294,7 @@ fn outcome(rule: &Rule, subject: &Subject<'_>) -> Outcome {
     confidence.map_or(Outcome::Not, |c| Outcome::Fires(c, evidence))
 }
 
-/// Returns the evidence of a figure that has a fact to tell.
+/// Returns the evidence of a figure; `None` if it has no fact to report.
 fn told(figure: Figure, reading: figure::Reading) -> Option<Evidence> {
     let fact = reading.fact?;
     Some(Evidence { figure, value: reading.value, steps: reading.steps, fact })
@@ -313,7 +315,8 @@ fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<
     }
 }
 
-/// That something cannot be told is worth saying where a limit was missed, and of GPUs that work together always.
+/// Returns a kind as undecidable where that is worth reporting: if a limit was missed, and for communication between
+/// GPUs if several hold one copy of the model.
 fn untold(kind: Kind, subject: &Subject<'_>, missing: Vec<Source>) -> Option<Untold> {
     let together = kind == Kind::CommunicationBound && subject.curve.tensor_parallel.is_some_and(|n| n > 1);
     let asked =

@@ -1,4 +1,4 @@
-//! What to measure next: the one change that would settle a finding.
+//! The next measurement: the single change that would settle a finding.
 
 use super::Kind;
 use super::advice::{Flag, flag, flags};
@@ -8,7 +8,7 @@ use goodput_core::level::Control;
 use goodput_core::units::short;
 use serde::Serialize;
 
-/// The plan's own key for lengths, where there is one.
+/// Key of the plan for prompt lengths; only synthetic prompts have one.
 const LENGTHS: &str = "workload.prompts.synthetic.input-tokens";
 
 /// A measurement that would settle a finding.
@@ -17,29 +17,29 @@ pub struct Next {
     /// The measurement and what it would show, which reports put into words.
     #[serde(skip)]
     pub measurement: Measurement,
-    /// The command, to be given in the run folder.
+    /// The command to run in the run folder.
     pub command: String,
 }
 
-/// A measurement, with what it would show.
+/// A measurement that would settle a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measurement {
-    /// What this machine can send.
+    /// The client machine alone: the highest rate that it can send.
     Calibration,
-    /// The same with another number of sequences at a time.
+    /// This sweep with another number of concurrent sequences.
     OtherSequences {
         /// Number of sequences.
         sequences: u32,
-        /// How the number is set.
+        /// Means of setting the number.
         set: SetBy,
-        /// What must change.
+        /// The change that would confirm the finding.
         expect: Expectation,
     },
-    /// The same sweep with a cold and with a warm cache.
+    /// This sweep with a cold and with a warm cache.
     ColdAndWarm,
-    /// The same sweep with half as many GPUs to a copy of the model.
+    /// This sweep with half as many GPUs per copy of the model.
     HalfTheGpus,
-    /// The same with prompts half as long.
+    /// This sweep with prompts half as long.
     HalfThePrompts,
     /// A matrix with a short and a long prompt.
     ShortAndLongPrompts,
@@ -47,15 +47,15 @@ pub enum Measurement {
     OneRequestAlone,
     /// A closed loop with fewer and with more requests in flight.
     ClosedLoop,
-    /// The same with evenly spaced arrivals.
+    /// This sweep with evenly spaced arrivals.
     EvenArrivals,
     /// Lower levels.
     LowerLevels,
-    /// A row of the matrix with half of the input tokens.
+    /// A matrix row with half of the input tokens.
     RowOfHalfThePrompt,
-    /// The same rows with weights of fewer bits.
+    /// The matrix rows with weights of fewer bits.
     RowsOfSmallerWeights,
-    /// A row of the matrix with half of the load.
+    /// A matrix row with half of the load.
     RowOfHalfTheLoad,
     /// Prompts of different lengths around the same mean.
     LengthsAroundTheMean,
@@ -63,27 +63,27 @@ pub enum Measurement {
     UnloadedStep,
 }
 
-/// How a setting of the server gets another value.
+/// The means of changing a setting of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SetBy {
-    /// A key of the plan sets it, as of a simulated server.
+    /// A key of the plan, for a simulated server.
     Plan,
-    /// The server is started with a flag.
+    /// A flag at the start of the server.
     Flag(Flag),
-    /// No flag of this server is known.
+    /// No known flag of this server.
     Unknown,
 }
 
-/// A change that another number of sequences must bring.
+/// The change expected from another number of sequences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expectation {
-    /// Preemptions and waits go, and the goodput rises or holds.
+    /// Preemptions and waits disappear, and the goodput rises or stays.
     NoPreemptions,
     /// The wait falls and TPOT stays within its limit.
     ShorterWait,
 }
 
-/// Returns what would settle a finding.
+/// Returns the measurement that would settle a finding.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
     if s.curve.question.is_some()
         && let Some(measurement) = row(kind)
@@ -129,7 +129,7 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
     }
 }
 
-/// Returns the row of the matrix that would settle a finding, if one would.
+/// Returns the matrix row that would settle a finding, if one would.
 const fn row(kind: Kind) -> Option<Measurement> {
     match kind {
         Kind::PrefillBound => Some(Measurement::RowOfHalfThePrompt),
@@ -144,7 +144,7 @@ const fn row(kind: Kind) -> Option<Measurement> {
     }
 }
 
-/// Returns what would decide a kind that could not be decided, if a command would.
+/// Returns the measurement that would decide an undecided kind, if a command can make it.
 pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
     match kind {
         Kind::PrefillBound => {
@@ -170,17 +170,19 @@ pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
     }
 }
 
-/// The plan once more with some of it set otherwise. The rows of a matrix are levels and prompts of their own, which nothing sets from outside.
+/// Returns the command that measures the plan again with these settings changed. The rows of a matrix define their
+/// levels and prompts, so those settings are left out for a matrix.
 fn command(s: &Subject<'_>, sets: &[String]) -> String {
     let free = |set: &&String| {
         s.curve.question.is_none() || !(set.starts_with("search.") || set.starts_with("workload.prompts"))
     };
     let sets: String = sets.iter().filter(free).map(|set| format!(" --set '{set}'")).collect();
-    // Behind the plan, before what the first run had.
+    // After the plan, before the other arguments of the first run.
     s.facts.again.replacen("plan.toml", &format!("plan.toml{sets}"), 1)
 }
 
-/// Returns the same measurement of a server with another number of sequences at a time; of the simulated one that is a key of the plan.
+/// Returns this measurement with another number of concurrent sequences; for a simulated server that is a key of the
+/// plan.
 fn restarted(s: &Subject<'_>, sequences: u32, expect: Expectation) -> Next {
     let (set, sets) = match (flags(s), flag(s, Knob::Sequences)) {
         (Flags::Simulated, Some(key)) => (SetBy::Plan, vec![format!("{}={sequences}", key.name)]),
@@ -191,7 +193,7 @@ fn restarted(s: &Subject<'_>, sequences: u32, expect: Expectation) -> Next {
     Next { measurement, command: command(s, &sets) }
 }
 
-/// One request alone against the same server.
+/// Returns the command that measures one request alone on this server.
 fn latency(s: &Subject<'_>) -> String {
     if flags(s) == Flags::Simulated {
         command(s, &["search.concurrency=[1]".into()])
@@ -200,7 +202,7 @@ fn latency(s: &Subject<'_>) -> String {
     }
 }
 
-/// Numbers in flight around what was in flight.
+/// Returns a list of numbers in flight, up to the mean of the step or 4, whichever is more.
 fn ladder(s: &Subject<'_>) -> String {
     let most = s.at.in_flight_mean.max(4.0);
     let mut all: Vec<u32> =
@@ -216,7 +218,7 @@ const fn list(s: &Subject<'_>) -> &'static str {
     }
 }
 
-/// Three levels below the step's.
+/// Returns a list of three levels below that of the step.
 fn below(s: &Subject<'_>) -> String {
     let level = s.at.level;
     let of = |share: f64| match level.control {

@@ -1,32 +1,32 @@
-//! The rules: which figures show what, and from where on. The one table of thresholds, each with where it comes from.
+//! The rules: which figures show which cause, and their thresholds. The only table of thresholds, each with its source.
 
 use super::figure::Figure::{self, *};
 use super::{Confidence, Kind};
 
-/// What a curve must be about for a rule to apply.
+/// The condition on the limit or question of a curve for a rule to apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum About {
-    /// Whatever it is about, also where no limit was missed.
+    /// Any curve, even if no limit was missed.
     Always,
-    /// Where a limit was missed, whichever.
+    /// A curve on which any limit was missed.
     Missed,
-    /// The time to the first token is what is limited or asked about; the backlog counts as that.
+    /// The time to the first token is limited or asked about; the backlog counts as that.
     First,
-    /// The time of the tokens after it.
+    /// The time of the later tokens is limited or asked about.
     Rest,
 }
 
-/// Which steps a rule looks at.
+/// The steps that a rule examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// The one that is looked into.
+    /// The examined step.
     Step,
-    /// That one, else the worst of those with no more load than a quarter above it: what the server's counters show is so whether or not a
-    /// limit was missed yet.
+    /// The examined step, or else the worst of those with at most a quarter more load: the server's counters show a
+    /// cause whether or not a limit was missed yet.
     Any,
 }
 
-/// A figure and the threshold that it is above or below.
+/// A figure with a threshold that it must be above or below.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Test {
     /// The figure.
@@ -36,7 +36,7 @@ pub struct Test {
 }
 
 impl Test {
-    /// Whether a value passes.
+    /// Returns true if a value passes.
     pub fn holds(&self, value: f64) -> bool {
         if self.above { value > self.threshold } else { value < self.threshold }
     }
@@ -50,30 +50,31 @@ const fn under(figure: Figure, threshold: f64) -> Test {
     Test { figure, above: false, threshold }
 }
 
-/// A rule: it fires where all of `when` are known and hold. Several rules of a kind are different ways to see it; the surest counts.
+/// A rule: it fires if all of `when` are known and hold. Several rules of a kind are different ways to detect it; the
+/// one with the highest confidence counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// What it finds.
+    /// Kind that the rule finds.
     pub kind: Kind,
-    /// What a curve must be about.
+    /// Condition on the curve.
     pub about: About,
-    /// Which steps it looks at.
+    /// Steps that the rule examines.
     pub scope: Scope,
-    /// What must hold.
+    /// Tests that must all hold.
     pub when: &'static [Test],
-    /// What shows the mechanism itself: with all of it the confidence is high.
+    /// Tests that show the mechanism itself: if all of them hold the confidence is high.
     pub shown: &'static [Test],
-    /// The confidence where some of `shown` is not known.
+    /// Confidence if some of `shown` are unknown.
     pub blind: Confidence,
-    /// The confidence where some of `shown` is known not to hold; `None`: then it is something else.
+    /// Confidence if some of `shown` are known not to hold; `None`: the rule then does not fire.
     pub denied: Option<Confidence>,
-    /// What is told besides.
+    /// Figures added to the evidence.
     pub also: &'static [Figure],
-    /// Its share in the latency that is limited; none for what makes others worse.
+    /// Figure for the share of the limited latency; `None` for a cause that makes other parts worse.
     pub weight: Option<Figure>,
 }
 
-/// What most rules have.
+/// The defaults that most rules share.
 const USUAL: Rule = Rule {
     kind: Kind::Unstable,
     about: About::Always,
@@ -88,10 +89,10 @@ const USUAL: Rule = Rule {
 
 /// The table.
 pub const RULES: &[Rule] = &[
-    // The verdict of a step has told the client's delay from the server's by the client's own clocks (stats/fault.rs).
+    // The verdict of a step has separated the client's delay from the server's by the client's clocks (stats/fault.rs).
     Rule { kind: Kind::ClientLimited, when: &[over(ClientWasLimit, 0.5)], ..USUAL },
-    // 1 % of requests: the project's brief. A p99 has room for as many. That a preempted request is computed again: vLLM, "Optimization and
-    // Tuning", Preemption.
+    // 1 % of requests: the project's brief. A p99 allows as many misses. A preempted request is computed again: vLLM,
+    // "Optimization and Tuning", Preemption.
     Rule {
         kind: Kind::Preemption,
         scope: Scope::Any,
@@ -99,8 +100,9 @@ pub const RULES: &[Rule] = &[
         also: &[KvMost, WaitingMost],
         ..USUAL
     },
-    // 95 %: the project's brief. SGLang's "Hyperparameter Tuning" calls more than 90 % good use of the cache, and says to look for
-    // retracted requests above that. Full is no fault where nobody waits: then it is said with low confidence.
+    // 95 %: the project's brief. SGLang's "Hyperparameter Tuning" calls more than 90 % good use of the cache, and
+    // advises to look for retracted requests above that. A full cache is no fault if no request waits: it is then
+    // reported with low confidence.
     Rule {
         kind: Kind::KvExhaustion,
         scope: Scope::Any,
@@ -110,9 +112,10 @@ pub const RULES: &[Rule] = &[
         also: &[RunningMost],
         ..USUAL
     },
-    // Requests wait (half of one at any time is no accident of sampling), the seats are taken (nine of ten over the whole window), and yet a
-    // token takes less than twice what it takes one request alone: below that, two requests at once get more done than one after the
-    // other, so that more of them would still. KV use below 80 %: a fifth of the cache has room for a fifth more sequences at least.
+    // Requests wait (half of one on average is no accident of sampling), the seats are taken (nine of ten over the
+    // whole window), and yet a token takes less than twice as long as for one request alone. Below that, two requests
+    // at once get more done than one after the other, so more of them still would. KV use below 80 %: a fifth of the
+    // cache has room for at least a fifth more sequences.
     Rule {
         kind: Kind::BatchTooSmall,
         about: About::First,
@@ -120,23 +123,24 @@ pub const RULES: &[Rule] = &[
         shown: &[over(SeatsTold, 0.5), under(KvMost, 0.8)],
         ..USUAL
     },
-    // 70 % of what prompts share: a prefix ends within a block, and the last block is computed anyway (the caveat on warm caches has the
-    // same bound). 2 %: less is no prefix to speak of.
+    // 70 % of what prompts share: a prefix ends within a block, and the last block is computed anyway (the caveat on
+    // warm caches has this bound too). 2 %: a smaller share is no prefix worth caching.
     Rule {
         kind: Kind::CacheMisses,
         when: &[over(SharedByPrompts, 0.02), under(HitsOfShared, 0.7)],
         also: &[WarmTimesCold],
         ..USUAL
     },
-    // Warm is as cold: less than a tenth sooner, where at least a quarter of the prompt need not be read. A median of a hundred requests is
-    // sure to a few per cent, hence a tenth. Where the server had its hits, it is not the cache.
+    // A warm cache is as slow as a cold one: less than a tenth sooner, although at least a quarter of the prompt need
+    // not be read. A median of a hundred requests is accurate to a few per cent, hence a tenth. If the server had its
+    // hits, the cache is not the cause.
     Rule {
         kind: Kind::CacheMisses,
         when: &[over(SharedByPrompts, 0.25), over(WarmTimesCold, 0.9)],
         shown: &[under(HitsOfShared, 0.7)],
         ..USUAL
     },
-    // Hits that halve under load were there and are not any more: evicted. 30 %: less than that is no warm cache.
+    // Hits that halve under load were cached and were evicted. 30 %: a cache with fewer hits is not warm.
     Rule {
         kind: Kind::CacheMisses,
         when: &[over(HitsAlone, 0.3), under(HitsTimesAlone, 0.5)],
@@ -144,16 +148,17 @@ pub const RULES: &[Rule] = &[
         denied: Some(Confidence::Medium),
         ..USUAL
     },
-    // With more GPUs to a token, less than half of what they add is gained: by definition more is lost than won. It is lost to communication
-    // where what exceeds the floor grew by a quarter of the token's time; else host work, which does not shrink, may be it.
+    // With more GPUs per token, less than half of what they add is gained: by definition more is lost than won. It is
+    // lost to communication if the time beyond the floor grew by a quarter of the token's time; else host work, which
+    // does not shrink, may be the cause.
     Rule {
         kind: Kind::CommunicationBound,
         when: &[over(GpusTogether, 1.5), under(GainOfGpus, 0.5)],
         shown: &[over(LostBetweenGpus, 0.25)],
         ..USUAL
     },
-    // Three times the floor: less than a third of a token's time is reading memory. With several GPUs communication is one of the causes,
-    // and host work another.
+    // Three times the floor: less than a third of a token's time is reading memory. With several GPUs, communication is
+    // one possible cause, and host work another.
     Rule {
         kind: Kind::CommunicationBound,
         when: &[over(GpusTogether, 1.5), over(TpotTimesFloor, 3.0)],
@@ -161,8 +166,9 @@ pub const RULES: &[Rule] = &[
         blind: Confidence::Low,
         ..USUAL
     },
-    // Half: then it is the largest part of the unloaded TTFT. A tenth of the TTFT that misses: less cannot be what binds (rundir/matrix has
-    // the same bound). The line is steady where no longer group of prompts is sooner than a shorter one.
+    // Half: it is then the largest part of the unloaded TTFT. A tenth of the TTFT that misses: a smaller part cannot be
+    // what binds (rundir/matrix has this bound too). The line is steady if no longer group of prompts is faster than a
+    // shorter one.
     Rule {
         kind: Kind::PrefillBound,
         about: About::First,
@@ -172,7 +178,8 @@ pub const RULES: &[Rule] = &[
         weight: Some(PrefillOfMissed),
         ..USUAL
     },
-    // The server's own histogram of prefill against its TTFT, unloaded: the same half. That it grows with the length is not shown.
+    // The server's histogram of prefill against its TTFT, unloaded: half, as above. It does not show that prefill grows
+    // with the length.
     Rule {
         kind: Kind::PrefillBound,
         about: About::First,
@@ -181,8 +188,8 @@ pub const RULES: &[Rule] = &[
         weight: Some(ServerPrefillOfMissed),
         ..USUAL
     },
-    // Half of the TPOT is there for one request alone: the larger part. It is shown to be memory where the plan says what must be read and
-    // that takes more than half of it (the floor's own bound).
+    // Half of the TPOT is present for one request alone: the larger part. Memory is shown to be the cause if the plan
+    // declares what must be read, and reading it takes more than half of the TPOT (the floor's bound).
     Rule {
         kind: Kind::DecodeBound,
         about: About::Rest,
@@ -192,7 +199,8 @@ pub const RULES: &[Rule] = &[
         weight: Some(TpotAloneOfLoaded),
         ..USUAL
     },
-    // A quarter more: medians of a few dozen requests scatter by some per cent from step to step (rundir/matrix has the same bound).
+    // A quarter more: medians of a few dozen requests scatter by some per cent from step to step (rundir/matrix has
+    // this bound too).
     Rule {
         kind: Kind::BatchingTradeOff,
         about: About::Rest,
@@ -200,9 +208,10 @@ pub const RULES: &[Rule] = &[
         weight: Some(TpotAddedByLoad),
         ..USUAL
     },
-    // Twice, and half as much again as the median: in M/D/1, where waiting is all there is, from 30 to 95 % of its capacity the p99 of
-    // wait and service grows more than 2.4 times as much as its median (a test computes it), and a server that is slower as a whole moves both
-    // alike. A queue of tens of milliseconds is hardly ever met by a sample a second: where none was seen, confidence is low, not nil.
+    // Twice, and half as much again as the median: in M/D/1, where waiting is the only effect, from 30 to 95 % of its
+    // capacity the p99 of wait and service grows more than 2.4 times as much as its median (a test computes it), while
+    // a server that is slower as a whole moves both alike. Samples once a second hardly ever meet a queue of tens of
+    // milliseconds: if none was seen, confidence is low, not nil.
     Rule {
         kind: Kind::Queueing,
         about: About::First,
@@ -213,7 +222,7 @@ pub const RULES: &[Rule] = &[
         weight: Some(WaitOfMissed),
         ..USUAL
     },
-    // The server's own histogram of its queue: half of the TTFT and more is the larger part.
+    // The server's histogram of its queue: half of the TTFT and more is the larger part.
     Rule {
         kind: Kind::Queueing,
         about: About::First,
@@ -222,8 +231,9 @@ pub const RULES: &[Rule] = &[
         weight: Some(ServerQueueOfTtft),
         ..USUAL
     },
-    // That the backlog grows was tested on its own (stats/steady.rs). 95 %: what is in flight at both ends of a stable step comes to the
-    // same, so that it completes what was due in it but for a few requests; a twentieth is more than that in any step of a hundred.
+    // Growth of the backlog has a separate test (stats/steady.rs). 95 %: a stable step has as many requests in flight
+    // at its end as at its start, so it completes what was due in it but for a few requests; a twentieth is more than
+    // that in any step of a hundred.
     Rule {
         kind: Kind::Unstable,
         about: About::Missed,

@@ -1,30 +1,30 @@
-//! What a rule looks at: a step of a curve, beside an unloaded one.
+//! The input of a rule: a step of a curve, with an unloaded one for comparison.
 
 use super::facts::{Curve, Facts};
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
 use goodput_core::slo::{Metric, split_limit_key};
 
-/// Steps with up to so many times the load of the one that is looked into still tell of it.
+/// Steps with up to this multiple of the examined step's load are also examined by some rules.
 const NO_MORE: f64 = 1.25;
 
-/// A step with fewer answers has no median to speak of: the 95 % bounds of the median of 20 lie at the 6th and the 15th.
+/// Least number of answers of a step for a median: the 95 % bounds of the median of 20 lie at the 6th and the 15th.
 pub(super) const LEAST: u64 = 20;
 
-/// A step of a curve, and what it is held against.
+/// A step of a curve, with its reference.
 #[derive(Clone, Copy)]
 pub(super) struct Subject<'a> {
     pub(super) all: &'a [Step],
     pub(super) facts: &'a Facts,
     pub(super) curve: &'a Curve,
-    /// The step.
+    /// The examined step.
     pub(super) at: &'a Step,
-    /// One request at a time, or else far less load; `None` where there is neither.
+    /// The reference: one request at a time, or else far less load; `None` if there is neither.
     pub(super) alone: Option<&'a Step>,
 }
 
 impl<'a> Subject<'a> {
-    /// The step of a curve that is looked into; `None` where it is not among the steps.
+    /// Returns the examined step of a curve; `None` if it is not among the steps.
     pub(super) fn of(all: &'a [Step], facts: &'a Facts, curve: &'a Curve) -> Option<Self> {
         let at = all.iter().find(|s| s.series == curve.series && s.step == curve.step)?;
         let mut subject = Self { all, facts, curve, at, alone: None };
@@ -32,13 +32,14 @@ impl<'a> Subject<'a> {
         Some(subject)
     }
 
-    /// The steps of the series.
+    /// Returns the steps of the series.
     pub(super) fn own(&self) -> impl Iterator<Item = &'a Step> + use<'a> {
         let series = &self.curve.series;
         self.all.iter().filter(move |s| s.series == *series)
     }
 
-    /// One request at a time: the baseline, or a closed loop of one; else the lightest step of at most half the load.
+    /// Returns the reference, one request at a time: the baseline or a closed loop of one; else the lightest step with
+    /// at most half the load.
     fn reference(&self) -> Option<&'a Step> {
         let (own, at) = (|| self.own().filter(|s| told(s)), self.at);
         let one = |s: &&Step| is_one(s);
@@ -54,7 +55,8 @@ impl<'a> Subject<'a> {
             .or_else(|| own().filter(lighter).min_by(|a, b| a.level.value.total_cmp(&b.level.value)))
     }
 
-    /// The lightest step under load, of at most two thirds of this one's, that the server could take; else the unloaded one.
+    /// Returns the lightest step under load that the server could take, with at most two thirds of this step's load;
+    /// else the reference.
     pub(super) fn low(&self) -> Option<&'a Step> {
         let at = self.at;
         let lighter = |s: &&Step| {
@@ -68,7 +70,7 @@ impl<'a> Subject<'a> {
         self.own().filter(lighter).min_by(by_level).or(self.alone)
     }
 
-    /// The other steps of the curve under about as much load or less.
+    /// Returns the other steps of the curve with about as much load or less.
     pub(super) fn others(&self) -> Vec<&'a Step> {
         let at = self.at;
         let near = |s: &&Step| {
@@ -80,7 +82,8 @@ impl<'a> Subject<'a> {
         self.own().filter(near).collect()
     }
 
-    /// What is limited or asked about: TTFT or TPOT; of e2e the part of it that load has made longer, or else the longer one.
+    /// Returns the metric that is limited or asked about: TTFT or TPOT. For e2e, the part that load has lengthened
+    /// more; if load has added little, the longer part.
     pub(super) fn focus(&self) -> Option<Metric> {
         let key = self.curve.limit.as_deref().or(self.curve.question.as_deref())?;
         match split_limit_key(key).1 {
@@ -104,13 +107,13 @@ impl<'a> Subject<'a> {
         let Some((first, rest)) = of(self.at) else { return Metric::Ttft };
         let (first_alone, rest_alone) = self.alone.and_then(of).unwrap_or_default();
         let (first_more, rest_more) = (first - first_alone, rest - rest_alone);
-        // Where load has added little, what is there without it counts.
+        // If load has added little, the whole times are compared.
         let added = first_more + rest_more > 0.1 * (first + rest);
         let first_longer = if added { first_more > rest_more } else { first > rest };
         if first_longer { Metric::Ttft } else { Metric::Tpot }
     }
 
-    /// Percentiles of a metric over the requests that the limit judges.
+    /// Returns the percentiles of a metric over the requests that the limit judges.
     pub(super) fn quantiles(&self, step: &Step, metric: Metric) -> Quantiles {
         let class =
             self.curve.limit.as_deref().map_or(goodput_core::slo::ALL, |limit| split_limit_key(limit).0);
@@ -118,7 +121,7 @@ impl<'a> Subject<'a> {
         if own.n > 0 { own } else { step.quantiles(metric) }
     }
 
-    /// The percentile that is limited, or the p99, with its name.
+    /// Returns the value and the name of the limited percentile, or of p99.
     pub(super) fn tail(&self, step: &Step, metric: Metric) -> Option<(f64, &'static str)> {
         let q = self.quantiles(step, metric);
         let named = self
@@ -134,19 +137,19 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// Whether the step is of an open loop: in a closed one what is offered follows what is done.
+    /// Returns true if the step is of an open loop. In a closed loop the offered load follows the completed one.
     pub(super) fn is_open(&self) -> bool {
         self.at.level.control != Control::Concurrency
     }
 }
 
-/// Whether a step had one request at a time.
+/// Returns true if a step had one request at a time.
 pub fn is_one(s: &Step) -> bool {
     let closed = s.level.control == Control::Concurrency && s.level.value < 1.5;
     s.kind == StepKind::Baseline || closed
 }
 
-/// Whether a step can be read: enough answers, and the client was not the limit.
+/// Returns true if a step can be evaluated: it has enough answers, and the client was not the limit.
 pub(super) fn told(s: &Step) -> bool {
     s.completed >= LEAST && s.verdict != Verdict::Invalid
 }

@@ -1,4 +1,4 @@
-//! Tables of steps: where each rule must fire, and where it must not.
+//! Tables of steps: cases in which each rule must fire, and cases in which it must not.
 
 use super::*;
 use crate::diagnosis::rules::RULES;
@@ -9,7 +9,7 @@ use goodput_core::level::Level;
 use crate::stats::step::{Quantiles, ServerLatency, ServerSide, StepKind, Verdict};
 use std::collections::BTreeMap;
 
-/// A step: number, level, TTFT p50 and p99, TPOT p50, in milliseconds.
+/// Returns a step: number, level, TTFT p50 and p99, TPOT p50, in milliseconds.
 fn step(number: u32, level: Level, ttft: (f64, f64), tpot: f64) -> Step {
     let q =
         |p50: f64, p99: f64| Quantiles { n: 1_000, p50: Some(p50), p99: Some(p99), ..Quantiles::default() };
@@ -42,7 +42,7 @@ fn step(number: u32, level: Level, ttft: (f64, f64), tpot: f64) -> Step {
     }
 }
 
-/// One request alone, a light step and one at the boundary, which wait a little; the limit is on TTFT.
+/// Returns one request alone, a light step and one at the boundary, which wait a little; the limit is on TTFT.
 fn usual() -> (Vec<Step>, Facts) {
     let steps = vec![
         step(1, Level::concurrency(1), (15.0, 20.0), 6.0),
@@ -85,7 +85,7 @@ fn hardware(gpus: u32, model: &str) -> Option<(Machine, Model)> {
 
 type Change = fn(&mut Vec<Step>, &mut Facts);
 
-/// What is found of the usual steps with a change: `kind confidence`, what binds first.
+/// Returns the findings for the usual steps with a change: `kind confidence`, the most important first.
 fn found(change: Change) -> String {
     let (mut steps, mut facts) = usual();
     change(&mut steps, &mut facts);
@@ -98,18 +98,18 @@ fn found(change: Change) -> String {
     all.findings.iter().map(said).collect::<Vec<_>>().join(", ")
 }
 
-/// A tail of TTFT as a queue makes it.
+/// Gives the last step a tail of TTFT as a queue causes it.
 fn queue(steps: &mut [Step]) {
     steps[2] = step(3, Level::rate(30.0), (22.0, 90.0), 8.0);
 }
 
-/// The limit is on TPOT, which load makes longer by so much.
+/// Moves the limit to TPOT, which the last step raises to `tpot` ms.
 fn on_tpot(steps: &mut [Step], facts: &mut Facts, tpot: f64) {
     facts.curves[0].limit = Some("tpot.p99".into());
     steps[2] = step(3, Level::rate(30.0), (18.0, 30.0), tpot);
 }
 
-/// Eight seats, taken, with a queue before them.
+/// Fills eight seats, with a queue before them.
 fn seats(steps: &mut [Step]) {
     queue(steps);
     steps[2].server = ServerSide {
@@ -122,7 +122,7 @@ fn seats(steps: &mut [Step]) {
     };
 }
 
-/// A warm series beside a cold one, by their unloaded medians and the hits of the warm one.
+/// Adds a cold series to the warm one, with the unloaded median TTFT and the hits of the warm one.
 fn pair(steps: &mut Vec<Step>, facts: &mut Facts, warm_ttft: f64, hits: Option<f64>) {
     let cold: Vec<Step> =
         steps.iter().cloned().map(|s| Step { series: "cold".into(), step: s.step + 10, ..s }).collect();
@@ -139,7 +139,7 @@ fn pair(steps: &mut Vec<Step>, facts: &mut Facts, warm_ttft: f64, hits: Option<f
     (curve.series, curve.shared, curve.cold) = ("warm".into(), Some(0.667), Some("cold".into()));
 }
 
-/// The same server with four GPUs and with one, TPOT alone as given.
+/// Adds this server with four GPUs and with one, with the given TPOT of one request alone.
 fn gpus(steps: &mut Vec<Step>, facts: &mut Facts, tpot: (f64, f64), model: Option<&str>) {
     facts.curves[0].limit = None;
     let mut four = facts.curves[0].clone();
@@ -154,7 +154,7 @@ fn gpus(steps: &mut Vec<Step>, facts: &mut Facts, tpot: (f64, f64), model: Optio
 
 const EIGHT: &str = "parameters = \"8B\"\nprecision = \"fp16\"";
 
-/// Rows: what is the case, how the usual steps change, and what must be found.
+/// Rows: description of the case, change of the usual steps, expected findings.
 const CASES: &[(&str, Change, &str)] = &[
     ("all is well but for a limit", |_, _| (), ""),
     ("a server that is slower as a whole", |s, _| s[2] = step(3, Level::rate(30.0), (60.0, 80.0), 7.0), ""),
@@ -279,7 +279,7 @@ const CASES: &[(&str, Change, &str)] = &[
         },
         "",
     ),
-    // KV cache and preemption: also where no limit was missed.
+    // KV cache and preemption: also if no limit was missed.
     ("the KV cache is full", |s, _| s[2].server.kv_max = Some(0.996), "kv-exhaustion medium"),
     (
         "and requests wait",
@@ -436,7 +436,7 @@ const CASES: &[(&str, Change, &str)] = &[
     ),
     ("the client was the limit", |s, _| s[2].verdict = Verdict::Invalid, "client-limited high"),
     ("the client was the limit elsewhere", |s, _| s[1].verdict = Verdict::Invalid, ""),
-    // What makes everything worse stands before its parts.
+    // Causes that make everything worse come before their effects.
     (
         "the cause before what follows from it",
         |s, _| {
@@ -473,7 +473,7 @@ fn every_rule_is_in_the_table_of_cases() {
     assert!(RULES.len() >= Kind::ALL.len());
 }
 
-/// What cannot be told says what it takes, and only where it matters.
+/// An undecidable kind is reported if a limit was missed, or if several GPUs hold one copy of the model.
 #[test]
 fn what_cannot_be_told_is_said() {
     let untold = |change: Change| {
@@ -552,7 +552,8 @@ fn what_to_measure_next_is_a_command_for_this_plan() {
     assert_eq!(row, "goodput sweep plan.toml --virtual-time", "rows have levels of their own");
 }
 
-/// The threshold of queueing: in M/D/1, where waiting is all there is, the tail grows more than twice as much as the median.
+/// The threshold of queueing: in M/D/1, where waiting is the only effect, the tail grows more than twice as much as the
+/// median.
 #[test]
 fn a_queue_without_anything_else_is_told() {
     for load in [0.3, 0.5, 0.7, 0.9, 0.95] {

@@ -1,4 +1,4 @@
-//! The adaptive search: baseline, ramp from below, refinement. Which of them is next follows from the steps alone.
+//! The adaptive search: baseline, ramp from below, refinement. The next step follows from the measured steps alone.
 
 use super::ask::{Ask, Ends};
 use super::config::{Adaptive, Open, Over};
@@ -17,54 +17,57 @@ use goodput_core::times::StepTimes;
 use goodput_core::units::three_digits;
 use std::time::Duration;
 
-/// Each level of the ramp over the one before.
+/// Ratio of each level of the ramp to the one before.
 const FACTOR: f64 = 3.0;
-/// Each level under the one before while none holds.
+/// Divisor from each level to the next while none holds.
 const BACK: f64 = 2.0;
-/// The first rate of the ramp, in requests per mean time of an unloaded one.
+/// First rate of the ramp, in requests per mean time of an unloaded request.
 const FIRST: f64 = 1.0;
-/// Requests that a step of the ramp should have, where that takes longer than usual.
+/// Minimum number of requests in a step of the ramp; the step is lengthened if it would have fewer.
 const RAMP_REQUESTS: f64 = 6.0;
-/// Ramp steps that may fail before one does not; each is half of the one before.
+/// Largest number of ramp steps that may fail before one holds; each is half of the one before.
 const HALVINGS: usize = 10;
-/// Baselines that are measured while the unloaded server misses more than is allowed, and it is not clear by how much.
+/// Largest number of baselines measured while the unloaded server misses more than allowed and the excess is not
+/// significant.
 const BASELINES: usize = 3;
-/// A step of the ramp looks for overload, which shows before its last request is over: it waits no longer than this.
+/// Longest wait for the requests of a ramp step, in seconds: it looks for overload, which shows before its last request
+/// has finished.
 const RAMP_TAIL_S: f64 = 5.0;
-/// How long the last request of a baseline may take, in seconds.
+/// Longest wait for the last request of a baseline, in seconds.
 const BASELINE_TAIL_S: f64 = 45.0;
-/// Confidence that it takes to say that the unloaded server misses the SLO: it ends the sweep.
+/// Confidence required to conclude that the unloaded server misses the SLO, which ends the sweep.
 pub(super) const BASELINE_CONFIDENCE: f64 = 0.99;
-/// Error, and requests that are worth one, at which a step of the ramp is suspicious.
+/// Error probability, and number of requests that count as one independent request, at which a ramp step is suspicious.
 const SUSPICION: f64 = 0.01;
 const SUSPICIOUS_INFLATION: f64 = 3.0;
-/// Steps in which the client was the limit; with more of them nothing can be learned of the server.
+/// Largest number of invalid steps: with more of them nothing can be learned of the server.
 const INVALID: usize = 6;
-/// Failures without an answer in between that end the sweep.
+/// Consecutive failed requests, without an answer in between, that end the sweep.
 const FAILED: u64 = 10;
-/// Steps one after the other without an answer, each of them refused, that end the search: it is not asked on and on.
+/// Consecutive steps without an answer, each of them refused, that end the search, so that the server is not asked
+/// forever.
 const REFUSED: usize = 3;
-/// The shortest window of a baseline or a step of the ramp, in seconds.
+/// Shortest window of a baseline or of a ramp step, in seconds.
 const LEAST_S: f64 = 1.0;
 
-/// What the adaptive search goes by, besides the steps.
+/// Settings of the adaptive search.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Policy {
     pub(super) budget_s: f64,
     pub(super) confidence: f64,
     pub(super) width: f64,
-    /// The highest level that is offered.
+    /// Highest level that may be offered.
     pub(super) highest: f64,
     pub(super) times: StepTimes,
-    /// What it steps through.
+    /// Quantity that the search steps through.
     pub(super) control: Control,
-    /// All tiers are answered from the same steps.
+    /// The tiers of the SLO; all are answered from these steps.
     pub(super) tiers: Vec<Slo>,
     /// The squared coefficient of variation of the gaps between arrivals.
     pub(super) dispersion: f64,
     /// Requests per second at level 1 of an open loop.
     pub(super) per_level: f64,
-    /// How long the users of a conversation think in all, in seconds.
+    /// Total think time of a conversation, in seconds.
     pub(super) think_s: f64,
 }
 
@@ -95,7 +98,7 @@ impl Policy {
         }
     }
 
-    /// The next step, or why there is none. `steps` are those of the series that were not interrupted.
+    /// Returns the next step, or why there is none. `steps` are those of the series that were not interrupted.
     pub(super) fn next(&self, steps: &[&Step]) -> Result<Ask, Stop> {
         let seen = Seen::of(self, steps);
         if let Some(stop) = self.hopeless(steps) {
@@ -107,7 +110,8 @@ impl Policy {
         self.ramp(&seen)?.map_or_else(|| refine::next(self, &seen), Ok)
     }
 
-    /// A server that is gone, that answers nothing, or a client that is too weak: nothing more can be learned.
+    /// Returns the reason to give up: the server is gone or answers nothing, or the client is too weak. Nothing more
+    /// can be learned then.
     fn hopeless(&self, steps: &[&Step]) -> Option<Stop> {
         let last = steps.last()?;
         let all_failed: Vec<&&Step> = steps.iter().rev().take_while(|s| s.unanswered()).collect();
@@ -115,37 +119,38 @@ impl Policy {
         let invalid = steps.iter().filter(|s| self.invalid(s)).count();
         let level = last.level;
         if last.unanswered() {
-            // It was left alone for as long as it asked before each of them.
+            // Before each of these steps, the client waited as long as the server asked.
             if all_failed.iter().all(|s| s.mostly_refused()) {
                 return (all_failed.len() >= REFUSED).then_some(Stop::Refused { level });
             }
-            // A few failures may be chance, or overload; so the search goes on below.
+            // A few failures may be chance or overload, so the search continues at a lower level.
             let enough = failed >= FAILED || all_failed.len() >= INVALID;
             return enough.then_some(Stop::AllFailed { level });
         }
         dead(&[last]).or_else(|| (invalid >= INVALID).then(|| Stop::invalid(last)))
     }
 
-    /// What a step shows of the SLO: what it shows of every tier, else *undecided*.
+    /// Returns the verdict of a step on the SLO: the verdict on its tiers if they agree, else *undecided*.
     pub(super) fn verdict(&self, step: &Step) -> Verdict {
         let mut all = self.tiers.iter().map(|slo| tier_verdict(&step.limits, slo.tier()).0);
         let first = all.next().unwrap_or(Verdict::Undecided);
         if all.all(|v| v == first) { first } else { Verdict::Undecided }
     }
 
-    /// Whether it says nothing of the server: the client was the limit, or the server was started anew.
+    /// Returns true if the step shows nothing of the server: the client was the limit, or the server was restarted.
     pub(super) fn invalid(&self, step: &Step) -> bool {
         self.tiers.iter().any(|slo| tier_verdict(&step.limits, slo.tier()).0 == Verdict::Invalid)
     }
 
-    /// A step that is not to be exceeded: it fails, it was ended since it missed by far, or the client gave out.
+    /// Returns true if no level as high as this step's should follow: it fails, was ended because it missed by far, or
+    /// overloaded the client.
     fn too_much(&self, step: &Step) -> bool {
         step.too_much() || self.invalid(step) || self.verdict(step) == Verdict::Fails
     }
 
-    /// One request at a time, for what the server does unloaded: clip(1.5 % of the budget, 8, 45) s, and never more than a
-    /// twentieth of the budget. Repeated while it misses more than is allowed without showing it. It may lead to *none*,
-    /// never to *meets*.
+    /// Returns the baseline to measure, if one is due: one request at a time, which shows the unloaded server. It lasts
+    /// clip(1.5 % of the budget, 8, 45) s, but at most a twentieth of the budget. It is repeated while more requests
+    /// miss than allowed but not significantly more. It can lead to *none*, never to *meets*.
     fn baseline(&self, seen: &Seen<'_>) -> Result<Option<Ask>, Stop> {
         let ask = self.unloaded(self.baseline_s());
         let Some(last) = seen.baselines.last() else { return Ok(Some(ask)) };
@@ -169,12 +174,12 @@ impl Policy {
         Ok((again && open.iter().any(missing)).then_some(ask))
     }
 
-    /// Length of a baseline, in seconds.
+    /// Returns the length of a baseline, in seconds.
     pub(super) fn baseline_s(&self) -> f64 {
         (0.015 * self.budget_s).clamp(8.0, 45.0).min(self.budget_s / 20.0).max(LEAST_S)
     }
 
-    /// A baseline of this length.
+    /// Returns a baseline of this length.
     pub(super) fn unloaded(&self, length_s: f64) -> Ask {
         Ask {
             level: Level::concurrency(1),
@@ -189,8 +194,9 @@ impl Policy {
         }
     }
 
-    /// Short steps at levels that triple, from what one request at a time makes, until one shows overload: gross misses, a
-    /// growing backlog, a plateau of the throughput, too many errors. Halved instead while the first ones fail.
+    /// Returns the next step of the ramp: short steps at levels that triple, starting from the rate of one request at a
+    /// time, until one shows overload (gross misses, a growing backlog, a throughput plateau, too many errors). While
+    /// the first steps fail, the level is halved instead.
     fn ramp(&self, seen: &Seen<'_>) -> Result<Option<Ask>, Stop> {
         let Some(last) = seen.ramp.last() else {
             let first = match self.control {
@@ -209,7 +215,7 @@ impl Policy {
                 return Err(Stop::invalid(last));
             }
             if self.control == Control::Concurrency {
-                // One request at a time has been measured already.
+                // A single request at a time has been measured already.
                 return Ok(None);
             }
             if seen.ramp.len() > HALVINGS || 4.0 * seen.spent_s > 3.0 * self.budget_s {
@@ -224,7 +230,7 @@ impl Policy {
         self.in_time(self.ramp_step(level, seen), seen).map(Some)
     }
 
-    /// The step, if the budget has the time for it.
+    /// Returns the step if the budget has time for it.
     fn in_time(&self, ask: Ask, seen: &Seen<'_>) -> Result<Ask, Stop> {
         if seen.spent_s + takes(&ask) > self.budget_s {
             return Err(Stop::Budget { budget_s: self.budget_s });
@@ -232,19 +238,19 @@ impl Policy {
         Ok(ask)
     }
 
-    /// Whether the last step of the ramp shows that the next one would be too much, and no later step has shown it harmless.
+    /// Returns true if the last ramp step shows that the next would be too much, and no later step has shown otherwise.
     fn flattened(&self, seen: &Seen<'_>, last: &Step) -> bool {
         let clears =
             |s: &&Step| s.level.value >= last.level.value * (1.0 - 1e-9) && self.verdict(s) == Verdict::Meets;
-        // More workers than a server can serve wait in its queue: limits that count from `due` see them.
+        // More workers than a server can serve wait in its queue, which limits that count from `due` detect.
         let closed = self.control == Control::Concurrency;
         let waits = closed && self.tiers.iter().any(|slo| slo.tightest_from_due().is_some());
         (self.suspicious(last) || (!waits && plateau(&seen.ramp).is_some()))
             && !seen.loaded.iter().any(clears)
     }
 
-    /// A step with so many misses that no higher level should follow, though they are too few for a verdict: they would fail it
-    /// if hardly any came in clusters. Nothing is decided by it.
+    /// Returns true if a step has so many misses that no higher level should follow, though too few for a verdict: it
+    /// would fail if hardly any misses came in clusters. No answer depends on this.
     fn suspicious(&self, step: &Step) -> bool {
         self.tiers.iter().all(|slo| {
             limits(slo).iter().any(|(limit, p0)| {
@@ -261,7 +267,7 @@ impl Policy {
     fn ramp_step(&self, level: f64, seen: &Seen<'_>) -> Ask {
         let length = (0.02 * self.budget_s).clamp(3.0, 12.0);
         let settle = self.times.settle.0.as_secs_f64().min(length / 3.0);
-        // Later turns come once the first conversations have got there.
+        // Later turns begin once the first conversations have reached them.
         let settle = settle.max(seen.talk_s.min(self.budget_s / 30.0));
         let enough = (RAMP_REQUESTS / seen.per_s(level)).min(0.03 * self.budget_s);
         let measure = (length - settle).max(length / 2.0).max(enough).max(LEAST_S);
@@ -278,12 +284,13 @@ impl Policy {
         }
     }
 
-    /// Requests that are open when all measured ones are over were load and nothing else: they are not waited for.
+    /// Returns the longest wait for requests still open when all measured ones have finished: at most 1 s, because they
+    /// only served as load.
     pub(super) fn drain(&self) -> Duration {
         self.times.drain.0.min(Duration::from_secs(1))
     }
 
-    /// A level of what the search steps through.
+    /// Returns a level of the quantity that the search steps through.
     pub(super) fn level(&self, value: f64) -> Level {
         match self.control {
             Control::Concurrency => Level::concurrency(value as u32),
@@ -291,7 +298,7 @@ impl Policy {
         }
     }
 
-    /// A level as it is measured and printed: rates to three digits, workers whole.
+    /// Returns the level as it is measured and printed: rates rounded to three digits, workers to whole numbers.
     pub(super) fn rounded(&self, value: f64) -> f64 {
         match self.control {
             Control::Concurrency => value.round().max(1.0),
@@ -300,12 +307,13 @@ impl Policy {
     }
 }
 
-/// The longest that a step may take.
+/// Returns the longest time that a step may take, in seconds.
 fn takes(ask: &Ask) -> f64 {
     (ask.settle + ask.measure + ask.tail + ask.drain).as_secs_f64()
 }
 
-/// Misses and told requests of a limit over several baselines, but for those that the server refused; gaps between tokens count by the request.
+/// Returns the misses and the number of requests of a limit over several baselines, without requests that the server
+/// refused or whose outcome is unknown. Gaps between tokens are converted to requests.
 fn counts(steps: &[&Step], tier: &str, limit: &str) -> (f64, f64) {
     let row = |s: &&Step| {
         let r = s.row(tier, limit)?;
@@ -315,8 +323,8 @@ fn counts(steps: &[&Step], tier: &str, limit: &str) -> (f64, f64) {
     steps.iter().filter_map(row).fold((0.0, 0.0), |(k, n), (misses, told)| (k + misses, n + told))
 }
 
-/// The limit of a tier that one request at a time misses, by all baselines together. It ends the sweep, so it takes more
-/// confidence than a step's verdict.
+/// Returns the limit of a tier that one request at a time misses, from all baselines combined. Such a miss ends the
+/// sweep, so it takes more confidence than the verdict of a step.
 pub(super) fn missed_unloaded(baselines: &[&Step], slo: &Slo) -> Option<MissedUnloaded> {
     limits(slo).into_iter().find_map(|(limit, p0)| {
         let (misses, n) = counts(baselines, slo.tier(), &limit);

@@ -1,30 +1,30 @@
-//! What a sweep answers.
+//! The answer of a sweep.
 
 use super::change::Change;
 use super::reason::Reason;
 use goodput_core::level::Control;
 use serde::{Deserialize, Serialize};
 
-/// What kind of answer was found.
+/// The kind of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// There is a level that is safe, and an interval for the boundary; where levels are listed, one shown to meet below one shown to
+    /// A level is safe and the boundary has an interval; for listed levels, one is shown to meet below one shown to
     /// fail.
     Found,
-    /// No level of which the steps can speak meets the SLO; where levels are listed, the lowest is shown to fail, and not by overload. Or
-    /// every request failed there.
+    /// No level that the steps can judge meets the SLO, or every request failed; for listed levels, the lowest is shown
+    /// to fail, and not by overload.
     None,
-    /// The highest level meets: that of the plan, or where levels are listed, the highest measured one.
+    /// The highest level meets: that of the plan, or for listed levels the highest measured one.
     NotReached,
-    /// The steps do not show enough.
+    /// The steps do not show enough for an answer.
     Undecided,
     /// The client was the limit.
     Invalid,
 }
 
 impl Status {
-    /// The name used in files.
+    /// Returns the name used in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Found => "found",
@@ -36,7 +36,7 @@ impl Status {
     }
 }
 
-/// How an answer was reached.
+/// The method by which an answer was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -52,83 +52,85 @@ pub enum Basis {
 /// The highest level at which every limit is met, and the evidence for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Goodput {
-    /// What kind of answer this is.
+    /// Kind of the answer.
     pub status: Status,
-    /// The level itself: the median of where the boundary may lie; `met` where only verdicts of single levels tell, and the middle of the
-    /// bracket of decided steps where the fitted curve contradicts a step that fails.
+    /// The level itself: the median of the boundary's posterior. `met` if there are only verdicts of single levels, and
+    /// the middle of the bracket of decided steps if the fitted curve contradicts a step that fails.
     pub rate: Option<f64>,
-    /// 90 % interval of the boundary; it begins at 0 where no level is shown to be safe. `None` where none is honest.
+    /// 90 % interval of the boundary; it begins at 0 if no level is shown to be safe. `None` if no honest interval can
+    /// be given.
     pub interval90: Option<[f64; 2]>,
-    /// The level that is safe at the plan's confidence; `None` where the evidence carries none.
+    /// The level that is safe at the plan's confidence; `None` if the evidence does not support one.
     pub safe_rate: Option<f64>,
     /// Highest level shown to meet, below the lowest shown to fail.
     pub met: Option<f64>,
     /// Lowest level shown to fail.
     pub failed: Option<f64>,
-    /// The limit that binds at `failed`; `errors` where failed requests make up at least half of its misses.
+    /// The limit that binds at `failed`; `errors` if failed requests make up at least half of its misses.
     pub binding: Option<String>,
-    /// Completed requests per second at `rate`: for a closed loop, what its workers get; else the rate itself.
+    /// Completed requests per second at `rate`: for a closed loop, the throughput of its workers; else the rate itself.
     #[serde(default)]
     pub throughput: Option<f64>,
     /// Seconds of further budget that would about halve the interval.
     #[serde(default)]
     pub halve_s: Option<f64>,
-    /// `rate` per GPU, where the plan declares them.
+    /// `rate` per GPU, if the plan declares GPUs.
     pub per_gpu: Option<f64>,
-    /// How far the steps support the answer.
+    /// Quality of the support that the steps give the answer.
     #[serde(default)]
     pub support: Support,
     /// The evidence the answer rests on, and why the search ended.
     pub reason: Reason,
-    /// How `rate`, `interval90` and `safe_rate` were reached; `met` and `failed` are verdicts of single levels always.
+    /// Method by which `rate`, `interval90` and `safe_rate` were reached; `met` and `failed` are always verdicts of
+    /// single levels.
     #[serde(default)]
     pub basis: Basis,
 }
 
-/// How far the steps of an adaptive search support its answer.
+/// Quality of the support that the steps of an adaptive search give its answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct Support {
-    /// Chance that the curve of the limit that binds is flat at the boundary: that its misses grow with less than the 1.5th power of the
-    /// level. On flat curves the safe rate is too high more often than its confidence says.
+    /// Probability that the curve of the binding limit is flat at the boundary: that its misses grow with less than the
+    /// 1.5th power of the level. On flat curves the safe rate is too high more often than its confidence says.
     pub flat: Option<f64>,
-    /// The safe rate as it was held at the end of the budget.
+    /// The step that held the safe rate at the end of the budget.
     pub held: Option<Held>,
-    /// The last change of the server that shows; the answer rests on the steps after it.
+    /// The last change of the server that the steps show; the answer rests on the steps after it.
     pub change: Option<Change>,
-    /// How many times as wide the interval is for steps that scatter more about the fitted curve than chance within them explains: √φ; `None`
-    /// where they do not.
+    /// Factor √φ by which the interval is widened, if the steps scatter more about the fitted curve than chance within
+    /// them explains; `None` if they do not.
     pub scatter: Option<f64>,
-    /// Why the interval is a bracket of decided steps, if it is.
+    /// The reason why the interval is a bracket of decided steps, if it is one.
     pub misfit: Option<Misfit>,
 }
 
-/// A step at the safe rate, at the end of the budget.
+/// A step that holds the safe rate at the end of the budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Held {
     /// The level.
     pub level: f64,
-    /// Seconds of the measured window.
+    /// Length of the measured window, in seconds.
     pub seconds: f64,
     /// `meets`, `fails`, `undecided` or `invalid`.
     pub verdict: String,
-    /// Misses of the limit that was missed most, over the share that it allows.
+    /// Misses of the limit whose share of misses is the highest relative to the share it allows.
     pub misses: u64,
-    /// Requests that count for that limit.
+    /// Number of requests that count for that limit.
     pub n: u64,
 }
 
-/// Why the fitted family of curves does not describe the steps.
+/// The reason why the fitted family of curves does not describe the steps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Misfit {
-    /// The fitted median lay below a level that is shown to meet.
+    /// The fitted median was below a level shown to meet.
     BelowMet,
-    /// The fitted safe rate, or the median, lay above a level that is shown to fail.
+    /// The fitted safe rate, or the median, was above a level shown to fail.
     AboveFailed,
 }
 
-/// The evidence that a knee rests on.
+/// The evidence for a knee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KneeBasis {
@@ -138,29 +140,29 @@ pub enum KneeBasis {
     Backlog,
     /// Latency begins to grow faster than the load there: two lines fit it significantly better than one.
     Latency,
-    /// Kneedle's mark, which is no test.
+    /// Mark of the Kneedle method, which is not a test.
     #[default]
     Kneedle,
 }
 
 impl KneeBasis {
-    /// Returns true where a test shows the knee.
+    /// Returns true if a statistical test shows the knee.
     pub const fn is_tested(self) -> bool {
         !matches!(self, Self::Kneedle)
     }
 }
 
-/// Where more load stops buying throughput and starts buying latency; never the SLO answer.
+/// The level at which more load stops buying throughput and starts buying latency. Never the answer for an SLO.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Knee {
     /// Offered level at the knee.
     pub rate: f64,
     /// Achieved requests per second there.
     pub throughput: f64,
-    /// 90 % interval of `rate`; `None` where the knee is not tested.
+    /// 90 % interval of `rate`; `None` if the knee was not tested.
     #[serde(default)]
     pub interval90: Option<[f64; 2]>,
-    /// What shows it.
+    /// Evidence for the knee.
     #[serde(default)]
     pub basis: KneeBasis,
 }
@@ -168,18 +170,18 @@ pub struct Knee {
 /// The answer for one series, tier and class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Series.
+    /// Name of the series.
     pub series: String,
     /// Tier of the SLO.
     pub tier: String,
-    /// Class of requests; `all` where there is only one.
+    /// Class of requests; `all` if there is only one.
     pub class: String,
-    /// What the levels are.
+    /// Quantity that the levels count.
     pub control: Control,
-    /// Each limit at its own percentile.
+    /// Goodput with each limit judged at its own percentile.
     pub goodput: Goodput,
-    /// The share of requests that meet all limits together is at least the target.
+    /// Goodput by the joint criterion: the share of requests that meet all limits at once is at least the target.
     pub joint_goodput: Goodput,
-    /// The knee of the curve.
+    /// The knee of the curve, if one was found.
     pub knee: Option<Knee>,
 }

@@ -1,10 +1,10 @@
-//! What the search asks the director for.
+//! The requests of the search to the director.
 
 use crate::stats::step::StepKind;
 use goodput_core::level::Level;
 use std::time::Duration;
 
-/// What to do next in a series.
+/// The next action in a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Next {
     /// Measure a step.
@@ -16,28 +16,28 @@ pub enum Next {
 /// One step to measure.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ask {
-    /// At this level.
+    /// Level of the step.
     pub level: Level,
-    /// For this purpose.
+    /// Purpose of the step.
     pub kind: StepKind,
-    /// Load before anything counts.
+    /// Duration of load before anything is counted.
     pub settle: Duration,
-    /// The measured window, as long as it may become.
+    /// The measured window, at its longest.
     pub measure: Duration,
-    /// Whether the window is extended where it is short of the plan's `min-requests`.
+    /// True if the window is extended when it has fewer than the plan's `min-requests`.
     pub extend: bool,
-    /// How long the load may be kept on for measured requests.
+    /// Longest time for which load continues after the window until the measured requests have finished.
     pub tail: Duration,
-    /// How long requests that are still open then may take.
+    /// Longest wait after that for requests still open.
     pub drain: Duration,
-    /// When the step may end before its time.
+    /// Condition under which the step may end early.
     pub ends: Ends,
-    /// Confidence of its verdict, on each side.
+    /// Confidence of the verdict, on each side.
     pub confidence: f64,
 }
 
 impl Ask {
-    /// The same with a settling and a window of at least so long, up to the hour.
+    /// Returns the step with at least this settling period and window, capped at one hour each.
     #[must_use]
     pub fn lasting(self, (settle, measure): (Duration, Duration)) -> Self {
         let most = Duration::from_secs(3600);
@@ -49,17 +49,18 @@ impl Ask {
     }
 }
 
-/// When a step may end before its window is over. None of these can make a step meet that would not have met.
+/// The condition under which a step may end before its window is over. An early end never makes a step meet that would
+/// not have met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ends {
-    /// Never: the step was asked for. It is extended where it is short of `min-requests`.
+    /// Never: the step runs its full time. It is extended when it has fewer than `min-requests`.
     AtItsTime,
-    /// As soon as its misses are shown to be too many, by a value that may be looked at any time.
+    /// As soon as its misses are shown to be too many, by a statistic that is valid at any time it is looked at.
     WhenGross,
-    /// As soon as its misses are shown to be too many *and* the server completes fewer requests than are due: it is beyond the knee, and
-    /// more of it would only make the queue longer.
+    /// As soon as its misses are shown to be too many *and* the server completes fewer requests than are due. The step
+    /// is then beyond the knee, and continuing would only lengthen the queue.
     WhenBehind,
-    /// As soon as its misses are so many that it lies far above the boundary. One near the boundary tells most, and runs its time
-    /// though it may fail.
+    /// As soon as it has so many misses that it lies far above the boundary. A step near the boundary is the most
+    /// informative, and runs its full time even if it may fail.
     WhenFarOver,
 }

@@ -11,7 +11,8 @@ pub(crate) struct Point {
     pub(crate) evidence: LevelEvidence,
     pub(crate) verdict: Verdict,
     pub(crate) binding: Option<String>,
-    /// True if a failure here implies that lower levels fail too: the step was not overloaded by its load, or nothing was answered.
+    /// True if a failure here implies that lower levels fail too: the step was not overloaded by its load, or nothing
+    /// was answered.
     pub(crate) inherent: bool,
 }
 
@@ -21,21 +22,21 @@ impl Point {
     }
 }
 
-/// The bracket that the verdicts leave.
+/// Returns the bracket that the verdicts leave.
 ///
 /// A level above one shown to fail is never trusted, so `met` lies below `failed` or there is none.
 ///
 /// | | no level fails | a level fails |
 /// |---|---|---|
-/// | some meet (below it) | *not reached* if the highest measured level does; else *invalid* if the client gave out above `met`, else *undecided* | *found* |
-/// | none meets (below it) | *invalid* if every step is, else *undecided* | if it is the lowest, *none* where the fail is `inherent`, else *undecided*; else *invalid* if all below it are, else *undecided* |
+/// | some meet (below it) | *not reached* if the highest measured level does; else *invalid* if the client was the limit above `met`, else *undecided* | *found* |
+/// | none meets (below it) | *invalid* if every step is, else *undecided* | if it is the lowest, *none* if the failure is `inherent`, else *undecided*; else *invalid* if all below it are, else *undecided* |
 pub(crate) fn bracket(points: &[Point], ended: Ended, gpus: Option<u32>) -> Goodput {
     let mut points: Vec<&Point> = points.iter().collect();
     points.sort_by(|a, b| a.value().total_cmp(&b.value()));
     let failed = points.iter().copied().find(|p| p.verdict == Verdict::Fails);
     let below = |p: &&&Point| failed.is_none_or(|f| p.value() < f.value());
     let met = points.iter().copied().rfind(|p| below(&p) && p.verdict == Verdict::Meets);
-    // What was measured below the fail, or anywhere where nothing fails.
+    // The levels below the lowest that fails; all levels if none fails.
     let under: Vec<&Point> = points.iter().copied().filter(|p| below(&p)).collect();
     let beyond: Vec<&Point> =
         under.iter().copied().filter(|p| met.is_none_or(|m| p.value() > m.value())).collect();
@@ -67,12 +68,12 @@ pub(crate) fn bracket(points: &[Point], ended: Ended, gpus: Option<u32>) -> Good
     }
 }
 
-/// A rate per GPU, where the plan declares them.
+/// Returns the rate per GPU, if the plan declares GPUs.
 pub(super) fn per_gpu(rate: Option<f64>, gpus: Option<u32>) -> Option<f64> {
     rate.zip(gpus.filter(|g| *g > 0)).map(|(rate, gpus)| rate / f64::from(gpus))
 }
 
-/// The highest level shown to meet and the lowest shown to fail, each with its counts.
+/// Returns the highest level shown to meet and the lowest shown to fail, each with its counts.
 pub(super) fn decided(points: &[Point]) -> Evidence {
     let least =
         points.iter().filter(|p| p.verdict == Verdict::Fails).min_by(|a, b| a.value().total_cmp(&b.value()));
@@ -84,7 +85,8 @@ pub(super) fn decided(points: &[Point]) -> Evidence {
     Evidence::Levels(LevelsEvidence::Decided { met: counts(met), failed: counts(least) })
 }
 
-/// The verdicts of single levels as evidence: what decides, then what lies open, then what is not trusted.
+/// Returns the verdicts of single levels as evidence: the decisive ones first, then the undecided ones, then those that
+/// are not trusted.
 fn evidence(met: Option<&Point>, failed: Option<&Point>, beyond: &[&Point], all: &[&Point]) -> Vec<Evidence> {
     if all.is_empty() {
         return vec![Evidence::Levels(LevelsEvidence::Unmeasured)];

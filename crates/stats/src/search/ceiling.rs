@@ -1,5 +1,5 @@
-//! The most that a server completes, however long it takes: numbers in flight that double until throughput stops growing, or
-//! everything at once.
+//! The maximum throughput of a server, whatever the latency: numbers in flight that double until throughput stops
+//! growing, or everything at once.
 
 use super::ask::{Ask, Ends};
 use super::config::Ladder;
@@ -10,20 +10,21 @@ use goodput_core::slo::Metric;
 use goodput_core::times::StepTimes;
 use std::time::Duration;
 
-/// So many answers one after the other settle a step of the ladder, and fill its window at the least: all slots of a closed loop begin
-/// at once, and a window shorter than an answer sees their rhythm in the place of a rate.
+/// Settling period and least window of a ladder step, in answers one after the other. All slots of a closed loop begin
+/// at once, and a window shorter than an answer would show their rhythm instead of a rate.
 const SETTLE_ANSWERS: f64 = 1.5;
 const WINDOW_ANSWERS: f64 = 4.0;
 
-/// Confidence of the verdict on a burst, which nobody asks for.
+/// Confidence of the verdict on a burst, for which the plan has no setting.
 const CONFIDENCE: f64 = 0.95;
 
-/// What a step of the ladder has completed: output tokens per second, requests where it is not known.
+/// Returns the throughput of a ladder step: output tokens per second, or requests per second if tokens are unknown.
 fn throughput(step: &Step) -> f64 {
     if step.output_tokens_per_s > 0.0 { step.output_tokens_per_s } else { step.achieved_rate }
 }
 
-/// The next number in flight, with the least settling and window; or why the ladder ends. `dead` is why a series cannot go on.
+/// Returns the next number in flight with its least settling period and window, or why the ladder ends. `dead` is the
+/// reason why the series cannot continue, if there is one.
 pub(super) fn ladder(
     ladder: &Ladder,
     done: &[&Step],
@@ -34,7 +35,7 @@ pub(super) fn ladder(
     }
     let level = ladder.level(done.len());
     let Some(last) = done.last() else { return Ok((Level::concurrency(level), Default::default())) };
-    // A step without an answer, of too few requests to say why, shows no throughput.
+    // A step without an answer shows no throughput; it may have had too few requests to show why.
     if let [.., before, last] = done
         && !(before.unanswered() || last.unanswered())
     {
@@ -46,13 +47,14 @@ pub(super) fn ladder(
     if last.level.value >= f64::from(level) {
         return Err(Stop::Highest { key: HighestKey::LadderMax, level: last.level });
     }
-    // Twice as many in flight take at most twice as long where the server completes no more of them.
+    // If the server completes no more of them, twice as many in flight take at most twice as long.
     let longest = 2.0 * last.quantiles(Metric::E2e).p50.unwrap_or(0.0) / 1e3;
     let answers = |n: f64| Duration::try_from_secs_f64(n * longest).unwrap_or_default();
     Ok((Level::concurrency(level), (answers(SETTLE_ANSWERS), answers(WINDOW_ANSWERS))))
 }
 
-/// Everything at once. The window ends with the last answer; `max-duration` bounds it.
+/// Returns a step that sends everything at once. The window ends with the last answer, at the latest after
+/// `max-duration`.
 pub(super) fn burst(n: u32, times: &StepTimes) -> Ask {
     let longest = times.max_duration.0;
     Ask {
@@ -81,7 +83,8 @@ mod tests {
         s
     }
 
-    /// Cases: tokens/s at each level so far; the next level, or whether the ladder ends at its top (true) or for lack of growth (false).
+    /// Cases: tokens/s at each level so far; the next level, or the end of the ladder: at its top (true) or for lack of
+    /// growth (false).
     #[test]
     fn it_doubles_until_throughput_stops_growing() {
         let plan: Ladder = toml::from_str("max = 12").unwrap();

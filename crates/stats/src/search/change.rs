@@ -1,14 +1,17 @@
-//! A server that changes while it is measured: throttled, warmed up, or with a neighbour that came or went.
+//! Changes of the server during the measurement: it is throttled, has warmed up, or shares the machine with a load that
+//! started or ended.
 //!
-//! One request at a time is measured again and again between the steps of the refinement, always at this one level, and its latencies are
-//! compared before and after each. The test is of the medians of TTFT, TPOT and e2e. The logarithm of a median of n values has the standard
-//! error 1.2533·σ/√n, σ being the standard deviation of the logarithm, which follows from the 90th percentile: ln(p90/p50)/1.2816 (asymptotic
-//! variance of a sample median, π/2·σ²/n, for a log-normal distribution), pooled over all baselines. A change is named where one of the metrics
-//! differs by `LEAST` and by `SURE` standard errors between all baselines before and all after it, more where those on one side differ among
-//! themselves.
+//! One request at a time is measured repeatedly between the steps of the refinement, always at this one level, and its
+//! latencies before and after each possible change are compared. The test uses the medians of TTFT, TPOT and e2e. The
+//! logarithm of a median of n values has the standard error 1.2533·σ/√n, where σ is the standard deviation of the
+//! logarithm. σ follows from the 90th percentile: ln(p90/p50)/1.2816 (asymptotic variance of a sample median, π/2·σ²/n,
+//! for a log-normal distribution), pooled over all baselines. A change is reported if one of the metrics differs by
+//! `LEAST` and by `SURE` standard errors between all baselines before and all after it; more is required if those on
+//! one side differ among themselves.
 //!
-//! A server may be throttled under load alone. So the median TPOT of the steps near the boundary, which no queue has a part in, is held
-//! against their levels in order of time: ln TPOT = a + b·ln level, and from some step on c more (`segmented.rs`).
+//! A server may be throttled under load only. So the median TPOT of the steps near the boundary, to which queueing does
+//! not contribute, is regressed on their levels in order of time: ln TPOT = a + b·ln level, plus c from some step on
+//! (`segmented.rs`).
 
 use super::log_median::{sigma, variance_under_load};
 use super::segmented::{Observation, shift};
@@ -17,35 +20,40 @@ use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use serde::{Deserialize, Serialize};
 
-/// The least change of a median that is named, in its logarithm: of one request at a time, and under load.
+/// Least reported change of the logarithm of a median: for one request at a time, and under load.
 const LEAST: f64 = 0.05;
 const LEAST_LOADED: f64 = 0.1;
-/// In simulated time latencies are whole milliseconds, so that a median may move by one for nothing.
+/// Least reported change of a median, in ms: in simulated time latencies are whole milliseconds, so a median may move
+/// by one without a cause.
 const GRAIN_MS: f64 = 1.5;
-/// Standard errors that it takes: with three metrics and up to five places of a change, fewer than one steady sweep in a hundred has one.
+/// Required difference in standard errors: with three metrics and up to five places of a change, fewer than one steady
+/// sweep in a hundred shows a change.
 const SURE: f64 = 4.0;
-/// So many values make σ twice as uncertain as many do: the fewer there are, the more standard errors it takes.
+/// Small-sample correction: with this many values σ is twice as uncertain as with many. The fewer there are, the more
+/// standard errors are required.
 const SMALL: f64 = 6.0;
-/// Fewer values than this say nothing of a median: those of all baselines on one side count together, but each has to have one.
+/// Least number of values for a median of one baseline. The baselines on one side count together, but each needs a
+/// median.
 const FEW: u64 = 2;
-/// Under load, fewer than this.
+/// Least number of values for a median under load.
 const FEW_LOADED: u64 = 100;
-/// σ is at least this: a timer's grain, and what an idle machine does from one minute to the next.
+/// Lower bound of σ: the resolution of a timer, and the drift of an idle machine from one minute to the next.
 const LEAST_SIGMA: f64 = 0.02;
-/// Under load a median is off by this besides: latency over the level is no straight line.
+/// Additional standard deviation of the logarithm of a median under load: latency over the level is not exactly a
+/// straight line.
 const MISFIT: f64 = 0.03;
-/// How far from the middle one, in the logarithm, levels are compared.
+/// Largest distance of a level from the middle level, in the logarithm, to be compared.
 const REACH: f64 = 0.3;
 /// Standard error of a median over that of a mean, for normal values: √(π/2).
 const MEDIAN: f64 = 1.2533;
-/// The median of χ² of one degree of freedom.
+/// The median of χ² with one degree of freedom.
 const MEDIAN_CHI: f64 = 0.4549;
 
-/// Where a change of the server shows.
+/// The condition under which a change of the server shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shows {
-    /// In one request at a time.
+    /// For one request at a time.
     #[default]
     Unloaded,
     /// In the steps near the boundary.
@@ -55,29 +63,30 @@ pub enum Shows {
 /// A change of the server's speed in the middle of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// When it was still as before, in seconds of the sweep.
+    /// Last time at which the server was still as before, in seconds of the sweep.
     pub after_s: f64,
-    /// When it had changed, in seconds of the sweep: the answer rests on the steps from then on.
+    /// First time at which it had changed, in seconds of the sweep; the answer rests on the steps from then on.
     pub before_s: f64,
-    /// Where it shows.
+    /// Condition under which the change shows.
     #[serde(default)]
     pub shows: Shows,
-    /// The latency by which it shows.
+    /// Latency metric that shows the change.
     pub metric: Metric,
-    /// Median before it, in milliseconds: for one request at a time, or at the mean level of the steps near the boundary.
+    /// Median before the change, in milliseconds: for one request at a time, or at the mean level of the steps near the
+    /// boundary.
     pub from_ms: f64,
-    /// Median afterwards.
+    /// Median after the change, in milliseconds.
     pub to_ms: f64,
 }
 
 impl Change {
-    /// Returns how many times as fast the server is as before.
+    /// Returns the speed of the server as a multiple of its speed before.
     pub fn speed(&self) -> f64 {
         self.from_ms / self.to_ms
     }
 }
 
-/// ln of the median of a step's values, their number, and the standard deviation of their logarithm.
+/// The logarithm of the median of a step's values, the standard deviation of their logarithm, and their number.
 #[derive(Debug, Clone, Copy)]
 struct Median {
     ln: f64,
@@ -92,7 +101,7 @@ impl Median {
         (q.n >= few).then(|| Self { ln: p50.ln(), sigma, n: q.n as f64 })
     }
 
-    /// The mean of several, each weighing as its number of values, with σ² pooled in the same way.
+    /// Returns the mean of several medians, weighted by their numbers of values, with σ² pooled with these weights.
     fn mean(of: &[Self]) -> Option<Self> {
         let n: f64 = of.iter().map(|m| m.n).sum();
         let mean = |f: fn(&Self) -> f64| of.iter().map(|m| m.n * f(m)).sum::<f64>() / n;
@@ -106,7 +115,7 @@ pub(super) fn last_change(steps: &[&Step]) -> Option<Change> {
         steps.iter().copied().filter(|s| s.kind == StepKind::Baseline && s.abort.is_none()).collect();
     let mut from = 0;
     let mut last = None;
-    // After a change the ones before it are left out: there may be another.
+    // There may be several changes: after one, the baselines before it are left out.
     while let Some((at, change)) = first(&baselines[from..]) {
         from += at;
         last = Some(change);
@@ -114,7 +123,7 @@ pub(super) fn last_change(steps: &[&Step]) -> Option<Change> {
     under_load(&current(steps, last)).or(last)
 }
 
-/// The clearest change within some baselines: the number of the first one after it.
+/// Returns the clearest change within some baselines, with the index of the first baseline after it.
 fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
     let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e];
     let splits = metrics.into_iter().flat_map(|metric| (1..baselines.len()).map(move |at| (metric, at)));
@@ -137,16 +146,16 @@ fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
             from_ms: before.ln.exp(),
             to_ms: after.ln.exp(),
         };
-        // TPOT is a mean over many gaps, and knows no grain.
+        // TPOT is a mean over many gaps, so the resolution does not affect it.
         let seen = metric == Metric::Tpot || (change.to_ms - change.from_ms).abs() > GRAIN_MS;
         (by.abs() >= LEAST && z >= SURE && seen).then_some((z, at, change))
     });
     tested.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, at, change)| (at, change))
 }
 
-/// How much more medians that follow one another differ than `sigma` explains, 1 at least: the median of their squared differences over their
-/// variances, over that of χ² of one degree of freedom. Medians of two kinds of requests jump from the one to the other, at any time; another
-/// change later on is one difference of several.
+/// Returns the factor by which the variance between successive medians exceeds what `sigma` explains, at least 1: the
+/// median of their squared differences over their variances, divided by that of χ² with one degree of freedom. Medians
+/// of two kinds of requests jump between the two at any time; a later change is only one difference of several.
 fn scatter(sides: &[&[Median]], sigma: f64) -> f64 {
     let of = |pair: &[Median]| {
         let variance = (MEDIAN * sigma).powi(2) * (pair[0].n.recip() + pair[1].n.recip());
@@ -160,8 +169,8 @@ fn scatter(sides: &[&[Median]], sigma: f64) -> f64 {
     }
 }
 
-/// A change that shows in the median TPOT of the steps near the boundary. Conversations grow, and fill a cache, from step to step: theirs says
-/// nothing.
+/// Returns a change that shows in the median TPOT of the steps near the boundary. Conversations are excluded: they grow
+/// and fill a cache from step to step.
 fn under_load(steps: &[&Step]) -> Option<Change> {
     let near = |s: &&&Step| {
         let told = s.abort.is_none() && s.verdict != Verdict::Invalid && s.stable != Some(false);
@@ -265,7 +274,8 @@ mod tests {
         assert_eq!(found(1.0), None);
     }
 
-    /// The standard error of the logarithm of a median is as the formula says, and steady servers hardly ever look changed.
+    /// The standard error of the logarithm of a median agrees with the formula, and steady servers hardly ever look
+    /// changed.
     #[test]
     fn steady_servers_seldom_look_changed() {
         use rand::{RngExt, SeedableRng};

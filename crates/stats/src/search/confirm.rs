@@ -1,4 +1,4 @@
-//! The soak after the search: the safe level once more, for as long as the plan asks, with a verdict of its own.
+//! The soak after the search: the safe level once more, for as long as the plan asks, with a separate verdict.
 
 use super::answer::Goodput;
 use super::ask::{Ask, Ends};
@@ -8,7 +8,8 @@ use goodput_core::times::StepTimes;
 use goodput_core::units::three_digits;
 use std::time::Duration;
 
-/// The soak of an answer, if there is a level to confirm: the safe one, or where no interval is published the highest shown to meet.
+/// Returns the soak of an answer, if there is a level to confirm: the safe one, or without a published interval the
+/// highest shown to meet.
 pub(super) fn soak(
     answer: &Goodput,
     control: Control,
@@ -19,7 +20,7 @@ pub(super) fn soak(
     let value = answer.safe_rate.or_else(|| answer.met.filter(|_| answer.interval90.is_none()))?;
     let level = match control {
         Control::Concurrency => Level::concurrency(value as u32),
-        // Cut off: what is confirmed is never above what is called safe.
+        // Rounded down: the confirmed level is never above the safe one.
         open => Level::new(open, three_digits(value, f64::floor)),
     };
     (level.value > 0.0).then(|| Ask {
@@ -35,7 +36,7 @@ pub(super) fn soak(
     })
 }
 
-/// The steps before the soak.
+/// Returns the steps before the soak.
 pub(super) fn before<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     steps.iter().copied().take_while(|s| s.kind != StepKind::Confirm).collect()
 }

@@ -1,4 +1,5 @@
-//! The adaptive search's answer for a tier: an estimate of its boundary with an honest interval, or why there is none.
+//! The adaptive search's answer for a tier: an estimate of its boundary with an honest interval, or the reason why
+//! there is none.
 
 use super::adaptive::Policy;
 use super::answer::{Goodput, Held, Misfit, Status, Support};
@@ -12,19 +13,21 @@ use crate::stats::summary::tier_verdict;
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
 
-/// Chance that it takes to say that no level meets the SLO, or that the highest one does.
+/// Probability required to conclude that no level meets the SLO, or that the highest one does.
 const SHOWN: f64 = 0.9;
-/// A boundary this far above all that was measured is a guess of the prior.
+/// A boundary above the highest measured level by more than this factor is a guess of the prior.
 const GUESS: f64 = 1.2;
-/// A level is no safe one this far below all that was measured.
+/// A level below this share of the lowest measured level is not called safe.
 const UNTRIED: f64 = 0.5;
-/// A step with fewer requests says little of its level.
+/// Least number of requests of a step that informs about its level.
 const FEW: u64 = 100;
-/// An interval narrows as one over the root of the time that it rests on: half of it takes three times that time more.
+/// The width of an interval falls as one over the root of the measured time: halving it takes three times that time in
+/// addition.
 const TO_HALVE: f64 = 3.0;
 
-/// Returns the level that is safe at the plan's confidence, if the evidence carries one. It is no higher than the highest level at which the
-/// backlog was seen to stay level: below the boundary of a limit a backlog may still grow, and a step too short to tell is no proof that it does not.
+/// Returns the level that is safe at the plan's confidence, if the evidence supports one. It is not above the highest
+/// level whose backlog was shown to be stable: below the boundary of a limit a backlog may still grow, and a step too
+/// short to show growth is no proof of stability.
 pub(super) fn safe_level(policy: &Policy, slo: &Slo, steps: &[&Step], posterior: &Posterior) -> Option<f64> {
     let now = current(steps, posterior.change());
     let loaded = || now.iter().filter(|s| s.kind != StepKind::Baseline && !policy.invalid(s));
@@ -34,13 +37,14 @@ pub(super) fn safe_level(policy: &Policy, slo: &Slo, steps: &[&Step], posterior:
     Some(whole(policy, safe)).filter(|s| *s >= lowest(policy, slo) && *s >= UNTRIED * least)
 }
 
-/// Rounds a level down to what can be offered: workers are whole.
+/// Rounds a level down to one that can be offered: workers are whole numbers.
 fn whole(policy: &Policy, level: f64) -> f64 {
     if policy.control == Control::Concurrency { level.floor() } else { level }
 }
 
-/// Replaces the answer of the verdicts alone by an estimate: from the posterior of a tier's boundary and the finished steps that it rests on.
-/// `bracket` is the answer of the verdicts, its reason already the evidence to print beside the estimate.
+/// Replaces the answer of the verdicts alone by an estimate from the posterior of a tier's boundary and the finished
+/// steps that it rests on. `bracket` is the answer of the verdicts; its reason already has the evidence to print with
+/// the estimate.
 pub(super) fn estimate(
     policy: &Policy,
     slo: &Slo,
@@ -56,7 +60,7 @@ pub(super) fn estimate(
     let client = loaded().filter(|s| policy.invalid(s)).map(|s| s.level.value).min_by(f64::total_cmp);
     let sent = tested().filter(|l| client.is_none_or(|c| *l < c)).fold(0.0, f64::max);
     let from = lowest(policy, slo);
-    // A safe rate that was held is not raised by what the same step has shown: more was not held.
+    // The step that held the safe rate does not raise it: no higher level was held.
     let held_at = now.iter().rfind(|s| s.kind == StepKind::Hold).map_or(f64::INFINITY, |s| s.level.value);
     let safe = safe_level(policy, slo, steps, posterior).map(|s| s.min(held_at));
     let (rate, high) = (posterior.quantile(0.5), whole(policy, posterior.quantile(0.95)));
@@ -64,7 +68,7 @@ pub(super) fn estimate(
     let mut g = Goodput {
         status: Status::Undecided,
         rate: None,
-        // No safer than what was measured, and what the client could send.
+        // Not above the levels that were measured, nor above the load that the client could send.
         safe_rate: safe.map(|s| s.min(sent)).filter(|s| *s > 0.0),
         support: Support { held: held(slo, steps), change, ..Support::default() },
         ..bracket
@@ -104,8 +108,9 @@ pub(super) fn estimate(
     }
 }
 
-/// Holds an estimate against what single steps are shown to do (a posterior predictive check). Where one of them contradicts it, the family of
-/// curves does not describe this server: the answer becomes the bracket of the decided steps. Returns the contradiction.
+/// Checks an estimate against the verdicts of single steps (a posterior predictive check). If one of them contradicts
+/// it, the family of curves does not describe this server, and the answer becomes the bracket of the decided steps.
+/// Returns the contradiction.
 fn bracketed(policy: &Policy, g: &mut Goodput) -> Option<SearchEvidence> {
     let (rate, [low, high]) = (g.rate?, g.interval90?);
     let above_failed = g.failed.filter(|f| rate > *f || g.safe_rate.is_some_and(|safe| safe >= *f));
@@ -114,7 +119,8 @@ fn bracketed(policy: &Policy, g: &mut Goodput) -> Option<SearchEvidence> {
         g.support.misfit = Some(Misfit::AboveFailed);
         g.safe_rate = g.safe_rate.filter(|safe| *safe < failed).or(g.met);
         let low = g.safe_rate.map_or(0.0, |safe| low.min(safe));
-        // Nothing tells where in the bracket: its middle. Without a lower end that is shown, half of the failed level stands for it.
+        // Nothing shows the place in the bracket, so its middle is used. Without a shown lower end, half of the failed
+        // level replaces it.
         let middle = (low.max(0.5 * failed) * failed).sqrt();
         g.rate = Some(middle.max(g.met.unwrap_or(0.0)));
         g.interval90 = Some([low, failed]);
@@ -129,7 +135,8 @@ fn bracketed(policy: &Policy, g: &mut Goodput) -> Option<SearchEvidence> {
     }
 }
 
-/// The step that held the safe rate at the end, with the limit of the tier that it missed most.
+/// Returns the step that held the safe rate at the end, with the limit of the tier whose misses are the highest
+/// relative to the allowed share.
 fn held(slo: &Slo, steps: &[&Step]) -> Option<Held> {
     let step = steps.iter().rfind(|s| s.kind == StepKind::Hold)?;
     let over = |p0: f64, misses: u64, n: u64| misses as f64 / (p0.max(1e-9) * n.max(1) as f64);
@@ -140,7 +147,7 @@ fn held(slo: &Slo, steps: &[&Step]) -> Option<Held> {
     Some(Held { level: step.level.value, seconds: step.measure_s, verdict, misses: row.misses, n: row.n })
 }
 
-/// Returns the requests per second at a level: never more than a step has completed, where a level is made of conversations.
+/// Returns the requests per second at a level. For conversations, never more than a step has completed.
 fn throughput(policy: &Policy, steps: &[&Step], level: f64) -> f64 {
     let per_s = Seen::of(policy, steps).per_s(level);
     let achieved =
@@ -148,7 +155,7 @@ fn throughput(policy: &Policy, steps: &[&Step], level: f64) -> f64 {
     if policy.control == Control::Sessions { per_s.min(achieved) } else { per_s }
 }
 
-/// Takes the safe level from an answer that a step contradicts; its interval begins at 0.
+/// Returns the answer without its safe level, which a step contradicts; the interval then begins at 0.
 pub(super) fn distrusted(answer: Goodput, why: NotSafe) -> Goodput {
     Goodput {
         status: Status::Undecided,
@@ -159,7 +166,8 @@ pub(super) fn distrusted(answer: Goodput, why: NotSafe) -> Goodput {
     }
 }
 
-/// Seconds of further budget that would about halve the interval, by those that the refinement has taken so far.
+/// Returns the further budget, in seconds, that would about halve the interval, from the time that the refinement has
+/// taken so far.
 fn halve_s(steps: &[&Step]) -> Option<f64> {
     let refined = steps.iter().filter(|s| s.kind.is_near_boundary() || s.kind == StepKind::Confirm);
     let spent: f64 = refined.map(|s| s.ended_s - s.started_s).sum();

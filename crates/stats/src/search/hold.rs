@@ -1,5 +1,5 @@
-//! The last fifth of the budget: one step at the safe rate, whose verdict is part of the answer. What grows slowly, such as a cache that
-//! thrashes, memory, or conversations that pile up, is seen only by staying at one level.
+//! The last fifth of the budget: one step at the safe rate, whose verdict is part of the answer. Slow growth, such as a
+//! thrashing cache, memory, or conversations that pile up, shows only after a long time at one level.
 
 use super::adaptive::Policy;
 use super::estimate::safe_level;
@@ -11,9 +11,9 @@ use goodput_core::level::Control;
 use goodput_core::slo::Slo;
 use goodput_core::units::three_digits;
 
-/// Share of the budget that is kept for the step.
+/// Share of the budget reserved for the step.
 pub(super) const SHARE: f64 = 0.2;
-/// A safe rate higher than the level that was held by more than this factor is held once more.
+/// Factor above the level held so far from which a higher safe rate is held again.
 const HIGHER: f64 = 1.1;
 
 /// Returns the level to hold: the safe rate of the first tier that has one, unless a step has held about as much.
@@ -21,7 +21,7 @@ pub(super) fn due(policy: &Policy, seen: &Seen<'_>, tiers: &[(&Slo, Posterior)])
     let safe = tiers.iter().find_map(|(slo, posterior)| safe_level(policy, slo, &seen.all, posterior))?;
     let level = match policy.control {
         Control::Concurrency => safe.floor(),
-        // Cut off: nothing is held above the rate that is called safe.
+        // Rounded down: no level above the safe rate is held.
         _ => three_digits(safe, f64::floor),
     };
     (level > 0.0 && held(policy, seen).is_none_or(|held| level > HIGHER * held)).then_some(level)

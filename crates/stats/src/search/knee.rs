@@ -1,8 +1,8 @@
 //! The knee of a curve: where more load stops buying throughput and starts buying latency.
 //!
-//! It is tested where it can be: throughput that stops following the load, else latency that begins to rise faster than the load
-//! (`segmented`). Where neither is shown it is a mark by eye, after Satopää, Albrecht, Irwin & Raghavan, "Finding a Kneedle in a
-//! Haystack", 2011.
+//! It is tested if possible: throughput that stops following the load, else latency that begins to rise faster than the
+//! load (`segmented`). If neither is shown, the knee is a mark by eye, after Satopää, Albrecht, Irwin & Raghavan,
+//! "Finding a Kneedle in a Haystack", 2011.
 
 use super::answer::{Knee, KneeBasis};
 use super::log_median::{sigma, variance_under_load};
@@ -11,7 +11,8 @@ use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 
-/// Sensitivity: how many mean distances the difference curve must fall below its maximum. 1 is the paper's online value.
+/// Sensitivity: number of mean distances by which the difference curve must fall below its maximum. 1 is the paper's
+/// online value.
 const SENSITIVITY: f64 = 1.0;
 
 /// One step on the curve of latency against throughput.
@@ -25,11 +26,12 @@ pub struct Point {
     pub latency: f64,
 }
 
-/// The knee of a convex, increasing curve given in order of level; `None` under four points or where none stands out.
+/// Returns the knee of a convex, increasing curve given in order of level; `None` for fewer than four points or if none
+/// stands out.
 ///
-/// Throughput x and latency y are scaled to [0, 1]; the knee is the first local maximum of x − y that is followed by a fall
-/// of more than the mean distance of x (S = 1). Nothing is smoothed: a sweep has a handful of points. Past saturation
-/// throughput may fall again; the order by level keeps such points on the far side.
+/// Throughput x and latency y are scaled to [0, 1]; the knee is the first local maximum of x − y that is followed by a
+/// fall of more than the mean distance of x (S = 1). Nothing is smoothed: a sweep has a handful of points. Past
+/// saturation throughput may fall again; the order by level keeps such points on the far side.
 pub fn kneedle(points: &[Point]) -> Option<Knee> {
     if points.len() < 4 {
         return None;
@@ -57,22 +59,22 @@ pub fn kneedle(points: &[Point]) -> Option<Knee> {
     None
 }
 
-/// A p99 of fewer requests is just the largest of them.
+/// Least number of requests of a step: a p99 of fewer is just the largest of them.
 const ENOUGH: u64 = 100;
 
-/// The knee of a series' steps: of throughput, else of latency, else Kneedle's mark.
+/// Returns the knee of a series' steps: of throughput, else of latency, else Kneedle's mark.
 pub fn of_steps(steps: &[&Step]) -> Option<Knee> {
     of_throughput(steps).or_else(|| of_latency(steps)).or_else(|| marked(steps))
 }
 
-/// A step whose window shows less than this share of what a server that keeps up would complete in it, for answers that take longer
-/// than the settling before, is not counted.
+/// Least visible share of a step's window. If answers take longer than the settling period, the window shows only part
+/// of what a server that keeps up would complete; a step with a smaller share is not used.
 const SEEN: f64 = 0.3;
 /// Standard errors that a step's throughput must lie below that of a server that keeps up.
 const SIGNIFICANT: f64 = 3.0;
-/// It must lie below it by this share, too.
+/// Least shortfall of a step's throughput, as a share of that of a server that keeps up.
 const SHORTFALL: f64 = 0.03;
-/// Variance of a median over that of a mean, of normal values.
+/// Variance of a median over that of a mean, for normal values.
 const MEDIAN: f64 = std::f64::consts::FRAC_PI_2;
 /// Smallest standard deviation of the logarithm of a latency.
 const MIN_SIGMA: f64 = 0.01;
@@ -81,17 +83,18 @@ const MIN_SIGMA: f64 = 0.01;
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Flow {
     level: f64,
-    /// Requests due per second; of conversations the level.
+    /// Requests due per second; for conversations the level.
     load: f64,
-    /// Requests completed per second, had the server been full of them from the first second on, or those that it has half served.
+    /// Requests completed per second, corrected for the start of the step: the larger of the rate in the visible share
+    /// of the window, and the rate with half of those still being served.
     completed: f64,
-    /// Variance of `completed`, its count taken for Poisson's.
+    /// Variance of `completed`, its count taken as Poisson.
     variance: f64,
 }
 
 impl Flow {
-    /// A closed loop asks for what it gets, so it has none. Conversations ask for more only when an answer has come: their load is the level,
-    /// and only steps of one length compare.
+    /// Returns the flow of a step. A closed loop has none, because its load follows its throughput. Conversations send
+    /// the next request only after an answer: their load is the level, and only steps of equal length compare.
     fn of(step: &Step, unqueued_ms: f64) -> Option<Self> {
         let told = step.verdict != Verdict::Invalid && matches!(step.abort, None | Some(Abort::Gross));
         if !told || step.due_n < ENOUGH || step.measure_s <= 0.0 || step.kind.is_outside_search() {
@@ -111,9 +114,10 @@ impl Flow {
     }
 }
 
-/// Growth of the requests that are being served, per second: of those in flight without the growth of the queue, which is throughput times the
-/// growth of TTFT. A batch that fills up has done work that no completed request shows yet, half of each of them in the mean; an engine near its
-/// capacity fills up for longer than a step lasts. Users of conversations wait for answers, so that theirs stop growing.
+/// Returns the growth of the requests being served, per second: the growth of those in flight without the growth of the
+/// queue, which is throughput times the growth of TTFT. A batch that fills up has done work that no completed request
+/// shows yet, on average half of each request; an engine near its capacity fills up for longer than a step lasts. Users
+/// of conversations wait for answers, so the requests in flight stop growing.
 fn served_later(step: &Step) -> f64 {
     let queue = step.achieved_rate * step.ttft_slope.unwrap_or(0.0).max(0.0);
     match step.level.control {
@@ -122,8 +126,9 @@ fn served_later(step: &Step) -> f64 {
     }
 }
 
-/// The share of the window in which answers come that were asked for in this step: none come before the first has had its time. `unqueued_ms`
-/// is what the first token takes where hardly any load is: a queue is what is looked for, and no excuse.
+/// Returns the share of the window in which answers to requests of this step can arrive: none arrives before the first
+/// has had its time. `unqueued_ms` is the time to the first token with hardly any load. It replaces the measured one
+/// because the knee is about the queue, which must not excuse a low throughput.
 fn seen(step: &Step, unqueued_ms: f64) -> f64 {
     let p50 = |metric| step.quantiles(metric).p50;
     let answers_s = match (p50(Metric::E2e), p50(Metric::Ttft)) {
@@ -134,7 +139,7 @@ fn seen(step: &Step, unqueued_ms: f64) -> f64 {
     ((step.settle_s + step.measure_s - answers_s.max(step.settle_s)) / step.measure_s).clamp(0.0, 1.0)
 }
 
-/// The load and throughput of the steps of a curve, from the lowest level.
+/// Returns the load and throughput of the steps of a curve, from the lowest level.
 fn flows(steps: &[&Step]) -> Vec<Flow> {
     let loaded = || steps.iter().filter(|s| !s.kind.is_outside_search());
     let first = |s: &&&Step| s.quantiles(s.response_metric()).p50;
@@ -150,12 +155,13 @@ fn flows(steps: &[&Step]) -> Vec<Flow> {
     all
 }
 
-/// Where throughput stops following the load, if that is shown.
+/// Returns the knee at which throughput stops following the load, if the test shows one.
 pub(super) fn of_throughput(steps: &[&Step]) -> Option<Knee> {
     throughput_break(steps, saturation).map(|knee| Knee { basis: KneeBasis::Throughput, ..knee })
 }
 
-/// Where throughput most likely stops following the load, for steps of which a growing backlog has shown that it does.
+/// Returns the knee at which throughput most likely stops following the load, for steps whose growing backlog shows
+/// that it does.
 pub(super) fn of_backlog(steps: &[&Step]) -> Option<Knee> {
     throughput_break(steps, likely_saturation).map(|knee| Knee { basis: KneeBasis::Backlog, ..knee })
 }
@@ -165,7 +171,7 @@ fn throughput_break(steps: &[&Step], fit: fn(&[Observation]) -> Option<Break>) -
     let points: Vec<Observation> =
         all.iter().map(|f| Observation { x: f.load, y: f.completed, variance: f.variance }).collect();
     let Break { at, interval90, y } = fit(&points)?;
-    // A trace at speed 1 has some rate of its own.
+    // A trace at speed 1 has a rate of its own, so loads are converted to levels.
     let traced = steps.iter().any(|s| s.level.control == Control::TraceScale);
     let (levels, loads) = all.iter().fold((0.0, 0.0), |(v, l), f| (v + f.level, l + f.load));
     let unit = if traced { levels / loads } else { 1.0 };
@@ -173,7 +179,8 @@ fn throughput_break(steps: &[&Step], fit: fn(&[Observation]) -> Option<Break>) -
     Some(Knee { rate: at * unit, throughput: y, interval90, basis: KneeBasis::default() })
 }
 
-/// Whether the last step completed less than lower ones make a server that keeps up complete: by more than chance explains.
+/// Returns true if the last step completed significantly less than a server that keeps up would, judged by the lower
+/// steps.
 pub(super) fn falls_behind(steps: &[&Step]) -> bool {
     let Some(last) = steps.last() else { return false };
     let all = flows(steps);
@@ -192,7 +199,8 @@ pub(super) fn falls_behind(steps: &[&Step]) -> bool {
     own.completed < (1.0 - SHORTFALL) * due && due - own.completed > SIGNIFICANT * own.variance.sqrt()
 }
 
-/// Where latency begins to grow faster than the load, if that is shown: the median of TTFT, or of e2e where answers came in one piece.
+/// Returns the knee at which latency begins to grow faster than the load, if the test shows one: the median of TTFT, or
+/// of e2e if answers came in one piece.
 fn of_latency(steps: &[&Step]) -> Option<Knee> {
     let points: Vec<Observation> = steps.iter().filter_map(|s| latency(s)).collect();
     let Break { at, interval90: [low, high], .. } = bend(&points)?;
@@ -205,7 +213,8 @@ fn of_latency(steps: &[&Step]) -> Option<Knee> {
     Some(Knee { rate: at.exp(), throughput, interval90, basis: KneeBasis::Latency })
 }
 
-/// The logarithm of a step's median latency over that of its level, its variance that of a median of log-normal values.
+/// Returns the logarithm of a step's median latency over that of its level, with the variance of a median of log-normal
+/// values.
 fn latency(step: &Step) -> Option<Observation> {
     let q = step.quantiles(step.response_metric());
     let (p50, p90) = (q.p50?, q.p90?);
@@ -218,8 +227,9 @@ fn latency(step: &Step) -> Option<Observation> {
     Some(Observation { x: step.level.value.ln(), y: p50.ln(), variance })
 }
 
-/// Kneedle's mark: p99 TTFT (e2e, where answers came in one piece) against achieved rate, or the median where p99 shows none. Invalid steps are
-/// left out, and those with fewer than a hundred requests; of several steps at one level the last counts.
+/// Returns Kneedle's mark: p99 TTFT (e2e if answers came in one piece) against achieved rate, or the median if p99
+/// shows none. Invalid steps and steps with fewer than a hundred requests are left out; of several steps at one level
+/// the last counts.
 fn marked(steps: &[&Step]) -> Option<Knee> {
     let mut by_level: Vec<&Step> = vec![];
     for step in steps
@@ -240,7 +250,7 @@ fn marked(steps: &[&Step]) -> Option<Knee> {
         .or_else(|| kneedle(&curve(|s| s.quantiles(s.response_metric()).p50)))
 }
 
-/// Scaled to [0, 1]; `None` where all are the same or one is no number.
+/// Returns the values scaled to [0, 1]; `None` if all are equal or one is not finite.
 fn scaled(values: impl Iterator<Item = f64> + Clone) -> Option<Vec<f64>> {
     let low = values.clone().fold(f64::INFINITY, f64::min);
     let range = values.clone().fold(f64::NEG_INFINITY, f64::max) - low;

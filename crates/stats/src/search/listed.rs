@@ -1,6 +1,8 @@
-//! The answer of levels that were chosen beforehand: the posterior fitted to the steps that there are, beside the bracket of their verdicts.
+//! The answer for levels that were chosen beforehand: the posterior fitted to the measured steps, together with the
+//! bracket of their verdicts.
 //!
-//! The fit speaks of levels between the lowest and the highest measured one. A boundary above them is *not reached*, or open; below them, open.
+//! The fit applies between the lowest and the highest measured level. A boundary above them gives *not reached*, or is
+//! open; one below them is open.
 
 use super::answer::{Basis, Goodput, Status};
 use super::posterior::Posterior;
@@ -11,18 +13,19 @@ use goodput_core::level::{Control, Level};
 use goodput_core::slo::Metric;
 use goodput_core::units::three_digits;
 
-/// Chance that it takes to say that the highest level meets.
+/// Probability required to conclude that the highest level meets.
 const SHOWN: f64 = 0.9;
-/// A level with fewer requests is none that was tried.
+/// Least number of requests for a level to count as tried.
 const FEW: u64 = 100;
-/// A level is no safe one this far below all that was measured.
+/// A level below this share of the lowest measured level is not called safe.
 const UNTRIED: f64 = 0.5;
-/// A load shorter than this many end-to-end times has not seen the steady state: that its step holds is no evidence.
+/// Least length of a load, in end-to-end times, to reach the steady state: a shorter step that holds is no evidence.
 const STEADY: f64 = 5.0;
 
-/// Returns the steps that the fit may rest on: those that ran long enough for their requests, and those that failed however short they were.
+/// Returns the steps that the fit may rest on: those that ran long enough for their requests, and those that failed,
+/// however short.
 ///
-/// Without a baseline, a request takes as long unloaded as it takes at the level where it is quickest.
+/// Without a baseline, the unloaded time of a request is taken from the level with the shortest one.
 pub(super) fn evidence<'a>(steps: &[&'a Step], tier: &str) -> Vec<&'a Step> {
     let median_s = |s: &&&Step| s.quantiles(Metric::E2e).p50.map(|ms| ms / 1e3);
     let of = |baseline: bool| {
@@ -39,7 +42,7 @@ pub(super) fn evidence<'a>(steps: &[&'a Step], tier: &str) -> Vec<&'a Step> {
     steps.iter().copied().filter(tells).collect()
 }
 
-/// Puts the fit beside the bracket. `steps` are those that the posterior rests on.
+/// Combines the fit with the bracket. `steps` are those that the posterior rests on.
 pub(super) fn answer(posterior: &Posterior, steps: &[&Step], tier: &str, bracket: Goodput) -> Goodput {
     let valid = |s: &&&Step| tier_verdict(&s.limits, tier).0 != Verdict::Invalid;
     let loaded = steps.iter().filter(|s| s.kind != StepKind::Baseline && s.due_n >= FEW).filter(valid);
@@ -57,13 +60,13 @@ pub(super) fn answer(posterior: &Posterior, steps: &[&Step], tier: &str, bracket
         return read.not_reached(bracket);
     }
     if bracket.status == Status::NotReached {
-        // Its own requests show that the highest level meets, where the fit to all of them leaves a doubt.
+        // The requests of the highest level show that it meets, even if the fit to all steps leaves a doubt.
         return bracket;
     }
     if read.lies_within() { read.found(posterior, bracket) } else { read.open(bracket) }
 }
 
-/// What the posterior says of the levels that were measured.
+/// The reading of the posterior for the measured levels.
 #[derive(Debug, Clone, Copy)]
 struct Reading {
     lowest: Level,
@@ -71,7 +74,7 @@ struct Reading {
     low: f64,
     median: f64,
     high: f64,
-    /// Chance that the boundary lies above the highest level.
+    /// Probability that the boundary lies above the highest level.
     above: f64,
     safe: Option<f64>,
 }
@@ -89,7 +92,7 @@ impl Reading {
         self.median >= self.lowest.value && self.median <= self.highest.value
     }
 
-    /// A level of this value, to three digits.
+    /// Returns a level of this value, rounded to three digits.
     fn level(&self, value: f64) -> Level {
         Level { value: three_digits(value, f64::round), ..self.lowest }
     }
@@ -106,8 +109,8 @@ impl Reading {
         }
     }
 
-    /// The boundary lies among the levels. Where a level that is shown to meet lies above the median, or one that is shown to fail not above
-    /// it, no curve of the family fits, and the verdicts stand alone.
+    /// Returns the answer for a boundary among the levels. If a level shown to meet lies above the median, or one shown
+    /// to fail does not lie above it, no curve of the family fits, and only the verdicts are used.
     fn found(&self, posterior: &Posterior, bracket: Goodput) -> Goodput {
         let contradicted =
             bracket.met.is_some_and(|m| m > self.median) || bracket.failed.is_some_and(|f| f <= self.median);
@@ -145,7 +148,8 @@ impl Reading {
         }
     }
 
-    /// The boundary lies beyond the levels, or may. What the verdicts of single levels found stands.
+    /// Returns the answer for a boundary that lies, or may lie, outside the levels. The findings of the verdicts of
+    /// single levels remain.
     fn open(&self, bracket: Goodput) -> Goodput {
         let below = self.median < self.lowest.value;
         let says = match below {
@@ -162,8 +166,8 @@ impl Reading {
     }
 }
 
-/// Returns the requests per second at a level of a closed loop, or of conversations: between the steps around it, and never more than the
-/// most that a step achieved.
+/// Returns the requests per second at a level of a closed loop or of conversations: interpolated between the
+/// neighbouring steps, proportional to the level below the lowest step, and that of the highest step above it.
 pub(super) fn achieved(steps: &[&Step], level: f64) -> Option<f64> {
     let mut made: Vec<(f64, f64)> = steps
         .iter()

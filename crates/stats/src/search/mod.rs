@@ -1,13 +1,14 @@
 //! The search: a pure function from the steps measured so far to what to do next, and to the answers.
 //!
-//! `config` is the plan's `[search]`; `series` has [`Search`], which steps through a list or a ramp or leaves it to
-//! `adaptive`; `ask` is what it asks for. The adaptive search has a baseline and a ramp, and closes in by `refine`: at
-//! quantiles of the `posterior` of where the boundary lies, from all steps together (`seen` sorts them, `retry` drops a ramp step that was a
-//! burst). `hold` stays at the safe rate at the end. `estimate` reads the
-//! answer off the posterior, `bracket` off the verdicts alone; `confirm` is the soak afterwards. `ceiling` doubles numbers in
-//! flight until throughput stops growing, or sends everything at once. `stop` says when a series is
-//! done, `reason` why an answer is what it is; `ramp` climbs until a stop rule fires and places the knee, which `knee` tests and marks by `segmented` lines; `listed` fits the
-//! posterior to levels that were chosen beforehand; `view` is what the reports show of the posterior.
+//! `config` is the plan's `[search]`. `series` has [`Search`], which steps through a list or a ramp, or leaves the
+//! choice to `adaptive`; `ask` is a step that it asks for. The adaptive search has a baseline, a ramp, and the
+//! refinement in `refine`, which measures at quantiles of the `posterior` of the boundary, computed from all steps
+//! together. `seen` sorts the steps; `retry` drops a ramp step whose misses were a single burst. `hold` stays at the
+//! safe rate at the end. `estimate` reads the answer from the posterior, `bracket` from the verdicts alone; `confirm`
+//! is the soak afterwards. `ceiling` doubles the number in flight until throughput stops growing, or sends everything
+//! at once. `stop` has the stop rules, `reason` the reasons for an answer. `ramp` climbs until a stop rule fires and
+//! locates the knee, which `knee` tests with the broken lines of `segmented`. `listed` fits the posterior to levels
+//! chosen beforehand; `view` prepares the posterior for the reports.
 
 mod adaptive;
 pub mod answer;

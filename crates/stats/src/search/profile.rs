@@ -1,5 +1,5 @@
-//! `[profile]`: one step more after the search, under the server's profiler. A profiler slows a server down, so no verdict and no
-//! answer hangs on that step.
+//! `[profile]`: one more step after the search, under the server's profiler. A profiler slows a server down, so no
+//! verdict and no answer depends on that step.
 
 use super::ask::{Ask, Ends};
 use super::reason::Ended;
@@ -16,33 +16,33 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::Duration;
 
-/// Which step is profiled, and how. In a plan `profile = "step"` stands for all that is left out.
+/// The settings of the profiled step. In a plan, `profile = "step"` takes all defaults.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(into = "Raw")]
 pub struct Profile {
-    /// The level; where it is left out, the safe rate that was found, else the highest level shown to meet, else the lowest measured.
+    /// Level of the step; if unset, the safe rate, else the highest level shown to meet, else the lowest measured.
     pub level: Option<Positive>,
-    /// The measured window: short, since traces grow by megabytes a second.
+    /// Length of the measured window: short, because traces grow by megabytes per second.
     pub measure: Span,
-    /// What begins and ends the profile.
+    /// Means of starting and stopping the profile.
     pub by: By,
 }
 
-/// Who profiles.
+/// The means of starting and stopping a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum By {
-    /// The server itself, asked at these paths by POST: vLLM's and SGLang's where nothing else is said.
+    /// The server's profiler, started and stopped by POST to these paths; by default those of vLLM and SGLang.
     Server {
-        /// Path that begins it.
+        /// Path that starts it.
         start: String,
-        /// Path that ends it.
+        /// Path that stops it.
         stop: String,
     },
     /// Commands of this machine, before and after the load.
     Commands {
-        /// Run before the load begins; empty where there is none.
+        /// Command to run before the load begins; empty if there is none.
         before: Vec<String>,
-        /// Run when the step has drained; empty where there is none.
+        /// Command to run after the step has drained; empty if there is none.
         after: Vec<String>,
     },
 }
@@ -164,15 +164,15 @@ impl JsonSchema for Profile {
 }
 
 impl Search {
-    /// With a step under the profiler after all others.
+    /// Returns this search with a step under the profiler after all others.
     #[must_use]
     pub fn profiled(mut self, profile: Option<&Profile>) -> Self {
         self.profile = profile.map(|p| (p.level.map(Positive::get), p.measure.0));
         self
     }
 
-    /// The step under the profiler, once all else is measured: unless it was measured, or the server is gone. `own` are the steps of
-    /// the search.
+    /// Returns the step under the profiler once everything else is measured, unless it was measured already or the
+    /// server is gone. `own` are the steps of the search.
     pub(super) fn under_profiler(&self, own: &[&Step], series: &str, steps: &[Step]) -> Option<Ask> {
         let (level, measure) = self.profile?;
         let measured = |s: &Step| s.series == series && s.kind == StepKind::Profile && !interrupted(s);
@@ -189,7 +189,7 @@ impl Search {
         Some(Ask { measure, extend: false, ..ask })
     }
 
-    /// A level that the server can take, as far as is known.
+    /// Returns a level that the server can sustain, as far as is known.
     fn held(&self, own: &[&Step]) -> Option<f64> {
         let found = self.tiers.first().map(|slo| self.goodput(own, &Ended::NotSearched, slo));
         let lowest = || {

@@ -11,12 +11,13 @@ use goodput_core::level::{Control, Level};
 use goodput_core::slo::Slo;
 use goodput_core::units::three_digits;
 
-/// Most steps between the last rate that the server kept up with and the first that it did not: four halve the gap to a sixteenth.
+/// Largest number of steps between the highest rate that the server kept up with and the lowest that it did not: four
+/// halve the gap to a sixteenth.
 pub const REFINED: usize = 4;
-/// Two such rates this close place the knee: a tenth is what a ramp promises.
+/// Two such rates within this ratio locate the knee: a ramp promises a tenth.
 const CLOSE: f64 = 1.11;
 
-/// What a ramp goes by, besides the steps.
+/// Settings of a ramp.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Course<'a> {
     pub(super) ramp: &'a Ramp,
@@ -44,9 +45,10 @@ impl Course<'_> {
         by_rule.map_or_else(|| Ok(self.rate(done.len())), Err)
     }
 
-    /// Upwards until a step is beyond the server; then between it and the last one that was not, until the two are close.
+    /// Returns the next rate: upwards until a step is beyond the server, then between it and the highest one that was
+    /// not, until the two are close.
     ///
-    /// Misses of the SLO alone do not end it: the knee may lie far above them.
+    /// Misses of the SLO alone do not end the ramp: the knee may lie far above them.
     fn until_knee(&self, done: &[&Step]) -> Result<f64, Stop> {
         let Some(last) = done.last() else { return Ok(self.rate(0)) };
         if last.verdict == Verdict::Invalid {
@@ -73,15 +75,15 @@ impl Course<'_> {
         Some(Stop::Highest { key: HighestKey::MaxRate, level: Level::new(self.control, max) })
     }
 
-    /// The rate of step number `done`, from 0; never above the plan's highest.
+    /// Returns the rate of step number `done`, counted from 0; never above the plan's highest.
     fn rate(&self, done: usize) -> f64 {
         let rate = self.ramp.start.get() * self.ramp.factor.get().powf(done as f64);
         self.max_rate.map_or(rate, |max| rate.min(max))
     }
 }
 
-/// The index of the first step beyond the server, and the highest step that it kept up with below the lowest that it did not; `None` where no
-/// step is beyond it, or none is below.
+/// Returns the index of the first step beyond the server, with the lowest level beyond it and the highest level below
+/// that which it kept up with. `None` if no step is beyond the server; the pair is `None` if no step is below.
 fn bracket<'a>(done: &[&'a Step]) -> Option<(usize, Option<(&'a Step, &'a Step)>)> {
     let is_beyond = |n: usize| is_beyond(&done[..=n]);
     let all: Vec<bool> = (0..done.len()).map(is_beyond).collect();
@@ -93,14 +95,14 @@ fn bracket<'a>(done: &[&'a Step]) -> Option<(usize, Option<(&'a Step, &'a Step)>
     Some((first, low.map(|low| (low, high))))
 }
 
-/// Whether the last step was beyond the server: its backlog grew, or it completed fewer requests than it would have if it had kept up, or it was
-/// broken off since it missed by far.
+/// Returns true if the last step was beyond the server: its backlog grew, it completed fewer requests than a server
+/// that keeps up, or it was aborted for gross misses.
 fn is_beyond(steps: &[&Step]) -> bool {
     let Some(last) = steps.last() else { return false };
     last.stable == Some(false) || last.abort == Some(Abort::Gross) || falls_behind(steps)
 }
 
-/// Why a ramp ends at a step that shows no knee.
+/// Returns the reason why a ramp ends at a step that shows no knee.
 fn beyond(step: &Step) -> Stop {
     let level = step.level;
     match step.abort {
@@ -110,11 +112,12 @@ fn beyond(step: &Step) -> Stop {
     }
 }
 
-/// How far outside of the bracket the likely break of throughput is believed.
+/// Largest factor by which the likely break of throughput may lie outside of the bracket and still be believed.
 const NEAR: f64 = 1.2;
 
-/// The knee of a ramp that went beyond it: of throughput; else about the two rates between which the backlog begins to grow, where throughput
-/// most likely breaks, if that is near, or between them.
+/// Returns the knee of a ramp that went beyond it. If throughput shows a significant break, it is there. Else the
+/// backlog begins to grow between two rates: it is at the likely break of throughput if that is near them, or in their
+/// middle.
 pub(super) fn found(done: &[&Step]) -> Option<Knee> {
     of_throughput(done).or_else(|| {
         let (_, bracket) = bracket(done)?;

@@ -1,4 +1,5 @@
-//! Why an answer is what it is: the evidence it rests on, and why the search ended. Facts only; the words are made where reports are.
+//! The reason for an answer: the evidence it rests on, and why the search ended. Facts only; the reports put them into
+//! words.
 
 use super::change::Change;
 use super::stop::{MissedUnloaded, Stop};
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Reason {
-    /// What the search found.
+    /// The findings of the search.
     Facts {
         /// The evidence, the most decisive first.
         evidence: Vec<Evidence>,
@@ -21,12 +22,12 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// Returns a reason of this evidence.
+    /// Returns a reason with this evidence.
     pub fn new(evidence: impl IntoIterator<Item = Evidence>, ended: Ended) -> Self {
         Self::Facts { evidence: evidence.into_iter().collect(), ended }
     }
 
-    /// Puts evidence before what there is.
+    /// Puts `first` before the evidence there is.
     pub(super) fn preceded_by(mut self, first: Evidence) -> Self {
         if let Self::Facts { evidence, .. } = &mut self {
             evidence.insert(0, first);
@@ -34,7 +35,7 @@ impl Reason {
         self
     }
 
-    /// The evidence; none in a folder of an earlier version.
+    /// Returns the evidence; empty in a folder of an earlier version.
     pub fn evidence(&self) -> &[Evidence] {
         match self {
             Self::Facts { evidence, .. } => evidence,
@@ -42,7 +43,7 @@ impl Reason {
         }
     }
 
-    /// Why the search ended; `None` in a folder of an earlier version.
+    /// Returns why the search ended; `None` in a folder of an earlier version.
     pub const fn ended(&self) -> Option<&Ended> {
         match self {
             Self::Facts { ended, .. } => Some(ended),
@@ -50,7 +51,7 @@ impl Reason {
         }
     }
 
-    /// The stop rule that ended the search, if one did.
+    /// Returns the stop rule that ended the search, if one did.
     pub const fn stop(&self) -> Option<&Stop> {
         match self.ended() {
             Some(Ended::Stopped(stop)) => Some(stop),
@@ -68,13 +69,13 @@ pub enum Ended {
     Stopped(Stop),
     /// The sweep ended before the search did.
     LevelsLeft,
-    /// No search was made for this SLO: it is read off the steps that another one chose.
+    /// No search was made for this SLO: its answer is read from steps chosen for another SLO.
     NotSearched,
     /// The command measures latency or throughput, and no SLO.
     NotAsked,
-    /// The plan is a matrix, whose rows have no SLO.
+    /// The plan is a matrix; its rows have no SLO.
     NoSlo,
-    /// No step was finished.
+    /// No step finished.
     NoStep,
 }
 
@@ -100,9 +101,9 @@ pub enum Evidence {
     Fit(FitEvidence),
     /// The server changed while it was measured; only later steps count.
     ServerChanged(Change),
-    /// No level is called safe, because a step speaks against the one that would be.
+    /// No level is called safe, because a step contradicts the one that would be.
     NotSafe(NotSafe),
-    /// The server refused requests (429, or 503 with `Retry-After`), which is a limit of requests and not of its speed.
+    /// The server refused requests (429, or 503 with `Retry-After`): a limit on requests, not on its speed.
     Refused {
         /// Requests refused.
         refused: u64,
@@ -111,11 +112,11 @@ pub enum Evidence {
         /// The step's level.
         level: Level,
     },
-    /// One request at a time misses a limit.
+    /// A single request at a time already misses a limit.
     MissedUnloaded(MissedUnloaded),
 }
 
-/// What the verdicts of single levels show together.
+/// Joint evidence of the verdicts of single levels.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LevelsEvidence {
@@ -128,23 +129,24 @@ pub enum LevelsEvidence {
         /// The lowest level shown to fail.
         failed: LevelEvidence,
     },
-    /// No level is shown to fail.
+    /// No level was shown to fail; this is the highest that meets.
     MetUpTo(LevelEvidence),
-    /// The lowest level fails, and not by overload: lower ones would fail as well.
+    /// The lowest level fails, and not by overload: lower levels would fail as well.
     LowestFails(LevelEvidence),
-    /// The lowest level fails by overload: lower ones may meet.
+    /// The lowest level fails by overload: lower levels may meet.
     LowestOverloaded(LevelEvidence),
     /// A level fails, and none below it is shown to meet.
     NoneMeetsBelow(LevelEvidence),
-    /// No level is shown to meet or to fail.
+    /// No level was shown to meet or to fail.
     NothingShown,
-    /// Levels above the highest that meets, and below the lowest that fails, that are undecided.
+    /// Undecided levels between the highest that meets and the lowest that fails.
     Undecided(Vec<LevelEvidence>),
-    /// Levels there in which the client was the limit, or the server was restarted.
+    /// Levels in that range in which the client was the limit, or the server was restarted.
     Invalid(Vec<LevelEvidence>),
-    /// Levels that meet above one that fails, and are not trusted.
+    /// Levels that meet above one that fails; they are not trusted.
     MetAboveFailed(Vec<LevelEvidence>),
-    /// The single levels beside an estimate: the highest shown to meet and the lowest shown to fail, if any.
+    /// The single levels reported together with an estimate: the highest shown to meet and the lowest shown to fail, if
+    /// any.
     Decided {
         /// The highest level shown to meet.
         met: Option<LevelEvidence>,
@@ -158,7 +160,7 @@ pub enum LevelsEvidence {
 pub struct LevelEvidence {
     /// The level.
     pub level: Level,
-    /// Requests completed per second there.
+    /// Completed requests per second at this level.
     pub achieved_rate: f64,
     /// The counts behind its verdict.
     pub counts: StepEvidence,
@@ -170,11 +172,11 @@ pub struct LevelEvidence {
 pub enum StepEvidence {
     /// The client was the limit.
     ClientLimit,
-    /// The server was restarted within the step.
+    /// The server was restarted during the step.
     Restarted,
     /// Every request failed.
     AllFailed,
-    /// So many requests failed that they decide.
+    /// The failed requests alone decide the verdict.
     Failed {
         /// Requests that failed.
         failed: u64,
@@ -183,38 +185,38 @@ pub enum StepEvidence {
     },
     /// The backlog grew.
     Unstable,
-    /// The step is too short to tell whether the backlog grows.
+    /// The step is too short to show whether the backlog grows.
     StabilityUnknown,
-    /// The misses of the limit that decides, or that is nearest.
+    /// The misses of the limit that decides; if none does, of the one closest to deciding.
     Misses {
         /// The limit's key.
         limit: String,
-        /// Requests that missed it.
+        /// Number of requests that missed it.
         misses: u64,
-        /// Requests counted.
+        /// Number of requests counted.
         n: u64,
     },
-    /// Nothing was counted.
+    /// No request was counted.
     NoCounts,
 }
 
-/// What the posterior of the adaptive search says. Chances of intervals are 90 %, of one-sided bounds 95 %.
+/// The result of the adaptive search's posterior. Intervals have a probability of 90 %, one-sided bounds 95 %.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchEvidence {
-    /// Hardly anything was measured near the boundary.
+    /// Hardly any request was measured near the boundary.
     FarFromBoundary,
     /// No level from this one on meets the SLO.
     NoneFrom {
-        /// The lowest level the budget can speak of.
+        /// The lowest level that the budget allows to judge.
         level: Level,
     },
     /// The plan's highest level meets the SLO.
     HighestMeets {
-        /// That level.
+        /// The plan's highest level.
         level: Level,
     },
-    /// The client was the limit below where the boundary may lie.
+    /// The client was the limit below the possible boundary.
     ClientLimit,
     /// The boundary lies between these levels.
     Between {
@@ -223,52 +225,54 @@ pub enum SearchEvidence {
         /// 95 % quantile.
         high: Level,
     },
-    /// No level is shown to be safe, and the boundary lies below this one.
+    /// No level was shown to be safe; the boundary lies below this one.
     Below {
         /// 95 % quantile.
         high: Level,
     },
-    /// The fitted curve puts the boundary above a level that is shown to fail: the bracket of decided steps is the answer.
+    /// The fitted curve puts the boundary above a level shown to fail. The answer is the bracket of decided steps
+    /// instead.
     AboveFailed {
         /// The lowest level shown to fail.
         failed: Level,
     },
-    /// The fitted curve puts the boundary below a level that is shown to meet: the bracket of decided steps is the answer.
+    /// The fitted curve puts the boundary below a level shown to meet. The answer is the bracket of decided steps
+    /// instead.
     BelowMet {
         /// The highest level shown to meet.
         met: Level,
     },
 }
 
-/// What a curve fitted to levels chosen beforehand says.
+/// The result of a curve fitted to levels chosen beforehand.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FitEvidence {
     /// The highest level meets the SLO.
     HighestMeets {
-        /// That level.
+        /// The highest measured level.
         level: Level,
-        /// The chance.
+        /// Probability that the boundary lies above it.
         chance: f64,
     },
     /// The highest level may meet the SLO: the boundary may lie above.
     HighestMayMeet {
-        /// That level.
+        /// The highest measured level.
         level: Level,
-        /// The chance.
+        /// Probability that the boundary lies above it.
         chance: f64,
     },
     /// The boundary lies below the lowest level.
     BelowLowest {
-        /// That level.
+        /// The lowest measured level.
         level: Level,
     },
-    /// The fit contradicts the verdicts of single levels, so only these count.
+    /// The fit contradicts the verdicts of single levels; only the verdicts are used.
     Contradicted {
-        /// The fitted median.
+        /// Median of the boundary by the fit.
         about: Level,
     },
-    /// The boundary lies between these levels, with a chance of 90 %.
+    /// The boundary lies between these levels with a probability of 90 %.
     Between {
         /// 5 % quantile.
         low: Level,
@@ -277,14 +281,14 @@ pub enum FitEvidence {
         /// True if the interval reaches above the highest measured level.
         above_highest: bool,
     },
-    /// No level is shown to be safe; the boundary lies below this one with a chance of 95 %.
+    /// No level was shown to be safe; the boundary lies below this one with a probability of 95 %.
     Below {
         /// 95 % quantile.
         high: Level,
     },
 }
 
-/// Why no level is called safe.
+/// The reason why no level is called safe.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotSafe {

@@ -1,5 +1,5 @@
-//! `[recovery]`: after the search, one step that holds the safe rate, then a surge, then the safe rate again. No verdict and no answer
-//! depends on it.
+//! `[recovery]`: after the search, one step that holds the safe rate, then a surge, then the safe rate again. No
+//! verdict and no answer depends on it.
 
 use super::ask::{Ask, Ends};
 use super::reason::Ended;
@@ -31,22 +31,22 @@ impl Default for Recovery {
     }
 }
 
-/// The shortest hold: with less the band before the surge rests on too few windows.
+/// The shortest hold: with less, the band before the surge would rest on too few windows.
 const LEAST_HOLD: Duration = Duration::from_secs(20);
 
 impl Recovery {
-    /// The measured window: both holds and the surge.
+    /// Returns the length of the measured window: both holds and the surge.
     pub fn measure(&self) -> Duration {
         2 * self.hold.0 + self.surge.0
     }
 
-    /// The course of the load of a step that settled for so long.
+    /// Returns the course of the load, for a step with this settling period in seconds.
     pub fn course(&self, settle_s: f64) -> Course {
         let [hold_s, surge_s] = [self.hold, self.surge].map(|span| span.0.as_secs_f64());
         Course { from_s: settle_s, hold_s, surge_s }
     }
 
-    /// Returns what is wrong with the table by itself, if anything.
+    /// Returns the error in the table, if it has one.
     pub fn problem(&self) -> Option<String> {
         let factor = self.factor.get();
         if !(factor > 1.0 && factor <= 10.0) {
@@ -66,11 +66,11 @@ impl Recovery {
     }
 }
 
-/// Why the recovery step of a series is not measured.
+/// The reason why the recovery step of a series is not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "why")]
 pub enum NotMeasured {
-    /// No level is shown to be safe.
+    /// No level was shown to be safe.
     NoSafeRate,
     /// The surge would be above `search.max-rate`.
     AboveMaxRate {
@@ -82,15 +82,15 @@ pub enum NotMeasured {
 }
 
 impl Search {
-    /// The same search with a recovery step after it.
+    /// Returns this search with a recovery step after it.
     #[must_use]
     pub fn with_recovery(mut self, recovery: Option<Recovery>) -> Self {
         self.recovery = recovery;
         self
     }
 
-    /// Returns the recovery step once the search is done, unless it was measured, the server is gone, or it cannot be measured. `own` are the
-    /// steps of the search.
+    /// Returns the recovery step once the search is done, unless it was measured already, the server is gone, or it
+    /// cannot be measured. `own` are the steps of the search.
     pub(super) fn recovery_step(&self, own: &[&Step], series: &str, steps: &[Step]) -> Option<Ask> {
         let recovery = self.recovery?;
         let measured = |s: &Step| s.series == series && s.kind == StepKind::Recovery && !interrupted(s);
@@ -103,13 +103,14 @@ impl Search {
         Some(Ask { measure: recovery.measure(), extend: false, ..ask })
     }
 
-    /// Returns why no recovery step is measured after these steps of a series; `None` where one is, or none is asked for.
+    /// Returns the reason why no recovery step is measured after these steps of a series; `None` if one is, or if the
+    /// plan asks for none.
     pub fn recovery_not_measured(&self, series: &str, steps: &[Step]) -> Option<NotMeasured> {
         let own: Vec<&Step> = steps.iter().filter(|s| s.series == series && !s.kind.is_auxiliary()).collect();
         self.recovery_level(&self.recovery?, &own).err()
     }
 
-    /// The level to hold: the safe rate, or the highest level shown to meet where no interval is published.
+    /// Returns the level to hold: the safe rate, or the highest level shown to meet if no interval is published.
     fn recovery_level(&self, recovery: &Recovery, own: &[&Step]) -> Result<Level, NotMeasured> {
         let answer = self.tiers.first().map(|slo| self.goodput(own, &Ended::NotSearched, slo));
         let safe = answer.and_then(|a| a.safe_rate.or_else(|| a.met.filter(|_| a.interval90.is_none())));

@@ -1,4 +1,5 @@
-//! The refinement: steps at quantiles of where the boundary may lie, until it is known as well as was asked for or the budget is spent.
+//! The refinement: steps at quantiles of the boundary's posterior, until the interval is as narrow as the plan asks or
+//! the budget is spent.
 
 use super::adaptive::{Policy, missed_unloaded};
 use super::ask::{Ask, Ends};
@@ -12,47 +13,49 @@ use goodput_core::level::Control;
 use goodput_core::slo::Slo;
 use std::time::Duration;
 
-/// Quantiles of the boundary at which steps are measured, in turn: on both sides of it, as its slope is not known either, and more
-/// of them below, where the safe level is sought: on the development cases that made it a fifth less short.
+/// Quantiles of the boundary at which steps are measured, in turn. They lie on both sides of it, because its slope is
+/// unknown too, and more of them below, where the safe level is: on the development cases this made it a fifth less
+/// short.
 const QUANTILES: [f64; 5] = [0.5, 0.3, 0.6, 0.4, 0.2];
-/// A step takes this share of the budget, and at most so many seconds.
+/// Length of a step: this share of the budget, and at most this many seconds.
 const SHARE: f64 = 0.2;
 const LONGEST_S: f64 = 150.0;
-/// Where requests take long, a step may take so many times as long as one: a backlog shows only once those that began it are over.
+/// If requests take long, a step may take this many times as long as one: a backlog shows only after the requests that
+/// began it have finished.
 const REQUEST_TIMES: f64 = 20.0;
-/// Conversations that a step lasts for at least: what they leave behind is seen only as they go on.
+/// Least length of a step, in conversations: their aftereffects show only as they continue.
 const TALKS: f64 = 4.0;
-/// Longest request that the load is given to settle for, in seconds.
+/// Longest request for which the settling period is extended, in seconds.
 const SETTLES_S: f64 = 60.0;
-/// No step is shorter than this share of the budget, or than so many seconds where the budget is long.
+/// Least length of a step: this share of the budget, or this many seconds if the budget is long.
 const LEAST_SHARE: f64 = 0.04;
 const LEAST_S: f64 = 30.0;
-/// Requests that a step should have. At slow servers that takes longer, up to this share of the budget.
+/// Number of requests that a step should have. A slow server needs more time for them, up to this share of the budget.
 const REQUESTS: f64 = 150.0;
 const SLOW_SHARE: f64 = 0.4;
-/// How far below a level that overloaded the server the next ones stay.
+/// Factor between a level that overloaded the server and the highest level of later steps.
 const BELOW_OVERLOAD: f64 = 0.97;
-/// How far below one that was too much for the client.
+/// Divisor from a level that was too much for the client to the highest level of later steps.
 const CLIENT: f64 = 1.6;
-/// Chance of an answer at which a tier needs no further steps before the budget is spent.
+/// Probability of an answer at which a tier needs no further steps before the budget is spent.
 const SURE: f64 = 0.99;
-/// Steps since the ramp before an interval is trusted to be narrow.
+/// Number of steps since the ramp before a narrow interval is trusted.
 const ENOUGH: usize = 3;
-/// From this chance on that no rate will do, every second step asks what the server does with little or no load.
+/// Probability that no rate meets the SLO from which every second step measures with little or no load.
 const DOUBT: f64 = 0.03;
 const MUCH_DOUBT: f64 = 0.1;
-/// Confidence that counts on a level have to be able to reach for the search to speak of it.
+/// Confidence that the counts at a level must be able to reach for the search to judge that level.
 const SPOKEN_OF: f64 = 0.95;
 
-/// The times around the window of a step of the refinement.
+/// The times around the window of a refinement step, in seconds.
 struct Times {
     settle: f64,
     tail: Duration,
-    /// Seconds that a step takes besides its window.
+    /// Time that a step takes in addition to its window.
     overhead: f64,
     /// The shortest window.
     least: f64,
-    /// Seconds of window that the rest of the budget has room for, in one step.
+    /// Length of window that the rest of the budget has room for in one step.
     left: f64,
 }
 
@@ -82,7 +85,7 @@ impl Times {
     }
 }
 
-/// The next step of the refinement, or why there is none.
+/// Returns the next step of the refinement, or why there is none.
 pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     let times = Times::of(policy, seen);
     let tiers: Vec<(&Slo, Posterior)> =
@@ -111,11 +114,11 @@ pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
     }
 }
 
-/// Share of the budget after which one request at a time is measured again, to see whether the server is still the one that it was.
+/// Share of the budget after which one request at a time is measured again, to detect changes of the server.
 const SENTINEL_SHARE: f64 = 0.14;
-/// Requests that tell a median, if the baseline's time has room for them.
+/// Number of requests for a median, if the time of a baseline has room for them.
 const SENTINEL_REQUESTS: f64 = 40.0;
-/// Fewer requests than this in the time of a baseline tell nothing.
+/// Least number of requests, in the time of a baseline, for which it is measured again.
 const TOO_FEW: f64 = 3.0;
 
 fn sentinel_is_due(policy: &Policy, seen: &Seen<'_>) -> bool {
@@ -127,7 +130,7 @@ fn sentinel_s(policy: &Policy, seen: &Seen<'_>) -> f64 {
     (SENTINEL_REQUESTS * seen.e2e_s).clamp(1.0, policy.baseline_s().max(1.0))
 }
 
-/// A step that is likely to narrow the boundary down, or the unloaded server once more.
+/// Returns a step that is likely to narrow the boundary down, or another one of the unloaded server.
 fn refined(policy: &Policy, seen: &Seen<'_>, widest: &Posterior, times: &Times) -> Ask {
     let usual =
         (SHARE * policy.budget_s).min(LONGEST_S.max(REQUEST_TIMES * seen.e2e_s)).max(TALKS * seen.talk_s);
@@ -138,23 +141,23 @@ fn refined(policy: &Policy, seen: &Seen<'_>, widest: &Posterior, times: &Times) 
     if unloaded {
         let part = if widest.infeasible() > 0.5 { 1.0 } else { 0.5 };
         let mut ask = policy.unloaded(measure * part);
-        // What is left has been reckoned with the tail of a step under load.
+        // The rest of the budget was computed with the tail of a step under load.
         ask.tail = ask.tail.min(times.tail.max(Duration::from_secs_f64(times.left - measure * part)));
         return ask;
     }
     if times.left - measure < times.overhead + times.least {
-        // What is left would be too short for another step.
+        // The rest of the budget would be too short for another step.
         measure = times.left;
     }
     times.step(policy, StepKind::Refine, level, measure)
 }
 
-/// A tier with the posterior of its boundary, if the steps so far give one.
+/// Returns a tier with the posterior of its boundary, if the steps so far give one.
 fn with_posterior<'s>(policy: &Policy, seen: &Seen<'_>, slo: &'s Slo) -> Option<(&'s Slo, Posterior)> {
     Some((slo, Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion, seen.change)?))
 }
 
-/// The tier whose boundary is known least, of those that need further steps; or why none does.
+/// Returns the posterior of the tier with the least known boundary, of those that need further steps; or why none does.
 fn widest<'t>(
     policy: &Policy,
     seen: &Seen<'_>,
@@ -168,12 +171,12 @@ fn widest<'t>(
             None => open.push(p),
         }
     }
-    // One that is likely not to be met by any level has less to gain from steps under load.
+    // A tier that probably no level meets gains less from steps under load.
     let worth = |p: &&Posterior| p.spread() * (1.0 - p.infeasible());
     open.into_iter().max_by(|a, b| worth(a).total_cmp(&worth(b))).ok_or(stop)
 }
 
-/// Why a tier needs no further step, if it does not.
+/// Returns the reason why a tier needs no further step; `None` if it needs one.
 fn settled(policy: &Policy, seen: &Seen<'_>, slo: &Slo, p: &Posterior) -> Option<Stop> {
     if seen.refined < ENOUGH {
         return None;
@@ -195,8 +198,8 @@ fn settled(policy: &Policy, seen: &Seen<'_>, slo: &Slo, p: &Posterior) -> Option
         .then(|| Stop::Width { low: policy.level(low), high: policy.level(high) })
 }
 
-/// The lowest level of which anything can be said within the budget: where it has the requests that it takes, without a miss, to show that
-/// the strictest percentile holds, ln .05 / ln(1 − p0) or 299 for a p99. Of a closed loop one worker.
+/// Returns the lowest level that can be judged within the budget: with as many requests as it takes, without a miss, to
+/// show that the strictest percentile holds, ln .05 / ln(1 − p0), or 299 for a p99. For a closed loop, one worker.
 pub(super) fn lowest(policy: &Policy, slo: &Slo) -> f64 {
     if policy.control == Control::Concurrency {
         return 1.0;
@@ -207,7 +210,7 @@ pub(super) fn lowest(policy: &Policy, slo: &Slo) -> f64 {
     (requests.ceil() / policy.budget_s / policy.per_level).min(policy.highest)
 }
 
-/// The next level, or whether the unloaded server is asked once more.
+/// Returns the next level, and true if the unloaded server is measured instead.
 fn choose(policy: &Policy, seen: &Seen<'_>, p: &Posterior, usual_s: f64) -> (f64, bool) {
     let median = p.feasible_quantile(0.5);
     let few = seen.per_s(median) * usual_s < REQUESTS;
@@ -222,11 +225,11 @@ fn choose(policy: &Policy, seen: &Seen<'_>, p: &Posterior, usual_s: f64) -> (f64
     (policy.rounded(level).min(most(policy, seen)), false)
 }
 
-/// The highest level that may be measured: nothing is sent at one that overloaded the server, or above it, and what was too much for
-/// the client is kept well away from, as chance decides where that begins.
+/// Returns the highest level that may be measured. Nothing is sent at or above a level that overloaded the server. A
+/// level that was too much for the client is avoided by a wide margin, since the start of that range depends on chance.
 fn most(policy: &Policy, seen: &Seen<'_>) -> f64 {
     let since = since(seen.change);
-    // A step of the refinement may miss by far and be no overload: it was chosen to be near the boundary.
+    // A refinement step may miss by far without overload, because it was placed near the boundary.
     let overload = |s: &Step| s.too_much() || (s.kind == StepKind::Ramp && by_far(s));
     let below = |s: &&Step| match () {
         () if policy.invalid(s) => Some(s.level.value / CLIENT),

@@ -1,28 +1,30 @@
-//! Requests that the server refused, 429 or 503 with `Retry-After`: a limit of requests, which says nothing of how fast a server is.
+//! Requests that the server refused, with 429, or 503 with `Retry-After`. They show a rate limit, not the speed of the
+//! server.
 //!
-//! Under load they are misses as others, since whoever sends that much is refused. That lower levels fail as well, or that the unloaded server
-//! does, is not read off them.
+//! Under load they are misses like others, since any client that sends that much is refused. They do not show that
+//! lower levels fail as well, or that the unloaded server does.
 
 use super::reason::Evidence;
 use crate::stats::step::{LimitRow, Step};
 use crate::stats::summary::ERRORS;
 use goodput_core::slo::Metric;
 
-/// Whether a step's failing, by the limit that decides it, is that the server refused requests.
+/// Returns true if a step fails because the server refused requests, judged by the limit that decides it.
 pub(super) fn blames(step: &Step, binding: Option<&str>) -> bool {
     let failures = binding.is_some_and(|b| b == ERRORS || b.ends_with("error-rate"));
     step.mostly_refused() && (failures || step.all_failed())
 }
 
-/// Why an answer is open, where refusals are a reason: the first step that they stopped, or in which they were beyond this share.
+/// Returns the first step that refusals stopped, or in which their share was above `share`, as the reason why an answer
+/// is undecided.
 pub(super) fn because(steps: &[&Step], share: f64) -> Option<Evidence> {
     let step = steps.iter().find(|s| s.refused_beyond(share))?;
     Some(Evidence::Refused { refused: step.refused, due: step.due_n, level: step.level })
 }
 
-/// Misses and told requests of a limit in a baseline, by the request, without those that were refused: they were never served. `None` where it
-/// is not known how many of the row's misses are refusals: those of a class, which counts its own alone, and of gaps between tokens, of which
-/// a request that was refused counts as many as were asked for.
+/// Returns the misses and the counted requests of a limit in a baseline, in requests, without refused requests: they
+/// were never served. `None` if the number of refusals among the row's misses is unknown. That is so for a class, which
+/// counts only its requests, and for gaps between tokens, of which a refused request counts as many as were asked for.
 pub(super) fn served(step: &Step, row: &LimitRow, (misses, n): (f64, f64)) -> Option<(f64, f64)> {
     if step.refused == 0 {
         return Some((misses, n));

@@ -1,11 +1,12 @@
-//! A failed step of the ramp whose misses came as one burst. A server that pauses once, for a kernel that it compiles at a new batch size,
-//! looks overloaded for the length of a short step, and no rate as high would ever be tried again. Such a step is measured once more, and
-//! does not count if the second one holds.
+//! A failed step of the ramp whose misses came as one burst. A server that pauses once, for example to compile a kernel
+//! for a new batch size, looks overloaded for the length of a short step, and no rate as high would be tried again.
+//! Such a step is measured once more, and is ignored if the second one holds.
 
 use crate::stats::step::{Step, StepKind, Verdict};
 use goodput_core::slo::Metric;
 
-/// An overloaded server has a backlog when the window begins, and more than this share of its requests miss. A pause comes later.
+/// Share of misses above which a single burst is taken for overload: an overloaded server already has a backlog when
+/// the window begins, but a pause comes later.
 const ALL: f64 = 0.9;
 
 /// Returns true if a step of the ramp failed by a single cluster of misses that began within its window.
@@ -27,14 +28,14 @@ fn at_one_level(a: &Step, b: &Step) -> bool {
     a.kind == StepKind::Ramp && b.kind == StepKind::Ramp && a.level == b.level
 }
 
-/// Returns the last step of the ramp if it is to be measured once more.
+/// Returns the last step of the ramp if it must be measured once more.
 pub(super) fn again<'a>(ramp: &[&'a Step]) -> Option<&'a Step> {
     let last = ramp.last()?;
     let first_time = ramp.iter().filter(|s| at_one_level(s, last)).count() == 1;
     (first_time && failed_by_one_burst(last)).then_some(*last)
 }
 
-/// Returns the steps without those that [`again`] had measured once more and that then held.
+/// Returns the steps without those that [`again`] had measured once more and that held the second time.
 pub(super) fn confirmed<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     let contradicted = |at: usize, step: &Step| {
         let later = steps[at + 1..].iter().find(|s| at_one_level(s, step));

@@ -1,4 +1,4 @@
-//! The steps so far, by what they were measured for.
+//! The steps so far, sorted by purpose.
 
 use super::adaptive::Policy;
 use super::change::{Change, last_change, since};
@@ -7,27 +7,27 @@ use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use std::time::Duration;
 
-/// The steps so far, by what they were measured for.
+/// The steps so far, sorted by purpose.
 #[derive(Debug)]
 pub(super) struct Seen<'a> {
     pub(super) all: Vec<&'a Step>,
     pub(super) baselines: Vec<&'a Step>,
     pub(super) ramp: Vec<&'a Step>,
-    /// Ramp and refinement: all that ran under a load.
+    /// Ramp and refinement: all steps under load.
     pub(super) loaded: Vec<&'a Step>,
-    /// When the last baseline ended, in seconds of the sweep.
+    /// End of the last baseline, in seconds of the sweep.
     pub(super) baseline_s: f64,
     /// The last change of the server that the steps show.
     pub(super) change: Option<Change>,
-    /// Steps under load since the ramp, and since the server last changed.
+    /// Number of steps under load since the ramp and since the last change of the server.
     pub(super) refined: usize,
-    /// Seconds of the budget that are spent.
+    /// Part of the budget spent, in seconds.
     pub(super) spent_s: f64,
     /// End-to-end time of an unloaded request, in seconds.
     pub(super) e2e_s: f64,
-    /// When the series began, in seconds of the sweep.
+    /// Start of the series, in seconds of the sweep.
     pub(super) origin_s: f64,
-    /// How long a conversation takes beyond one request, in seconds.
+    /// Duration of a conversation beyond one request, in seconds.
     pub(super) talk_s: f64,
     control: Control,
     per_level: f64,
@@ -46,7 +46,7 @@ impl<'a> Seen<'a> {
         let e2e_s = unloaded_e2e(&baselines);
         let further =
             if policy.control == Control::Sessions { (policy.per_level - 1.0).max(0.0) } else { 0.0 };
-        // The first series of a sweep has its warm-up in its budget, a later one begins where the one before ended.
+        // The budget of the first series includes its warm-up; a later series begins where the one before ended.
         let origin_s = first.filter(|s| s.step > 1).map_or(0.0, |s| s.started_s);
         Self {
             e2e_s,
@@ -71,8 +71,8 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// How long the load is kept on for requests to finish: twice what one takes under load, at least 3 s, and at most 30 s or a
-    /// tenth of the budget.
+    /// Returns how long load continues while requests finish: twice the time of a request under load, at least 3 s, and
+    /// at most 30 s or a tenth of the budget, whichever is longer.
     pub(super) fn tail(&self) -> Duration {
         let slowest =
             self.loaded.iter().filter(|s| !s.overloaded()).filter_map(|s| s.quantiles(Metric::E2e).p99);
@@ -80,7 +80,8 @@ impl<'a> Seen<'a> {
         Duration::from_secs_f64((2.0 * e2e).clamp(3.0, self.longest_tail_s))
     }
 
-    /// Requests per second at a level. Of a closed loop: what the nearest level made, and never more per worker than one alone.
+    /// Returns the requests per second at a level. For a closed loop, the throughput of the nearest measured level, and
+    /// never more per worker than it had there.
     pub(super) fn per_s(&self, level: f64) -> f64 {
         if self.control != Control::Concurrency {
             return level * self.per_level;
@@ -94,8 +95,8 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// End-to-end time of an unloaded request, in seconds: the median of the last baseline in which one was finished; where none was, one
-/// takes at least as long as was waited.
+/// Returns the end-to-end time of an unloaded request, in seconds: the median of the last baseline in which a request
+/// finished. If none did, a request takes at least as long as the client waited.
 pub(super) fn unloaded_e2e(baselines: &[&Step]) -> f64 {
     let e2e = |s: &&Step| s.quantiles(Metric::E2e).p50.map(|ms| ms / 1e3);
     let waited = baselines.last().map_or(1.0, |s| s.measure_s + s.tail_s + s.drain_s);

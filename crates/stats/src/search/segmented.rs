@@ -1,21 +1,24 @@
-//! Broken lines: whether a curve changes its slope, where, and with what interval. Two of them: throughput that stops following the load, and
-//! latency that begins to rise faster.
+//! Broken lines: a test for a change of the slope of a curve, its place and its interval. There are two of them:
+//! throughput that stops following the load, and latency that begins to rise faster.
 //!
-//! Both compare one line (H0) with two that meet at a break (H1) by weighted least squares, which is the likelihood of normal errors. Twice the
-//! difference of the log-likelihoods, at the best break, is held against the 1 % critical value of a supremum over breaks (Andrews 1993, table 1:
-//! 12.16 for one more parameter, 15 % trimmed). The interval is the profile likelihood's: all breaks whose deviance is within 2.706 of
-//! the best, which is χ² of one degree of freedom at 90 %.
+//! Both compare one line (H0) with two that meet at a break (H1) by weighted least squares, which is the likelihood for
+//! normal errors. Twice the difference of the log-likelihoods, at the best break, is compared with the 1 % critical
+//! value of a supremum over breaks (Andrews 1993, table 1: 12.16 for one more parameter, 15 % trimmed). The interval is
+//! that of the profile likelihood: all breaks whose deviance is within 2.706 of the best, which is χ² with one degree
+//! of freedom at 90 %.
 
-/// 1 % critical value of the supremum of the likelihood ratio over breaks: the whole ramp is looked at several times, so 5 % would not do.
+/// 1 % critical value of the supremum of the likelihood ratio over breaks. The ramp is tested after several of its
+/// steps, so 5 % would not be strict enough.
 const CRITICAL: f64 = 12.16;
-/// χ² of one degree of freedom at 90 %.
+/// χ² with one degree of freedom at 90 %.
 const WITHIN: f64 = 2.706;
-/// Breaks that are tried, evenly spaced.
+/// Number of breaks tried, evenly spaced.
 const BREAKS: usize = 400;
-/// Beyond a knee of throughput more load buys less than this share of what it bought before.
+/// Largest slope of throughput beyond a knee, as a share of the slope before it.
 const LEVELS_OFF: f64 = 0.5;
-/// Standard deviation of the slope of throughput beyond the knee, as a share of the slope before it: a saturated server mostly completes
-/// as much as before. Without this, one step beyond the knee could not tell an early knee with some growth from a late one without.
+/// Standard deviation of the slope of throughput beyond the knee, as a share of the slope before it: a saturated server
+/// mostly completes as much as before. Without this, one step beyond the knee could not distinguish an early knee with
+/// some growth from a late one without.
 const LEVEL: f64 = 0.25;
 
 /// One point of a curve with the variance of its error.
@@ -26,14 +29,14 @@ pub(super) struct Observation {
     pub(super) variance: f64,
 }
 
-/// A break that is shown.
+/// A significant break.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Break {
-    /// Where it most likely lies.
+    /// Its most likely place, as a value of x.
     pub(super) at: f64,
-    /// 90 % interval of it.
+    /// 90 % interval of `at`.
     pub(super) interval90: [f64; 2],
-    /// The curve at the break.
+    /// Value of the curve at the break.
     pub(super) y: f64,
 }
 
@@ -42,20 +45,22 @@ pub(super) struct Break {
 struct Fit {
     /// Weighted sum of squares.
     deviance: f64,
-    /// The curve at the break.
+    /// Value of the curve at the break.
     y: f64,
-    /// Whether the slope beyond the break is of the kind that is sought.
+    /// True if the slope beyond the break is of the kind sought.
     bends: bool,
 }
 
-/// Where throughput stops following the load: y = a·x up to the break, and from there on less than half as steep.
+/// Returns the break at which throughput stops following the load: y = a·x up to the break, and less than half as steep
+/// from there on.
 ///
 /// `None` unless two points lie below the break and one beyond it, and the break is significant.
 pub(super) fn saturation(points: &[Observation]) -> Option<Break> {
     best_saturation(points, CRITICAL)
 }
 
-/// The most likely break of throughput, significant or not: for a curve of which another test has shown that it saturates.
+/// Returns the most likely break of throughput, significant or not: for a curve that another test has shown to
+/// saturate.
 pub(super) fn likely_saturation(points: &[Observation]) -> Option<Break> {
     best_saturation(points, 0.0)
 }
@@ -80,10 +85,11 @@ fn best_saturation(points: &[Observation], critical: f64) -> Option<Break> {
     })
 }
 
-/// Where a curve begins to rise faster: a line, and from the break on a steeper one, of a slope of at least 1. For logarithms of latency over
-/// logarithms of the load: from there on latency grows faster than the load does.
+/// Returns the break at which a curve begins to rise faster: a line, and from the break on a steeper one with a slope
+/// of at least 1. For logarithms of latency over logarithms of the load, latency grows faster than the load from there
+/// on.
 ///
-/// `None` unless two points lie on each side of the break, and it is significant.
+/// `None` unless two points lie on each side of the break and it is significant.
 pub(super) fn bend(points: &[Observation]) -> Option<Break> {
     let one = plane(points, |_| 1.0, |p| p.x, 0.0)?.deviance;
     search(points, (one, CRITICAL, 4), |at| {
@@ -98,22 +104,22 @@ pub(super) fn bend(points: &[Observation]) -> Option<Break> {
     })
 }
 
-/// A line whose level changed from one point to another.
+/// A shift in the level of a line between two successive points.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shift {
-    /// The number of the first point after it.
+    /// Index of the first point after the shift.
     pub(super) at: usize,
-    /// By how much.
+    /// Size of the shift, in units of y.
     pub(super) by: f64,
     /// Twice the difference of the log-likelihoods of a line with the shift and of one without.
     pub(super) ratio: f64,
 }
 
-/// Where a line through points in order of time is shifted, if that is significant: y = a + b·x, and from some point on c more.
+/// Returns the significant shift of a line through points in order of time: y = a + b·x, plus c from some point on.
 ///
-/// `None` unless two points lie on each side, one more than the line has parameters, and x is no higher on one side than on the other: a curve that
-/// is no line would look shifted. Errors that are larger than they are taken to be, such as
-/// those of a curve that is no line, raise what it takes.
+/// `None` unless two points lie on each side, there is one point more than the line has parameters, and the ranges of x
+/// on the two sides overlap: a curve that is not a line would otherwise look shifted. If errors are larger than their
+/// variances say, such as those of a curve that is not a line, a larger shift is required.
 pub(super) fn shift(points: &[Observation]) -> Option<Shift> {
     let one = plane(points, |_| 1.0, |p| p.x, 0.0)?.deviance;
     let free = points.len().checked_sub(3).filter(|free| *free > 0)? as f64;
@@ -131,11 +137,12 @@ pub(super) fn shift(points: &[Observation]) -> Option<Shift> {
     tested.max_by(|a, b| a.ratio.total_cmp(&b.ratio)).filter(|s| s.ratio > CRITICAL)
 }
 
-/// Points below a break at the least.
+/// Least number of points below a break.
 const BELOW: usize = 2;
 
-/// The best break with its interval. `one` is the deviance of one line, `critical` what two lines must be better by, `parameters` how many they
-/// have. Two points lie beyond the break; one is enough where the slope there is known beforehand, as of a saturation.
+/// Returns the best break with its interval. `one` is the deviance of one line, `critical` the least improvement by two
+/// lines, `parameters` the number of their parameters. Two points must lie beyond the break; one is enough if the slope
+/// there is known beforehand, as for a saturation.
 fn search(
     points: &[Observation],
     (one, critical, parameters): (f64, f64, usize),
@@ -154,7 +161,7 @@ fn search(
     let at = |i: usize| from + (to - from) * i as f64 / BREAKS as f64;
     let fits: Vec<(f64, Fit)> = (0..BREAKS).filter_map(|i| Some((at(i), fit(at(i))?))).collect();
     let (best_at, best) = fits.iter().copied().min_by(|a, b| a.1.deviance.total_cmp(&b.1.deviance))?;
-    // Errors that are larger than they are taken to be widen everything.
+    // Errors larger than their variances say widen everything.
     let free = x.len().saturating_sub(parameters);
     let dispersion = if free > 0 { (best.deviance / free as f64).max(1.0) } else { 1.0 };
     if !best.bends || (one - best.deviance) / dispersion <= critical {
@@ -182,7 +189,7 @@ fn through_origin(points: &[Observation], x: impl Fn(&Observation) -> f64) -> Li
     Line { slope, deviance }
 }
 
-/// Two regressors, with a penalty `ridge` on the square of the second's slope, which is part of the deviance.
+/// Fit of two regressors, with a penalty `ridge` on the square of the second's slope, which is part of the deviance.
 struct Plane {
     slopes: [f64; 2],
     deviance: f64,
@@ -214,7 +221,8 @@ fn plane(
     Some(Plane { slopes, deviance })
 }
 
-/// Three regressors of the number of a point and of the point itself, by Cramer's rule: their slopes and the deviance.
+/// Fits three regressors, each a function of the index of a point and of the point, by Cramer's rule; returns their
+/// slopes and the deviance.
 fn least_squares(
     points: &[Observation],
     regressors: impl Fn(usize, &Observation) -> [f64; 3],
@@ -258,7 +266,8 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
     use rand_distr::{Distribution, Poisson};
 
-    /// Windows of a minute at levels that grow by half: what a server of this capacity completes, its counts Poisson's.
+    /// Returns windows of a minute at levels that grow by half: the completions of a server of this capacity, with
+    /// Poisson counts.
     fn measured(levels: &[f64], capacity: f64, slope: f64, rng: &mut ChaCha8Rng) -> Vec<Observation> {
         let of = |x: &f64| {
             let mean = 60.0 * (x.min(capacity) + slope * (x - capacity).max(0.0));
@@ -270,7 +279,7 @@ mod tests {
 
     const RAMP: [f64; 8] = [1.0, 1.5, 2.25, 3.4, 5.1, 7.6, 11.4, 17.1];
 
-    /// 400 ramps of a server that keeps up, each looked at after every step: hardly any has a knee.
+    /// 400 ramps of a server that keeps up, each tested after every step: hardly any has a knee.
     #[test]
     fn a_line_is_seldom_called_broken() {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
@@ -281,7 +290,8 @@ mod tests {
         assert!(broken.count() <= 8, "2 % at the most");
     }
 
-    /// Rows: levels, and the slope beyond the capacity of 20: where the break is found, and how often the interval holds it.
+    /// Rows: levels, and the slope beyond the capacity of 20. Checks the place of the break and the coverage of its
+    /// interval.
     #[test]
     fn a_saturated_server_is_found_where_it_saturates() {
         let refined: Vec<f64> = RAMP.iter().copied().chain([25.6, 20.9]).collect();
@@ -313,7 +323,7 @@ mod tests {
         assert_eq!(bend(&curve(|x| -2.0 * (x / 8.0).ln().max(0.0))), None, "it falls");
     }
 
-    /// Latencies of six steps that lie about a boundary, in order of time.
+    /// Latencies of six steps around a boundary, in order of time.
     #[test]
     fn a_line_that_shifts_is_told_from_one_that_rises() {
         let points = |of: fn(usize, f64) -> f64| -> Vec<Observation> {

@@ -1,4 +1,5 @@
-//! The search of a series, by mode, and its answers. Nothing is remembered: what comes next follows from the steps alone.
+//! The search of a series, by mode, and its answers. It has no state: the next step follows from the measured steps
+//! alone.
 
 use super::adaptive::{BASELINE_CONFIDENCE, Policy, missed_unloaded};
 use super::answer::{Answer, Basis, Goodput, Status};
@@ -28,13 +29,13 @@ use goodput_core::times::StepTimes;
 use goodput_core::units::{Fraction, NonEmpty, Rate};
 use std::time::Duration;
 
-/// The levels of a series: all of a list, those of a ramp until a stop rule fires, or the search's own.
+/// The levels of a series: all of a list, those of a ramp until a stop rule fires, or those that the search chooses.
 #[derive(Debug, Clone, PartialEq)]
 enum Levels {
     Listed(Vec<Level>),
     Ramp(Ramp),
     Ladder(Ladder),
-    /// So many requests at once.
+    /// This many requests at once.
     Burst(u32),
     Adaptive(Box<Policy>),
 }
@@ -48,26 +49,26 @@ pub struct Search {
     pub(super) tiers: Vec<Slo>,
     gpus: Option<u32>,
     confirm: Option<Duration>,
-    /// What an open loop steps through.
+    /// The quantity that an open loop steps through.
     open: Control,
-    /// The shape of its arrivals, as [`goodput_workload::arrivals::Arrivals::crowding`] has it.
+    /// Squared coefficient of variation of the gaps between arrivals.
     dispersion: f64,
-    /// Whether one request at a time comes before the levels of a list.
+    /// True if one request at a time is measured before the levels of a list.
     baseline: bool,
-    /// The saturated server, after all else.
+    /// The step at saturation, after all others.
     peak: Option<Peak>,
-    /// Level and window of a last step under the profiler; a level that can be held where it has none.
+    /// Level and window of a last step under the profiler; without a level, one that the server can sustain.
     pub(super) profile: Option<(Option<f64>, Duration)>,
-    /// The surge after the search, where one is asked for.
+    /// The surge after the search, if the plan asks for it.
     pub(super) recovery: Option<Recovery>,
 }
 
-/// Confidence of the verdicts of listed steps.
+/// Confidence of the verdicts on listed steps.
 const CONFIDENCE: f64 = 1.0 - ERROR;
 
 impl Search {
-    /// The search of a plan. `times` is its `[step]`, `tiers` the resolved tiers of its SLO; `open` is what an open loop steps through;
-    /// `gpus` is what the plan declares.
+    /// Creates the search of a plan. `times` is the plan's `[step]`, `tiers` are the resolved tiers of its SLO, `open`
+    /// describes an open loop (the quantity it steps through, its arrivals), and `gpus` is the declared number of GPUs.
     ///
     /// # Errors
     /// The adaptive search has no SLO to search for.
@@ -109,7 +110,8 @@ impl Search {
         })
     }
 
-    /// What to measure next in a series, from all steps of the sweep so far. A step that was interrupted is measured again.
+    /// Returns what to measure next in a series, from all steps of the sweep so far. An interrupted step is measured
+    /// again.
     pub fn next(&self, series: &str, steps: &[Step]) -> Next {
         let own = of_series(series, steps);
         let beside = || {
@@ -121,7 +123,8 @@ impl Search {
         ask.map_or(Next::Done, Next::Measure)
     }
 
-    /// The saturated server, once the search is done: unless it was measured, or nothing more can be. `own` are the steps of the search.
+    /// Returns the step at saturation once the search is done, unless it was already measured or the server is gone.
+    /// `own` are the steps of the search.
     fn saturate(&self, own: &[&Step], series: &str, steps: &[Step]) -> Option<Ask> {
         let peak = self.peak?;
         let measured = |s: &Step| s.series == series && s.kind == StepKind::Peak && !interrupted(s);
@@ -135,13 +138,14 @@ impl Search {
         Some(Ask { settle, measure, extend: false, ..ask })
     }
 
-    /// The next step of a series, or why it is done: a soak ends it, whatever the search would make of its counts.
+    /// Returns the next step of a series, or why it is done. A soak ends the series, even if the search would go on
+    /// with the counts.
     fn decide(&self, own: &[&Step]) -> Result<Ask, Stop> {
         let soaked = own.iter().find(|s| s.kind == StepKind::Confirm && !interrupted(s));
         let searched = confirm::before(own);
         let stop = match (self.searched(&searched), soaked) {
             (Ok(ask), None) => return Ok(ask),
-            // The budget has been raised since: a soak at another level would be a sweep of its own.
+            // The budget was raised since: a soak at another level would be a separate sweep.
             (Ok(_), Some(soak)) => Stop::Soaked { level: soak.level },
             (Err(stop), _) => stop,
         };
@@ -155,7 +159,7 @@ impl Search {
         soak.ok_or(stop)
     }
 
-    /// The next step of the search itself, or why it is done.
+    /// Returns the next step of the search without the soak, or why the search is done.
     fn searched(&self, own: &[&Step]) -> Result<Ask, Stop> {
         let done = finished(own);
         match &self.levels {
@@ -196,14 +200,14 @@ impl Search {
         Course { ramp, max_rate: self.max_rate, control: self.open, tiers: &self.tiers }
     }
 
-    /// A step with the times that the plan gives.
+    /// Returns a step with the times of the plan.
     pub(super) fn ask(&self, level: Level, kind: StepKind, ends: Ends) -> Ask {
         let (settle, measure) = (self.times.settle.0, self.times.window(level.per_s()));
         let (tail, drain) = (self.times.tail(), self.times.drain.0);
         Ask { level, kind, settle, measure, extend: true, tail, drain, ends, confidence: CONFIDENCE }
     }
 
-    /// The answers of a series, one per tier, from whatever steps there are.
+    /// Returns the answers of a series, one per tier, from the steps measured so far.
     pub fn answers(&self, series: &str, steps: &[Step]) -> Vec<Answer> {
         let own = of_series(series, steps);
         let ended = match self.decide(&own) {
@@ -224,7 +228,7 @@ impl Search {
         self.tiers.iter().map(answer).collect()
     }
 
-    /// The same search for another SLO.
+    /// Returns this search with another SLO.
     #[must_use]
     pub fn for_slo(&self, slo: &Slo) -> Self {
         let tiers = vec![slo.clone()];
@@ -237,13 +241,13 @@ impl Search {
         Self { levels, tiers, ..self.clone() }
     }
 
-    /// What the steps of a series say of the first tier: its goodput. `None` where there is no SLO.
+    /// Returns the goodput of the first tier, from the steps of a series. `None` without an SLO.
     pub fn goodput_of(&self, series: &str, steps: &[Step]) -> Option<Goodput> {
         let slo = self.tiers.first()?;
         Some(self.goodput(&of_series(series, steps), &Ended::NotSearched, slo))
     }
 
-    /// Confidence of the verdict of a step that is measured for this.
+    /// Returns the confidence of the verdict of a step of this kind.
     pub fn confidence(&self, kind: StepKind) -> f64 {
         match &self.levels {
             Levels::Adaptive(_) if kind == StepKind::Baseline => BASELINE_CONFIDENCE,
@@ -265,7 +269,7 @@ impl Search {
         self.read(own, ended, |s| step_verdict(s, slo.tier()), slo, &limits(slo))
     }
 
-    /// What the adaptive search was to find; `None` for the other modes.
+    /// Returns the goal of the adaptive search; `None` in the other modes.
     pub fn terms(&self) -> Option<Terms> {
         match &self.levels {
             Levels::Adaptive(p) => {
@@ -276,7 +280,8 @@ impl Search {
         }
     }
 
-    /// The posterior of a tier's boundary; `None` unless a step ran under load, and of all at once, which has no levels.
+    /// Returns the posterior of a tier's boundary; `None` if no step ran under load, and for a burst, which has no
+    /// levels.
     pub(super) fn posterior(&self, steps: &[&Step], tier: &str) -> Option<Posterior> {
         let slo = self.tiers.iter().find(|slo| slo.tier() == tier)?;
         match &self.levels {
@@ -288,7 +293,7 @@ impl Search {
         }
     }
 
-    /// The posterior of levels that were chosen beforehand, with the steps that it rests on.
+    /// Returns the posterior for levels that were chosen beforehand, with the steps that it rests on.
     fn fit<'a>(
         &self,
         steps: &[&'a Step],
@@ -320,11 +325,11 @@ impl Search {
             let (verdict, binding) = verdict(step);
             let counts = step_evidence(step, slo.tier(), verdict, binding.as_deref());
             let evidence = LevelEvidence { level: step.level, achieved_rate: step.achieved_rate, counts };
-            // The adaptive search has a baseline for it: that lower rates fail as well is not read off a loaded step.
+            // The adaptive search has a baseline for this: a loaded step does not show that lower rates fail as well.
             let inherent = !adaptive && inherent(step) && !blames(step, binding.as_deref());
             Point { evidence, verdict, binding, inherent }
         };
-        // A baseline offers no load: what it shows is no level of the curve.
+        // A baseline offers no load, so it is no level of the curve.
         let (baselines, loaded): (Vec<&Step>, Vec<&Step>) =
             steps.iter().partition(|s| s.kind == StepKind::Baseline);
         let loaded: Vec<&Step> = loaded.into_iter().filter(|s| s.started_s >= since).collect();
@@ -351,7 +356,8 @@ impl Search {
             }
             goodput.throughput = goodput.rate.and_then(|rate| self.throughput(&loaded, rate));
         }
-        // What was called safe is not, if the soak was at that level: for the answer that it was chosen by, or where it lies below.
+        // A failed soak revokes the safe rate of the answer that chose its level, and every safe rate at or above that
+        // level.
         let soak = steps.iter().rfind(|s| s.kind == StepKind::Confirm && verdict(s).0 == Verdict::Fails);
         let first = self.tiers.first().is_some_and(|t| t.tier() == slo.tier()) && *limits != joint(slo);
         let promised = |level: f64| first || goodput.safe_rate.is_some_and(|safe| level <= safe);
@@ -369,18 +375,19 @@ impl Search {
             goodput.reason = Reason::new([Evidence::MissedUnloaded(missed)], ended.clone());
         }
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
-            // A server that dies under the load has no goodput yet; what was met and failed before stays as evidence.
+            // A server that goes away under load has no goodput yet; the levels met and failed before remain as
+            // evidence.
             goodput = none_of_it(Status::Undecided, goodput);
         }
         goodput
     }
 
-    /// The share of failures that the plan puts up with.
+    /// Returns the share of failed requests that the plan allows.
     fn put_up_with(&self) -> f64 {
         self.times.max_error_share.map_or(1.0, Fraction::get)
     }
 
-    /// Requests per second that a level of the answer gets.
+    /// Returns the completed requests per second at a level of the answer.
     fn throughput(&self, loaded: &[&Step], rate: f64) -> Option<f64> {
         if self.control() == Control::Rate {
             return Some(rate);
@@ -390,7 +397,7 @@ impl Search {
     }
 }
 
-/// An answer of that status, without what it said of a rate.
+/// Returns the answer with this status and without its rates.
 fn none_of_it(status: Status, answer: Goodput) -> Goodput {
     Goodput {
         status,
@@ -408,23 +415,24 @@ fn listed(open: Control, rates: &NonEmpty<Rate>) -> Vec<Level> {
     rates.iter().map(|r| Level::new(open, r.get())).collect()
 }
 
-/// The steps of the search of a series. What is measured beside it has no part in verdicts and answers.
+/// Returns the steps of the search of a series. Auxiliary steps have no part in verdicts and answers.
 pub(super) fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {
     steps.iter().filter(|s| s.series == series && !s.kind.is_auxiliary()).collect()
 }
 
-/// Steps that were not interrupted.
+/// Returns the steps that were not interrupted.
 fn finished<'a>(steps: &[&'a Step]) -> Vec<&'a Step> {
     steps.iter().copied().filter(|s| !interrupted(s)).collect()
 }
 
-/// The next window of a list, in its order; a level at which too many requests failed, and all above it, are left out from then on.
+/// Returns the next window of a list, in its order. After a level at which too many requests failed, that level and all
+/// above it are skipped.
 fn next_listed(windows: &[(Level, Duration)], done: &[&Step]) -> Result<(Level, Duration), Stop> {
     let (mut left, mut failing, mut left_out) = (done.to_vec(), None::<Level>, false);
     let mut refused = false;
     for (level, measure) in windows {
         let too_much = failing.is_some_and(|f| level.value >= f.value);
-        // By level, not by place: the plan may have been changed since (`--resume --force`).
+        // Matched by level, not by index: the plan may have changed since (`--resume --force`).
         let measured = left.iter().position(|s| s.level == *level).map(|i| left.remove(i));
         match measured {
             Some(step) if is_failing(step) && !too_much => {
@@ -446,17 +454,18 @@ pub(super) fn interrupted(step: &Step) -> bool {
     step.broken_off()
 }
 
-/// A server with fewer requests in flight than this is as good as empty.
+/// A server with fewer requests in flight than this counts as empty.
 const EMPTY: f64 = 2.0;
 
-/// Whether a fail of this step is the server's own and not that of too much load, so that lower levels would fail as well.
+/// Returns true if the failure of this step is due to the server itself and not to too much load, so that lower levels
+/// would fail as well.
 ///
-/// Open loop: the step ran to its end with a level backlog, or the server was as good as empty (mean in flight below 2)
-/// and its backlog is not shown to grow. Closed loop: one request in flight. A step in which every request failed says so
-/// of any level.
+/// Open loop: the step ran to its end with a stable backlog, or the server was almost empty (mean in flight below 2)
+/// and its backlog is not shown to grow. Closed loop: one request in flight. If every request of a step failed, any
+/// level would fail.
 fn inherent(step: &Step) -> bool {
     let unloaded = match step.level.control {
-        // What refuses a load refuses it at once, and may take a lower one: a limit of requests before the server.
+        // A server that refuses a load refuses it at once, and may accept a lower one: a rate limit before the server.
         _ if step.abort == Some(Abort::Errors) => false,
         Control::Concurrency => step.level.value <= 1.0,
         _ => match step.stable {
@@ -468,12 +477,12 @@ fn inherent(step: &Step) -> bool {
     unloaded || step.all_failed()
 }
 
-/// All limits of a tier together, as one.
+/// Returns the combination of all limits of a tier, as one limit.
 fn joint(slo: &Slo) -> [(String, f64); 1] {
     [("joint".to_owned(), (1.0 - slo.joint_target()).max(0.0))]
 }
 
-/// The verdict on all limits of a tier together, with stability.
+/// Returns the verdict on all limits of a tier combined, including stability.
 fn joint_verdict(step: &Step, tier: &str) -> (Verdict, Option<String>) {
     let of = |limit: &str| step.row(tier, limit);
     let Some(joint) = of("joint") else { return (Verdict::Undecided, None) };

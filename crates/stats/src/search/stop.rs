@@ -1,4 +1,4 @@
-//! When a series is done: the stop rules.
+//! The stop rules, which end a series.
 
 use super::answer::Knee;
 use crate::stats::step::{Abort, LimitRow, Step, Verdict};
@@ -8,13 +8,13 @@ use goodput_core::slo::Metric;
 use goodput_core::units::Percentile;
 use serde::{Deserialize, Serialize};
 
-/// Why no further step is measured.
+/// The reason why no further step is measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// Every level of the list is measured.
+    /// Every level of the list was measured.
     ListDone {
-        /// How many levels.
+        /// Number of levels in the list.
         levels: usize,
     },
     /// Every request of a step failed.
@@ -22,39 +22,39 @@ pub enum Stop {
         /// The step's level.
         level: Level,
     },
-    /// More requests of a step failed than the plan puts up with.
+    /// More requests of a step failed than the plan allows.
     Errors {
         /// The step's level.
         level: Level,
     },
-    /// The server refused requests, and may take fewer.
+    /// The server refused requests, and may accept a lower load.
     Refused {
         /// The step's level.
         level: Level,
     },
-    /// The server went away.
+    /// The server is gone.
     ServerGone {
         /// The step's level.
         level: Level,
     },
-    /// The client was the limit: a higher rate would show no more.
+    /// The client was the limit: a higher rate would show no more of the server.
     ClientLimit {
         /// The step's level.
         level: Level,
     },
-    /// The server was started anew within steps.
+    /// The server was restarted during steps.
     Restarted {
         /// The last step's level.
         level: Level,
     },
-    /// The plan's highest level is reached, or shown to meet.
+    /// The plan's highest level was reached, or shown to meet.
     Highest {
         /// The key of the plan that sets it.
         key: HighestKey,
-        /// That level.
+        /// The plan's highest level.
         level: Level,
     },
-    /// Every tier is shown to miss its SLO.
+    /// Every tier was shown to miss its SLO.
     SloMissed {
         /// The step's level.
         level: Level,
@@ -64,7 +64,7 @@ pub enum Stop {
         /// The step's level.
         level: Level,
     },
-    /// Misses were far beyond what is allowed.
+    /// Misses were far beyond the allowed share.
     Gross {
         /// The step's level.
         level: Level,
@@ -73,17 +73,17 @@ pub enum Stop {
     Unloaded(MissedUnloaded),
     /// No limit allows a miss, so there is no curve to fit.
     NoCurve,
-    /// The soak is over.
+    /// The soak has finished.
     Soaked {
         /// Its level.
         level: Level,
     },
     /// Every rate of the ramp failed, however low.
     NothingHolds {
-        /// The lowest.
+        /// The lowest rate tried.
         level: Level,
     },
-    /// The interval is as narrow as was asked for.
+    /// The interval is as narrow as the plan asks.
     Width {
         /// Its lower end.
         low: Level,
@@ -92,7 +92,7 @@ pub enum Stop {
     },
     /// The budget is spent.
     Budget {
-        /// In seconds.
+        /// The budget, in seconds.
         budget_s: f64,
     },
     /// No level from this one on meets the SLO.
@@ -100,18 +100,18 @@ pub enum Stop {
         /// The level.
         level: Level,
     },
-    /// A doubling of the requests in flight added too little to the throughput.
+    /// Doubling the requests in flight raised the throughput by too little.
     Flat {
         /// The step's level.
         level: Level,
-        /// The share that it added.
+        /// Relative growth of the throughput (0.05 is 5 %).
         growth: f64,
     },
-    /// A ramp went past the knee and came back to place it.
+    /// A ramp passed the knee and returned to locate it.
     Knee {
-        /// Where it lies.
+        /// The knee that was found.
         knee: Knee,
-        /// What the ramp steps through.
+        /// The quantity that the ramp steps through.
         control: Control,
     },
     /// Throughput stopped growing with the load.
@@ -138,23 +138,24 @@ pub enum HighestKey {
 /// A limit that one request at a time misses.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissedUnloaded {
-    /// The limit.
+    /// Key of the limit.
     pub limit: String,
-    /// Requests that missed it.
+    /// Number of requests that missed it.
     pub misses: u64,
-    /// Requests counted.
+    /// Number of requests counted.
     pub n: u64,
 }
 
 impl Stop {
-    /// After a step that is invalid.
+    /// Returns the reason to stop after an invalid step: a restart of the server, or else the client.
     pub fn invalid(step: &Step) -> Self {
         let level = step.level;
         if step.server.restarted { Self::Restarted { level } } else { Self::ClientLimit { level } }
     }
 }
 
-/// What ends any series at once: nothing answers any more. A server that refuses requests is there, and one of which few were asked may be.
+/// Returns the reason to end any series at once, because the server no longer answers. A server that refuses requests
+/// is alive, and one that failed only a few requests may be.
 pub fn dead(steps: &[&Step]) -> Option<Stop> {
     let last = steps.last()?;
     let level = last.level;
@@ -173,26 +174,28 @@ pub fn dead(steps: &[&Step]) -> Option<Stop> {
     }
 }
 
-/// What ends a series that goes upwards: so many requests failed that the server is to be left alone. No level as high may follow.
+/// Returns the reason to end a rising series if so many requests failed that the server must get no more load. No level
+/// as high may follow.
 pub fn failing(steps: &[&Step]) -> Option<Stop> {
     let last = steps.last().filter(|s| is_failing(s))?;
     let level = last.level;
     Some(if last.mostly_refused() { Stop::Refused { level } } else { Stop::Errors { level } })
 }
 
-/// Whether a step had so many failures, or refusals, that no level as high is to follow.
+/// Returns true if so many requests failed, or were refused, that no level as high may follow.
 pub(super) fn is_failing(step: &Step) -> bool {
     step.abort == Some(Abort::Errors) || (step.abort == Some(Abort::AllFailed) && step.mostly_refused())
 }
 
-/// What shows the server, or the client, beyond its capacity: no higher rate may follow.
+/// Returns the reason to stop if the last step exceeded the capacity of the server or of the client. No higher rate may
+/// follow.
 pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
     let last = steps.last()?;
     let level = last.level;
     if last.stable == Some(false) {
         return Some(Stop::Unstable { level });
     }
-    // Also where it was broken off since it missed by far: those misses were the client's own.
+    // Also if the step was aborted for gross misses: the client caused them.
     if last.verdict == Verdict::Invalid {
         return Some(Stop::invalid(last));
     }
@@ -202,7 +205,7 @@ pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
     (last.abort == Some(Abort::Gross) || by_far(last)).then_some(Stop::Gross { level })
 }
 
-/// Whether a latency limit of every tier was missed by far, as the rows of the whole step show it.
+/// Returns true if every tier has a latency limit that was missed by far, by the rows of the whole step.
 pub(super) fn by_far(step: &Step) -> bool {
     let missed = |r: &&LimitRow| {
         let share = r.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok());
@@ -214,14 +217,16 @@ pub(super) fn by_far(step: &Step) -> bool {
     !tiers.is_empty() && step.limits.iter().all(|r| tiers.contains(&r.tier.as_str()))
 }
 
-/// Fewer requests than this in a step say nothing of its throughput.
+/// A step with fewer requests does not show its throughput.
 const FEW: u64 = 30;
 
-/// A plateau while the adaptive search ramps: two successive steps whose added achieved rate is under half of the added offered rate.
+/// Returns a plateau seen while the adaptive search ramps: two successive steps whose added achieved rate is under half
+/// of the added offered rate.
 ///
-/// Achieved counts completions within the window. Where half of the answers take longer than the settling before it, those
-/// of the load that came before are too few in it, whatever the server does, and the rule does not apply. Nor does it where
-/// requests were cut off, or hardly any were due: then achieved is a matter of chance.
+/// The achieved rate counts completions within the window. If half of the answers take longer than the settling period
+/// before it, the window has too few answers to requests of that period, whatever the server does, and the rule does
+/// not apply. It does not apply either if requests were cut off or hardly any were due, because then the achieved rate
+/// depends on chance.
 pub fn plateau(steps: &[&Step]) -> Option<Stop> {
     let [.., a, b, c] = steps else { return None };
     let settled =

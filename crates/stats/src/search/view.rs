@@ -1,25 +1,25 @@
-//! What the reports show of the posterior: the fitted curves, and how the answer came about step by step.
+//! Data about the posterior for reports: the fitted curves, and the path of the answer step by step.
 
 use super::series::{Search, of_series};
 use crate::stats::step::{Step, StepKind};
 
-/// What the adaptive search was to find.
+/// The goal of an adaptive search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
-    /// Chance that the safe level is not too much.
+    /// Confidence of the safe level: the probability that it is not too high.
     pub confidence: f64,
-    /// The lowest level that its answers speak of.
+    /// The lowest level that the answers judge.
     pub lowest: f64,
 }
 
-/// The miss curve of one limit as the steps have it.
+/// The fitted miss curve of one limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
-    /// The limit, as in `limits.csv`.
+    /// Key of the limit, as in `limits.csv`.
     pub limit: String,
-    /// The share of misses that it allows.
+    /// The share of misses that the limit allows.
     pub allowed: f64,
-    /// The curve at some levels.
+    /// The curve, at the levels asked for.
     pub points: Vec<FittedPoint>,
 }
 
@@ -30,33 +30,33 @@ pub struct FittedPoint {
     pub level: f64,
     /// 5 % quantile of the share of misses.
     pub low: f64,
-    /// Median.
+    /// Median of the share of misses.
     pub median: f64,
-    /// 95 % quantile.
+    /// 95 % quantile of the share of misses.
     pub high: f64,
 }
 
-/// What was known after a step.
+/// The estimate of the boundary after a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PathPoint {
-    /// The step's number.
+    /// Number of the step.
     pub step: u32,
-    /// Seconds of the sweep that were spent by then.
+    /// Time at which the step ended, in seconds of the sweep.
     pub ended_s: f64,
-    /// Median of the boundary.
+    /// Median of the boundary, as a level.
     pub rate: f64,
-    /// Its 90 % interval; the lower end is 0 where that much of the chance is for no level at all.
+    /// 90 % interval of the boundary; the lower end is 0 if at least 5 % of the probability is on no level meeting.
     pub interval90: [f64; 2],
 }
 
 impl Search {
-    /// The miss curves of a tier's limits at `levels`; empty where no step under load tells of one.
+    /// Returns the fitted miss curves of a tier's limits at `levels`; empty if no step under load gives one.
     pub fn fitted(&self, series: &str, steps: &[Step], tier: &str, levels: &[f64]) -> Vec<Fitted> {
         let own = of_series(series, steps);
         self.posterior(&own, tier).map_or_else(Vec::new, |p| p.fitted(levels))
     }
 
-    /// How the answer for a tier came about: what was known after each step under load; empty unless the search is adaptive.
+    /// Returns the estimate of a tier's boundary after each step under load; empty unless the search is adaptive.
     pub fn path(&self, series: &str, steps: &[Step], tier: &str) -> Vec<PathPoint> {
         if self.terms().is_none() {
             return Vec::new();

@@ -1,5 +1,5 @@
-//! A listed level that is measured for hours is measured in windows, a step each; what they show together is what one step of that length
-//! would show.
+//! The windows of a listed level: a level that is measured for hours is split into windows, each of them a step.
+//! Together they give the result of one step of that length.
 
 use super::posterior::limits;
 use crate::stats::cluster::pooled_inflation;
@@ -13,7 +13,7 @@ use goodput_core::units::thousands;
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// The levels of a list, each as often as it has windows, with their length.
+/// Returns the levels of a list, each repeated once per window, with the length of the window.
 pub(super) fn windows(levels: &[Level], times: &StepTimes) -> Vec<(Level, Duration)> {
     let of = |level: &Level| {
         let (n, each) = times.windows(level.per_s());
@@ -22,10 +22,11 @@ pub(super) fn windows(levels: &[Level], times: &StepTimes) -> Vec<(Level, Durati
     levels.iter().flat_map(of).collect()
 }
 
-/// Error of a verdict on a listed level, on each side.
+/// Error probability of a verdict on a listed level, on each side.
 pub(super) const ERROR: f64 = 0.05;
 
-/// The steps of a list, those windows of one level that follow one another as one. A level that the list names twice stays two.
+/// Returns the steps of a list, with successive windows of one level merged into one step. A level that is listed twice
+/// stays two steps.
 pub fn together<'a>(steps: &[&'a Step], tiers: &[Slo], times: &StepTimes) -> Vec<Cow<'a, Step>> {
     let alike = |a: &&Step, b: &&Step| {
         a.kind == StepKind::List && b.kind == a.kind && a.level == b.level && a.series == b.series
@@ -40,10 +41,11 @@ pub fn together<'a>(steps: &[&'a Step], tiers: &[Slo], times: &StepTimes) -> Vec
     steps.chunk_by(alike).flat_map(of_level).collect()
 }
 
-/// Windows of one level as one step: counts are added up, and judged together. A window that fails by itself beyond chance, because its
-/// backlog grew, its misses were gross or the server refused it, fails the level: an hour of outage is none that other hours make up for.
+/// Merges the windows of one level into one step: counts are added up and judged together. A window that fails by
+/// itself beyond chance fails the level: its backlog grew, its misses were gross, or the server refused it. Other hours
+/// do not make up for an hour of outage.
 ///
-/// Fewer windows than the level has, or one that was broken off, never meet.
+/// Fewer windows than the level has, or an aborted window, never meet.
 fn merged(windows: &[&Step], of: usize, tiers: &[Slo]) -> Step {
     let whole =
         windows.len() == of && windows.iter().all(|s| !s.broken_off() && s.abort != Some(Abort::ServerGone));
@@ -96,7 +98,8 @@ fn merged(windows: &[&Step], of: usize, tiers: &[Slo]) -> Step {
     all
 }
 
-/// Stable while no window shows a growing backlog: one that is too short to tell is no doubt where others tell.
+/// Returns the verdict on stability: stable if no window shows a growing backlog and at least one shows stability. A
+/// window too short to show either raises no doubt then.
 fn of_stability(own: &[&LimitRow]) -> Verdict {
     let any = |verdict| own.iter().any(|r| r.verdict == verdict);
     let ranked = [Verdict::Fails, Verdict::Invalid, Verdict::Meets];

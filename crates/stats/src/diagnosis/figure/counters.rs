@@ -1,4 +1,4 @@
-//! Figures of the server's own counters, and of the client's.
+//! Figures from the server's counters, and from the client's.
 
 use super::super::fact::{CacheFact, Fact, LatencyFact, Place, ServerFact};
 use super::super::subject::Subject;
@@ -44,8 +44,9 @@ pub(super) fn running_most(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::new(requests, [s.at.step], ServerFact::RunningMost { requests }))
 }
 
-/// The most that ever run at a time: what the server tells, or what two steps with a queue have in common, or one whose client had
-/// more in flight all the time.
+/// Returns the largest number of requests that can run at a time: as the server reports it, or the largest number that
+/// ran in steps with a queue. The latter needs two such steps at different levels with that number, or one with clearly
+/// more requests in flight.
 pub(in crate::diagnosis) fn seats(s: &Subject<'_>) -> Option<f64> {
     if let Some(seats) = s.curve.seats {
         return Some(f64::from(seats));

@@ -1,4 +1,4 @@
-//! Figures of latency under load beside those of one request alone, or of less load.
+//! Figures of latency under load, compared with one request alone or with less load.
 
 use super::super::fact::{Compared, LatencyFact, Place, Reference, ThroughputFact};
 use super::super::subject::Subject;
@@ -6,12 +6,12 @@ use super::Reading;
 use crate::stats::step::Step;
 use goodput_core::slo::Metric;
 
-/// The unloaded step, where it is not the one that is looked into.
+/// Returns the unloaded step, unless it is the examined one.
 fn other<'a>(s: &Subject<'a>) -> Option<&'a Step> {
     s.alone.filter(|a| a.step != s.at.step)
 }
 
-/// Returns by how many times a latency is longer than in the unloaded step.
+/// Returns the latency divided by that of the unloaded step.
 fn times_alone(s: &Subject<'_>, latency: Compared, (now_ms, before_ms): (f64, f64), alone: &Step) -> Reading {
     let fact = LatencyFact::Slower {
         latency,
@@ -23,7 +23,8 @@ fn times_alone(s: &Subject<'_>, latency: Compared, (now_ms, before_ms): (f64, f6
     Reading::new(now_ms / before_ms, [alone.step, s.at.step], fact)
 }
 
-/// The tail of TTFT here and unloaded, the percentile, and the medians of both. None has a steady value where the backlog grows.
+/// Returns the tails of TTFT of the examined and the unloaded step, the name of the percentile, and the medians of
+/// both. None of them has a steady value if the backlog grows.
 fn tails(s: &Subject<'_>) -> Option<([f64; 2], &'static str, [f64; 2])> {
     let alone = other(s)?;
     let (now, name) = s.tail(s.at, Metric::Ttft).filter(|_| s.at.stable != Some(false))?;
@@ -57,7 +58,8 @@ fn tpot(s: &Subject<'_>, step: &Step) -> Option<f64> {
     s.quantiles(step, Metric::Tpot).p50.filter(|t| *t > 0.0)
 }
 
-/// Median TPOT here and unloaded, with the unloaded step; the same step where that is what is looked into.
+/// Returns the median TPOT of the examined and of the unloaded step, with the unloaded step, which may be the examined
+/// one.
 fn tpots<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
     let alone = s.alone?;
     Some((tpot(s, s.at)?, tpot(s, alone)?, alone))

@@ -1,4 +1,4 @@
-//! Figures that take several steps or series, or what the plan declares.
+//! Figures that combine several steps or series, or use the plan's declarations.
 
 use super::super::fact::{CacheFact, GpusTpot, HardwareFact, LatencyFact, LengthTtft, Place};
 use super::super::fit::{Line, line};
@@ -7,7 +7,8 @@ use super::Reading;
 use crate::stats::step::Step;
 use goodput_core::slo::Metric;
 
-/// The line of TTFT over the length of the prompt, with the tokens that the unloaded step had to read and its TTFT.
+/// Returns the line of TTFT over prompt length, with the tokens that the unloaded step had to read, its TTFT, and the
+/// step.
 fn prefill<'a>(s: &Subject<'a>) -> Option<(Line, f64, f64, &'a Step)> {
     let alone = s.alone.filter(|a| is_one(a))?;
     let line = line(&s.facts.lengths, &s.curve.deployment)?;
@@ -36,7 +37,7 @@ pub(super) fn prefill_of_missed(s: &Subject<'_>) -> Option<Reading> {
     let (tail_ms, percentile) = s.tail(s.at, Metric::Ttft).filter(|(tail, _)| *tail > 0.0)?;
     let share = (reading / tail_ms).min(1.0);
     let steps = [alone.step, s.at.step];
-    // Where the backlog grows the tail has no steady value.
+    // If the backlog grows, the tail has no steady value.
     if s.at.stable == Some(false) {
         return Some(Reading::silent(share, steps));
     }
@@ -49,7 +50,7 @@ pub(super) fn line_rises(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::silent(f64::from(u8::from(line.rises)), []))
 }
 
-/// Median TTFT of a warm and of a cold series under one load, or unloaded.
+/// Compares the median TTFT of a warm and of a cold series under one load, or unloaded.
 pub(super) fn warm_times_cold(s: &Subject<'_>) -> Option<Reading> {
     let cold = s.curve.cold.as_ref()?;
     let of_cold = || s.all.iter().filter(|x| x.series == *cold && told(x) && !x.overloaded());
@@ -58,7 +59,7 @@ pub(super) fn warm_times_cold(s: &Subject<'_>) -> Option<Reading> {
             && x.level.control == warm.level.control
             && (x.level.value / warm.level.value).ln().abs() < 0.02
     };
-    // Unloaded where there is such a step: under load the one may wait and the other not.
+    // Unloaded steps come first: under load only one of the two may wait.
     let warm = s.own().filter(|x| told(x) && !x.overloaded());
     let mut pairs: Vec<(&Step, &Step)> =
         warm.filter_map(|w| Some((w, of_cold().find(|x| same(x, w))?))).collect();
@@ -71,13 +72,13 @@ pub(super) fn warm_times_cold(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::new(w / c, [cold.step, warm.step], fact))
 }
 
-/// TPOT of one request alone, with the step.
+/// Returns the TPOT of one request alone, with the step.
 fn tpot_alone<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<(f64, &'a Step)> {
     let one = steps.filter(|x| is_one(x) && told(x)).max_by_key(|x| x.due_n)?;
     Some((one.quantiles(Metric::Tpot).p50.filter(|t| *t > 0.0)?, one))
 }
 
-/// TPOT of one request alone and its floor.
+/// Returns the TPOT of one request alone, its floor, and the step.
 fn floor_of<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
     let (machine, model) = s.curve.hardware.as_ref()?;
     let (tpot, alone) = tpot_alone(s.own())?;
@@ -96,7 +97,8 @@ pub(super) fn gpus(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::new(f64::from(gpus), [], HardwareFact::GpusTogether { gpus }))
 }
 
-/// The series that differs in how many GPUs hold a copy of the model, the one with the fewest: its subject and how many there are.
+/// Returns the curve that differs in the number of GPUs per copy of the model, the one with the fewest: its subject,
+/// and the number of GPUs.
 fn fewer<'a>(s: &Subject<'a>) -> Option<(Subject<'a>, u32)> {
     let own = s.curve.tensor_parallel?;
     let others = s.facts.curves.iter().filter(|c| c.tensor_parallel.is_some_and(|n| n < own));

@@ -1,4 +1,4 @@
-//! Answers of lists of levels, on counts that are made up.
+//! Answers of lists of levels, with made-up counts.
 
 use super::*;
 use crate::search::answer::Answer;
@@ -6,7 +6,7 @@ use crate::search::reason::LevelsEvidence;
 use crate::search::series::tests::{search, step};
 use crate::stats::step::Quantiles;
 
-/// A step of so many requests of which so many missed, with the verdict that the counts alone allow.
+/// Returns a step with these numbers of requests and misses, and this verdict.
 fn counted(level: f64, misses: u64, n: u64, verdict: Verdict) -> Step {
     let mut s = step(Level::rate(level), verdict);
     s.due_n = n;
@@ -16,14 +16,14 @@ fn counted(level: f64, misses: u64, n: u64, verdict: Verdict) -> Step {
     s
 }
 
-/// The answer of a list of these levels, misses and verdicts, of 1,335 requests each.
+/// Returns the answer of a list of these levels, misses and verdicts, with 1,335 requests each.
 fn answer(levels: &[(f64, u64, Verdict)]) -> Answer {
     let steps: Vec<Step> = levels.iter().map(|(l, k, v)| counted(*l, *k, 1335, *v)).collect();
     let rates: Vec<String> = levels.iter().map(|(l, ..)| l.to_string()).collect();
     search(&format!("rates = [{}]", rates.join(", "))).answers("main", &steps).remove(0)
 }
 
-/// Rows: levels, misses of 1,335 and verdicts; status, basis, and between which numbers the rate lies.
+/// Rows: levels, misses of 1,335 and verdicts; status, basis, and the range of the rate.
 #[test]
 fn a_list_is_answered_by_all_of_its_levels() {
     use Evidence::{Fit, Levels};
@@ -55,7 +55,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             Some((19.0, 27.0)),
             |e| matches!(e, Levels(Bracket { met, failed }) if (met.level, failed.level) == (Level::rate(10.0), Level::rate(30.0))),
         ),
-        // At the boundary at the highest level: what lies above it was not measured.
+        // The boundary is at the highest level: no level above it was measured.
         (
             vec![(10.0, 0, Undecided), (20.0, 12, Undecided)],
             Status::Undecided,
@@ -63,7 +63,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             None,
             |e| matches!(e, Fit(HighestMayMeet { chance, .. }) if *chance < 0.9),
         ),
-        // All levels lie beyond it.
+        // All levels lie above the boundary.
         (
             vec![(20.0, 200, Undecided), (30.0, 700, Fails)],
             Status::Undecided,
@@ -71,7 +71,7 @@ fn a_list_is_answered_by_all_of_its_levels() {
             None,
             |e| matches!(e, Fit(BelowLowest { level }) if *level == Level::rate(20.0)),
         ),
-        // A verdict that no curve agrees with.
+        // Verdicts that no curve agrees with.
         (
             vec![(10.0, 300, Meets), (20.0, 400, Fails)],
             Status::Found,
@@ -127,7 +127,7 @@ fn a_step_shorter_than_its_requests_is_no_evidence_that_it_holds() {
     let baseline = |ms| Step { kind: StepKind::Baseline, ..with_e2e(1.0, Verdict::Undecided, ms) };
     for (steps, kept) in [
         (vec![with_e2e(5.0, Verdict::Undecided, 500.0), with_e2e(9.0, Verdict::Undecided, 40_000.0)], 2),
-        // 70 s of load are less than five times 20 s; what fails in it fails.
+        // 70 s of load are less than five times 20 s; a failure in them still counts.
         (vec![with_e2e(5.0, Verdict::Undecided, 20_000.0), with_e2e(9.0, Verdict::Fails, 40_000.0)], 1),
         (vec![baseline(20_000.0), with_e2e(5.0, Verdict::Undecided, 500.0)], 1),
     ] {

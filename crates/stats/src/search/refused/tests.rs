@@ -1,4 +1,4 @@
-//! Sweeps of made-up servers with a limit of requests, and of servers that answer little or nothing.
+//! Sweeps of made-up servers with a rate limit, and of servers that answer little or nothing.
 
 use crate::search::adaptive::missed_unloaded;
 use crate::search::answer::Status;
@@ -11,7 +11,7 @@ use crate::stats::summary::ERRORS;
 use goodput_core::level::Level;
 use goodput_core::slo::Slo;
 
-/// A step that fails since so many of its requests were refused, or failed otherwise.
+/// Returns a step that fails because this many of its requests failed, and this many of those were refused.
 fn failing(level: Level, abort: Option<Abort>, (failed, refused): (u64, u64)) -> Step {
     let mut s = step(level, Verdict::Fails);
     (s.abort, s.failed, s.refused, s.binding) = (abort, failed, refused, Some(ERRORS.into()));
@@ -22,7 +22,7 @@ fn failing(level: Level, abort: Option<Abort>, (failed, refused): (u64, u64)) ->
     s
 }
 
-/// Row: the plan, from which rate on it refuses, how, what is measured, and the answer.
+/// Row: the plan, the rate from which the server refuses, the kind of refusal, the measured steps, and the answer.
 #[test]
 fn what_refuses_a_load_may_take_a_lower_one() {
     use Evidence::{Levels, Refused};
@@ -77,7 +77,7 @@ fn what_refuses_a_load_may_take_a_lower_one() {
     }
 }
 
-/// Where some were refused and many more were slow, the refusals decide nothing.
+/// If some requests were refused and many more were slow, the refusals decide nothing.
 #[test]
 fn a_few_refusals_are_no_excuse() {
     let mut slow = failing(Level::rate(20.0), None, (3, 3));
@@ -90,7 +90,7 @@ fn a_few_refusals_are_no_excuse() {
     assert_eq!(a.status, Status::None, "two thirds failed otherwise: {:?}", a.reason);
 }
 
-/// One request at a time, of 643 the last 343 refused, as by a limit of 300.
+/// Returns one request at a time: of 643, the last ones were refused, as by a limit of 300.
 fn baseline(refused: u64) -> Step {
     let mut s = failing(Level::concurrency(1), Some(Abort::Gross), (refused, refused));
     (s.kind, s.due_n, s.ended_s) = (StepKind::Baseline, 643, 5.0);
@@ -111,7 +111,7 @@ fn a_baseline_that_was_refused_shows_nothing_of_the_unloaded_server() {
     let mut slow = baseline(343);
     slow.refused = 0;
     assert_eq!(stop(&[slow]), Err(Status::None), "what failed otherwise is the server's own");
-    // How many of the misses of a class, or of gaps, are refusals is not known: they show nothing.
+    // The number of refusals among the misses of a class, or of gaps, is unknown: these rows show nothing.
     let mut slow = baseline(343);
     for row in &mut slow.limits {
         (row.n, row.misses) = (300, 300);
@@ -127,7 +127,7 @@ fn a_baseline_that_was_refused_shows_nothing_of_the_unloaded_server() {
         (row.limit, row.n, row.misses) = ("itl.p99".into(), 3_000 + 34_300, 34_300);
     }
     assert!(missed_unloaded(&[&uneven], &gaps).is_none(), "all that were served met");
-    // A list with one request at a time before it.
+    // A list with a baseline before it.
     let listed = search("rates = [1]\nbaseline = true");
     let steps = [baseline(343), failing(Level::rate(1.0), Some(Abort::Errors), (60, 60))];
     let a = &listed.answers("main", &steps)[0].goodput;
@@ -136,7 +136,7 @@ fn a_baseline_that_was_refused_shows_nothing_of_the_unloaded_server() {
     assert_eq!(a.reason.evidence().first(), Some(&refused));
 }
 
-/// It is asked again, after it was left alone, and not on and on.
+/// The server is asked again after a pause, but not forever.
 #[test]
 fn a_server_that_refuses_everything_is_asked_three_times() {
     let plan: Search = search("");
@@ -152,7 +152,7 @@ fn a_server_that_refuses_everything_is_asked_three_times() {
     assert_eq!(a.reason.stop(), Some(&Stop::Refused { level: Level::concurrency(1) }));
 }
 
-/// Neither *none* nor the end of the search is read off a few requests without an answer.
+/// A few requests without an answer lead neither to *none* nor to the end of the search.
 #[test]
 fn few_failures_end_nothing() {
     let few = |l: Level| Step {

@@ -1,4 +1,4 @@
-//! Searches over steps that are made up: a server of known capacity, and every reason to stop.
+//! Searches over made-up steps: a server of known capacity, and every reason to stop.
 
 use super::*;
 use crate::search::answer::{Basis, KneeBasis, Status};
@@ -59,7 +59,7 @@ pub(in crate::search) fn step(level: Level, verdict: Verdict) -> Step {
     }
 }
 
-/// Runs a search against `server`, which says what a level shows; the levels that were measured, and the steps.
+/// Runs a search against `server`, which returns the step of a level. Returns the measured levels and the steps.
 pub(in crate::search) fn run(search: &Search, server: impl Fn(Level) -> Step) -> (Vec<f64>, Vec<Step>) {
     let mut steps = vec![];
     for _ in 0..100 {
@@ -71,7 +71,7 @@ pub(in crate::search) fn run(search: &Search, server: impl Fn(Level) -> Step) ->
     panic!("the search does not end");
 }
 
-/// A server that meets up to `good` and achieves at most `capacity`.
+/// Returns a server that meets up to `good` and achieves at most `capacity`.
 fn server(good: f64, capacity: f64) -> impl Fn(Level) -> Step {
     move |level| {
         let mut s = step(level, if level.value <= good { Verdict::Meets } else { Verdict::Fails });
@@ -80,7 +80,8 @@ fn server(good: f64, capacity: f64) -> impl Fn(Level) -> Step {
     }
 }
 
-/// The counts of the level that decides an answer made of the verdicts of single levels: the one that fails, else the highest that meets.
+/// Returns the counts of the level that decides an answer from verdicts of single levels: the one that fails, else the
+/// highest that meets.
 pub(in crate::search) fn decisive(g: &Goodput) -> Option<&StepEvidence> {
     g.reason.evidence().iter().find_map(|e| match e {
         Evidence::Levels(
@@ -178,14 +179,14 @@ fn a_failing_server_is_left_alone() {
 const KNEE: &str = "ramp = { start = 1, factor = 2 }";
 const MISSED: &str = "ramp = { start = 1, factor = 2, until = \"slo-missed\" }";
 
-/// The last rate of a ramp and why it stopped.
+/// Returns the last rate of a ramp and the reason why it stopped.
 fn ramp(plan: &str, server: impl Fn(Level) -> Step) -> (f64, Stop) {
     let (levels, steps) = run(&search(plan), server);
     let stop = search(plan).decide(&of_series("main", &steps)).expect_err("it has ended");
     (levels.last().copied().expect("a step"), stop)
 }
 
-/// A ramp that stops at its step at this level, because of this.
+/// Returns the end of a ramp: its last rate, with the stop at that level.
 fn at(value: f64, stop: fn(Level) -> Stop) -> (f64, Stop) {
     (value, stop(Level::rate(value)))
 }
@@ -203,12 +204,12 @@ fn ramps_never_go_beyond_an_overload() {
     assert_eq!(ramp(MISSED, unstable), at(8.0, |level| Stop::Unstable { level }));
     for plan in [KNEE, MISSED] {
         assert_eq!(ramp(plan, invalid), at(4.0, |level| Stop::ClientLimit { level }));
-        // Broken off for misses that were the client's own.
+        // Aborted for gross misses that the client caused.
         let late = |l: Level| Step { abort: gross(l).abort, ..invalid(l) };
         assert_eq!(ramp(plan, late), at(4.0, |level| Stop::ClientLimit { level }));
     }
     assert_eq!(ramp(MISSED, gross), at(4.0, |level| Stop::Gross { level }));
-    // Past the knee it comes back: never as high again as what was too much.
+    // Past the knee the ramp returns, but never to a level as high as one that was too much.
     let (levels, _) = run(&search(KNEE), unstable);
     let mut too_much = f64::INFINITY;
     for level in &levels {
@@ -218,7 +219,7 @@ fn ramps_never_go_beyond_an_overload() {
     assert!(levels.len() > 4 && levels[4..].iter().all(|l| (4.0..8.0).contains(l)), "{levels:?}");
 }
 
-/// A server that completes at most 10 requests a second, whatever the SLO says.
+/// A server completes at most 10 requests per second, whatever the SLO.
 #[test]
 fn a_ramp_finds_the_knee_and_stops() {
     for good in [1.0, 1e9] {
@@ -231,12 +232,12 @@ fn a_ramp_finds_the_knee_and_stops() {
         let stop = search(KNEE).decide(&of_series("main", &steps)).expect_err("it has ended");
         assert_eq!(stop, Stop::Knee { knee, control: Control::Rate });
     }
-    // The first rate already: there is nothing to come back to.
+    // The first rate is already beyond the server: no lower one was measured to return to.
     let (levels, _) = run(&search(KNEE), server(1e9, 0.5));
     assert_eq!(levels, [1.0]);
 }
 
-/// Where throughput shows no break, the backlog does.
+/// Throughput shows no break here, but the backlog grows.
 #[test]
 fn a_growing_backlog_brackets_the_knee() {
     let grows = |l: Level| Step { stable: Some(l.value < 9.0), ..step(l, Verdict::Meets) };
@@ -259,7 +260,7 @@ fn gross_misses_at_the_end_of_a_step_end_a_ramp_too() {
     assert_eq!(missed, at(4.0, |level| Stop::Gross { level }));
     let knee = ramp(&format!("{KNEE}\nmax-rate = 8"), often);
     assert_eq!(knee, at(8.0, max_rate), "the knee may lie far above the SLO");
-    // Only where every tier says so.
+    // The stop requires that every tier is missed.
     let two = |l: Level| {
         let mut s = missing(l, 600);
         let bulk = |limit| LimitRow { tier: "bulk".into(), misses: 0, ..row(limit, Verdict::Meets) };
@@ -269,7 +270,8 @@ fn gross_misses_at_the_end_of_a_step_end_a_ramp_too() {
     assert_eq!(ramp("ramp = { start = 1, factor = 2 }\nmax-rate = 8", two), at(8.0, max_rate));
 }
 
-/// Answers that take 30 s: hardly half of them come within a window of a minute that settled for ten seconds, at any rate.
+/// Answers take 30 s: at any rate, hardly half of them arrive within a window of a minute after ten seconds of
+/// settling.
 #[test]
 fn long_answers_are_no_knee() {
     let slow = |l: Level| {

@@ -1,4 +1,4 @@
-//! Windows of one level against the one step that they stand for.
+//! Windows of one level, compared with the single step that they replace.
 
 use super::*;
 use crate::search::answer::Status;
@@ -13,7 +13,7 @@ fn slo() -> Slo {
     toml::from_str("ttft.p99 = \"100ms\"").unwrap()
 }
 
-/// A window of 10,000 requests with so many misses, each a cluster of its own, judged by itself.
+/// Returns a window of 10,000 requests with this many misses, each a cluster by itself, judged alone.
 fn window(misses: u64, verdict: Verdict) -> Step {
     let mut s = step(Level::rate(500.0), verdict);
     (s.due_n, s.completed, s.stable) = (10_000, 10_000, Some(true));
@@ -27,7 +27,7 @@ fn window(misses: u64, verdict: Verdict) -> Step {
     s
 }
 
-/// Of a level that is measured in so many windows.
+/// Returns the times of a level that is measured in `n` windows.
 fn times(n: usize) -> StepTimes {
     StepTimes { measure: Span::secs(60 * n as u64), window: Some(Span::secs(60)), ..StepTimes::default() }
 }
@@ -106,7 +106,7 @@ fn only_windows_of_one_level_are_one() {
     assert_eq!(part(2, Some(Abort::ServerGone)), Verdict::Undecided);
 }
 
-/// Eight hours at 500 req/s: no window has more than a million requests; the answer is that of all of them.
+/// Eight hours at 500 req/s: no window has more than a million requests; the answer is that of all windows together.
 #[test]
 fn hours_are_measured_in_windows() {
     let times = StepTimes { measure: Span::secs(8 * 3600), ..StepTimes::default() };
