@@ -1,4 +1,4 @@
-//! What moves the answer: a bar for each factor, the largest effect first.
+//! The sensitivity of the answer: a bar for each factor, the largest effect first.
 
 use super::axis::{Axis, Plot, Scale};
 use super::canvas::{Align, Canvas, Rect, Type};
