@@ -113,7 +113,7 @@ pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
     let inside = if fitted { Vec::new() } else { between(run, a) };
     let inside = inside.into_iter().flat_map(|s| run.steps_at(a, s.level.value));
-    // Steps of a ramp are short on purpose: that they are undecided is no news.
+    // Steps of a ramp are short on purpose: undecided ones are expected.
     let brief = |s: &&Step| s.kind == StepKind::Ramp && run.judged(a, s).0 == Verdict::Undecided;
     let inside = inside.filter(|s| !brief(s) && (g.met.is_some() || g.failed.is_some()));
     let mut steps: Vec<&Step> = ends.chain(inside).collect();
@@ -127,7 +127,7 @@ pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     steps
 }
 
-/// Why a step has its verdict on the tier of an answer.
+/// Returns why a step has its verdict on the tier of an answer.
 pub fn why(run: &Run, a: &Answer, s: &Step) -> String {
     if run.tiers.first().is_none_or(|t| t.tier() == a.tier) {
         return s.reason.clone();
@@ -136,7 +136,7 @@ pub fn why(run: &Run, a: &Answer, s: &Step) -> String {
     counts(a, s, verdict, binding.as_deref())
 }
 
-/// `32 req/s meets (p99 TTFT: 2 of 3,840 missed)`.
+/// Returns `32 req/s meets (p99 TTFT: 2 of 3,840 missed)`.
 fn shows(run: &Run, a: &Answer, s: &Step, verdict: Verdict) -> String {
     let several = many(s.level.control, s.level.value);
     let verb = match (verdict, several) {
@@ -158,7 +158,8 @@ fn shows(run: &Run, a: &Answer, s: &Step, verdict: Verdict) -> String {
     format!("{level} {verb} ({}{again})", counts(a, s, verdict, binding.as_deref()))
 }
 
-/// What a level showed where it was measured several times with different outcomes: `measured twice: undecided, fails`.
+/// Returns the outcomes of a level that was measured several times with different ones: `measured twice: undecided,
+/// fails`.
 pub fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
     let verdicts: Vec<Verdict> = run.steps_at(a, level).iter().map(|s| run.judged(a, s).0).collect();
     if verdicts.iter().all(|v| *v == verdicts[0]) {
@@ -169,7 +170,7 @@ pub fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
     Some(format!("measured {times}: {}", names.join(", ")))
 }
 
-/// The counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
+/// Returns the counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
 fn counts(a: &Answer, s: &Step, verdict: Verdict, limit: Option<&str>) -> String {
     let named = |r: &&LimitRow| limit.is_some_and(|key| r.is(key));
     let row = s.limits.iter().find(|r| r.tier == a.tier && named(r));
