@@ -18,7 +18,7 @@ const NARROW: u16 = 96;
 
 /// A row: an answer of a series, or a series that has none.
 struct Row<'a> {
-    /// The series, with the tier or class where there are several.
+    /// The series, with the tier or class if there are several.
     name: String,
     part: &'a Run,
     answer: Option<&'a Answer>,

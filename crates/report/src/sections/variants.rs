@@ -152,7 +152,7 @@ fn pace(run: &Run) -> String {
     words::list(&limits.iter().filter(|l| paced(l)).map(words::limit).collect::<Vec<_>>())
 }
 
-/// Which variant is best at the SLO, which at raw throughput, and what became of those that failed.
+/// Returns the best variant at the SLO, the best at raw throughput, and the causes of failures.
 fn sentences(run: &Run) -> Vec<String> {
     let best = Best::of(&run.variants);
     let name = |i: usize| clip(&run.variants[i].series, NAME);
@@ -198,7 +198,7 @@ fn sentences(run: &Run) -> Vec<String> {
     out
 }
 
-/// The raw peak, and the highest of those that keep the pace of tokens within the SLO.
+/// Returns the raw peak, and the highest peak of the variants that meet the limits on token pace.
 fn peaks(run: &Run, best: &Best, raw: usize) -> String {
     let name = |i: usize| clip(&run.variants[i].series, NAME);
     let at = |i: usize| {
@@ -220,7 +220,7 @@ fn peaks(run: &Run, best: &Best, raw: usize) -> String {
     }
 }
 
-/// The section of the report; empty where the run has no variants.
+/// Returns the section of the report; empty if the run has no variants.
 pub(super) fn section(run: &Run) -> Section {
     if !any(run) {
         return Section::new(Kind::Variants, Vec::new());
@@ -230,7 +230,7 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Variants, blocks)
 }
 
-/// What is to be said of a variant that failed or died, in the report: why, and its last lines.
+/// Returns the cause and the last log lines of a variant that failed or died, for the report.
 pub(super) fn failed(run: &Run, series: &str) -> Option<Vec<Block>> {
     let v = run.variants.iter().find(|v| v.series == series)?;
     if !matches!(v.state, State::Failed | State::Died) {
@@ -246,7 +246,7 @@ pub(super) fn failed(run: &Run, series: &str) -> Option<Vec<Block>> {
     Some(blocks)
 }
 
-/// The knob of a grid that has one: its points are told by their values alone where there is little room.
+/// Returns the knob of a grid with one knob: its points can be identified by their values.
 fn only_knob(run: &Run) -> Option<&str> {
     let knob = |m: &'_ VariantRun| match &m.knobs[..] {
         [(name, _)] => Some(name.clone()),
@@ -258,12 +258,12 @@ fn only_knob(run: &Run) -> Option<&str> {
     name.filter(|_| alike && run.variants.len() == run.meta.variants.len())
 }
 
-/// The table for a terminal.
+/// Returns the table for a terminal.
 pub(super) fn brief_table(run: &Run) -> Block {
     table(run).into()
 }
 
-/// What the table says in sentences, and the last lines of variants that failed, for a terminal.
+/// Returns sentences about the table, and the last log lines of failed variants, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
     let said = sentences(run).into_iter().map(Block::paragraph).collect();
     let last = |v: &VariantAnswer| {

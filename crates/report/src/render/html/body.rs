@@ -16,7 +16,7 @@ pub(super) type Figures = BTreeMap<String, String>;
 pub(super) struct Place<'a> {
     /// The title of their section: the caption of tables that have none.
     pub(super) title: &'a str,
-    /// The level of headings among them.
+    /// The level of headings within them.
     pub(super) depth: usize,
     /// The charts of the page.
     pub(super) figures: &'a Figures,
