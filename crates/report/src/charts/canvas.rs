@@ -44,12 +44,12 @@ pub(super) struct Rect {
 }
 
 impl Rect {
-    /// Right edge.
+    /// Returns the right edge.
     pub(super) fn right(&self) -> f64 {
         self.x + self.w
     }
 
-    /// Lower edge.
+    /// Returns the lower edge.
     pub(super) fn bottom(&self) -> f64 {
         self.y + self.h
     }
@@ -78,12 +78,12 @@ pub(super) struct Type {
 }
 
 impl Type {
-    /// Book weight.
+    /// Returns a type of Book weight.
     pub(super) const fn book(size: f64, colour: RGBColor) -> Self {
         Self { size, bold: false, colour }
     }
 
-    /// Bold weight.
+    /// Returns a type of Bold weight.
     pub(super) const fn bold(size: f64, colour: RGBColor) -> Self {
         Self { size, bold: true, colour }
     }

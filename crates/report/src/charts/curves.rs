@@ -14,7 +14,7 @@ pub(super) use super::mark::Mark;
 /// Three shades of one hue, dark to light, and darker variants of the paler two that are legible as text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hue {
-    /// For p99 and for a line that stands alone.
+    /// For p99 and for a single line.
     pub(super) dark: RGBColor,
     /// For p90.
     pub(super) middle: RGBColor,

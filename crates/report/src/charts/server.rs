@@ -81,7 +81,8 @@ impl Panel {
             let all = own.flat_map(|s| self.lines.iter().filter_map(|(_, of)| self.value(s, *of)));
             all.fold(0.0, f64::max)
         };
-        // The queue of a step whose backlog grew depends on how long the step ran: it would squash the values of steady steps.
+        // The queue of a step whose backlog grew depends on how long the step ran: it would squash the values of steady
+        // steps.
         let (calm, wild) = (most(true), most(false));
         let top = if calm > 0.0 && wild > FAR * calm && !self.share { 1.15 * calm } else { wild.max(calm) };
         match (self.share, top) {
@@ -143,7 +144,7 @@ fn draw_panel(
     let mut ends: Vec<(Point, RGBColor, String)> = Vec::new();
     let mut beyond: Vec<Point> = Vec::new();
     for curve in curves {
-        // Of several series the largest values alone: more lines than that are not told apart.
+        // With several series only the largest values: more lines could not be distinguished.
         let lines = if curves.len() > 1 { &panel.lines[..1] } else { panel.lines };
         for (i, (name, of)) in lines.iter().enumerate().rev() {
             let at = |s: &&Step| Some(plot.at(s.level.value, panel.value(s, *of)?.min(plot.y.max)));
@@ -182,7 +183,7 @@ fn draw_panel(
     label_ends(c, &plot, &ends, &mut taken);
 }
 
-/// The values beyond the axis, above the steps that have them.
+/// Draws the values beyond the axis, above their steps.
 fn name_beyond(c: &mut Canvas, plot: &Plot, beyond: &[Point]) {
     let face = Type::book(11.0, hue_of(0).dark);
     let labels = together(beyond, words::figure);

@@ -1,4 +1,4 @@
-//! The answers of a matrix: a table, and below it each row's question with its answer and if the expectation held.
+//! The answers of a matrix: a table, and below it each row's question with its answer and the check of its expectation.
 
 use crate::document::{
     Block, Bullet, Cell, Column, Entry, Field, Mark, Place, Section, Setting, Table, Text, UNKNOWN, emphasis,

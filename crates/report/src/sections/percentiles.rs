@@ -1,4 +1,4 @@
-//! Percentiles of every metric, with what they are worth.
+//! Percentiles of every metric, with their uncertainty.
 
 use super::cells::{latency, of_step};
 use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, code, plain};
@@ -8,7 +8,7 @@ use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::interval;
 use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
-/// Of so many steps every one has its percentiles in the report.
+/// Maximum number of steps up to which each has its percentiles in the report.
 const FEW: usize = 8;
 
 /// A row: a metric of a step.
@@ -18,7 +18,7 @@ struct Measured<'a> {
     quantiles: Quantiles,
 }
 
-/// The section of the report; empty where nothing has a percentile.
+/// Returns the section of the report; empty if nothing has a percentile.
 pub(super) fn section(run: &Run) -> Section {
     let shown = telling(run);
     let of = |step: &'_ Step| -> Vec<(Metric, Quantiles)> {

@@ -168,17 +168,17 @@ pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// The currency behind an amount, with the space before it.
+/// Returns the currency to follow an amount, with a leading space.
 fn currency(run: &Run) -> String {
     run.currency.as_deref().map(|c| format!(" {}", clip(c, 12))).unwrap_or_default()
 }
 
-/// An amount with its currency: `0.39 USD`.
+/// Formats an amount with its currency: `0.39 USD`.
 pub(super) fn number_and_currency(run: &Run, amount: f64) -> String {
     format!("{}{}", figure(amount), currency(run))
 }
 
-/// The price that costs are reckoned with: `at 0.39 USD an hour`, `at 2 × 0.39 USD an hour`, and how much of it is energy:
+/// Returns the price behind the costs, `at 0.39 USD an hour` or `at 2 × 0.39 USD an hour`, with its share of energy:
 /// `at 0.465 USD an hour, 0.075 USD of it energy (300 W at 0.25 USD a kWh)`.
 pub fn price(run: &Run) -> Option<String> {
     let own = &run.hardware;
@@ -198,7 +198,8 @@ pub fn price(run: &Run) -> Option<String> {
     Some(format!("at {times}{each}{} an hour{energy}", currency(run)))
 }
 
-/// Which rate the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`, `at 33.4 requests/s, the goodput`.
+/// Returns the rate that the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`, `at
+/// 33.4 requests/s, the goodput`.
 pub fn basis(a: &Answer, c: &Capacity) -> String {
     let g = &a.goodput;
     let rate = precise(c.requests_per_s);

@@ -258,7 +258,7 @@ fn the_limit_is_judged_at_the_cost_that_is_shown() {
     one.max_cost_per_mtok = Some(0.13);
     let mut open = Candidate { name: "open".into(), safe: None, ..one.clone() };
     open.max_cost_per_mtok = None;
-    // At the goodput of 33.4 three GPUs hold 100 requests/s for 0.108 USD, at the safe rate of 31.6 it takes four for 0.144 USD.
+    // 100 requests/s take three GPUs and 0.108 USD at the goodput of 33.4, four and 0.144 USD at the safe rate of 31.6.
     let all = [one, open].map(|c| Sizing::of(c, &demand, &Reserve::default()));
     let c = Capacity {
         demand,
