@@ -1,4 +1,4 @@
-//! Reports and charts of a run folder, made from [`goodput_run::rundir::Run`] alone.
+//! Reports and charts of a run folder, made only from [`goodput_run::rundir::Run`].
 //!
 //! Facts become words ([`words`]), words become blocks ([`sections`]), blocks form a document ([`document`]), and a
 //! renderer ([`render`]) converts it into Markdown, HTML or text for a terminal. Charts ([`charts`]) are drawn

@@ -57,7 +57,7 @@ fn known(run: &Run) -> Vec<(String, &Distribution)> {
     all
 }
 
-/// Returns true if there are lengths that differ.
+/// Returns true for a run of one series whose lengths differ.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     run.parts.is_empty() && !known(run).is_empty()
 }

@@ -10,7 +10,7 @@ use plotters::style::{RGBColor, WHITE};
 pub(super) enum Mark {
     /// Shown to meet the SLO.
     Meets,
-    /// Too few requests to tell.
+    /// Too few requests to decide.
     Undecided,
     /// Shown to fail.
     Fails,

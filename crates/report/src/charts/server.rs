@@ -178,7 +178,7 @@ fn draw_panel(
         }
     }
     name_beyond(c, &plot, &beyond);
-    // The largest comes first where both end in the same place.
+    // The largest comes first if both end in one place.
     ends.reverse();
     label_ends(c, &plot, &ends, &mut taken);
 }

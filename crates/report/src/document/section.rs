@@ -29,7 +29,7 @@ pub struct Card {
     pub label: String,
     /// The figure.
     pub value: String,
-    /// Its unit; empty where it has none.
+    /// Its unit; empty if it has none.
     pub unit: String,
     /// Secondary facts: names and values.
     pub facts: Vec<(String, String)>,

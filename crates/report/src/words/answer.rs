@@ -188,8 +188,8 @@ fn fails_at_the_lowest(run: &Run, a: &Answer) -> Option<f64> {
     a.goodput.failed.filter(|f| lowest(run, a).is_some_and(|low| low >= *f))
 }
 
-/// If every request failed, returns where, `at 2 requests/s` or `unloaded`, and their most frequent kind: `
-/// (server-error 500)`.
+/// If every request failed, returns where (`at 2 requests/s` or `unloaded`) and their most frequent kind in brackets:
+/// `(server-error 500)`.
 fn nothing_answered(run: &Run, a: &Answer) -> Option<(String, String)> {
     let (step, place) = match a.goodput.failed {
         Some(failed) => {

@@ -86,7 +86,7 @@ fn charts_of_a_page_have_ids_and_colours_of_their_own() {
             text.starts_with("<svg ") && text.contains("width=\"100%\"") && text.contains("role=\"img\""),
             "{name}"
         );
-        // A colour of its own would stay as it is in the dark.
+        // A hard-coded colour would not change in the dark theme.
         for part in text.split('#').skip(1) {
             let hex: String = part.chars().take_while(char::is_ascii_hexdigit).collect();
             let before = &text[..part.as_ptr() as usize - text.as_ptr() as usize - 1];

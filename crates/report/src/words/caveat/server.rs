@@ -1,4 +1,4 @@
-//! The words of caveats on the state of the server and on what it refused.
+//! The words of caveats on the state of the server and on refused requests.
 
 use super::CaveatWords;
 use goodput_core::caveat::{Refusal, ServerCaveat};
