@@ -19,8 +19,8 @@ pub(super) fn together(beyond: &[Point], say: fn(f64) -> String) -> Vec<(f64, St
 /// Returns the upper end of the axis of latencies, in milliseconds.
 ///
 /// Steady steps are shown up to four times the reference (the limit, or the lowest p99 if that is higher), steps whose
-/// backlog grew up to two and a half times: higher values would squash the relevant range. A limit far above all measured
-/// values is named, not drawn.
+/// backlog grew up to two and a half times: higher values would squash the relevant range. A limit far above all
+/// measured values is named, not drawn.
 pub(super) fn ceiling(calm: &[f64], wild: &[f64], limits: &[f64]) -> f64 {
     let least = |v: &[f64]| v.iter().copied().min_by(f64::total_cmp);
     let most = |v: &[f64]| v.iter().copied().max_by(f64::total_cmp);

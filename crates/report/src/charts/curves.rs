@@ -131,7 +131,8 @@ impl<'a> Curve<'a> {
     /// Returns the steps that the line runs through: those that were neither overloaded nor invalid. Of several steps
     /// within one and a half per cent of one level only one is joined, since the line would otherwise show their
     /// scatter as a shape: the longest of those with a verdict (meets or fails), else the longest. A refinement that
-    /// was abandoned early has a p99 of only a few requests, so the line skips it and only its mark is drawn.
+    /// was abandoned early has a p99 of only a few requests, next to steps with one of many: the line skips it, and only
+    /// its mark is drawn.
     ///
     /// Ordered by level. With offered rates it is ordered by `across`: the steps then sort by achieved rate, while the
     /// curve of a closed loop may bend back.

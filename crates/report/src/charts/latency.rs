@@ -1,5 +1,5 @@
-//! Latency against achieved throughput or against the offered rate: a plot per metric, p50, p90 and p99 in three shades,
-//! limits and goodput drawn in.
+//! Latency against achieved throughput or against the offered rate: one plot per metric, with p50, p90 and p99 in three
+//! shades, limits and goodput.
 
 use super::axis::Plot;
 use super::boundary::Boundary;

@@ -129,7 +129,7 @@ pub fn render(document: &Document, charts: &Charts, dark: &str) -> Result<String
     page.render().context("failed to fill in the page")
 }
 
-/// Returns a card without the facts that a page does not show.
+/// Returns a card whose texts are cleaned with [`plain`].
 fn shown(card: &Card) -> Card {
     Card {
         whose: plain(&card.whose),
