@@ -128,7 +128,7 @@ impl Across {
 const SAME: f64 = 1.015;
 
 impl<'a> Curve<'a> {
-    /// Returns the steps that the line runs through: those that were neither overloaded nor invalid. Of several steps
+    /// Returns the steps that the line runs through: those accepted by [`Across::joins`]. Of several steps
     /// within one and a half per cent of one level only one is joined, since the line would otherwise show their
     /// scatter as a shape: the longest of those with a verdict (meets or fails), else the longest. A refinement that
     /// was abandoned early has a p99 of only a few requests, next to steps with one of many: the line skips it, and only

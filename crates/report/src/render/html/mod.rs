@@ -76,7 +76,8 @@ impl Charts {
         self.figures.insert(chart.path.clone(), figure);
     }
 
-    /// Moves the outlines of a chart into the set shared by the page; `None` if it has none.
+    /// Moves the outlines of a chart into the set shared by the page and returns the chart without them; `None` if it
+    /// has none.
     fn share(&mut self, svg: &str) -> Option<String> {
         let (before, rest) = svg.split_once("<defs>\n")?;
         let (defs, after) = rest.split_once("</defs>\n")?;
