@@ -1,14 +1,14 @@
-//! Text from outside (names, server answers, samples) made harmless for the place where it is shown.
+//! Escaping of text from outside (names, server answers, samples) for display.
 
 use std::fmt::Write;
 
-/// Returns one line of plain text: control characters (line breaks, ANSI escapes, text direction marks) become visible or vanish, runs of
-/// blanks become one, and none stands at an end.
+/// Returns one line of plain text: control characters (line breaks, ANSI escapes, text direction marks) become visible
+/// or are removed, runs of blanks become one, and the ends are trimmed.
 pub fn plain(text: &str) -> String {
     visible(text).trim().to_owned()
 }
 
-/// Returns the text like [`plain`], with the blank that may stand at either end: for a part of a line.
+/// Returns the text like [`plain`], but keeps a blank at either end: for a part of a line.
 pub fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -26,7 +26,7 @@ pub fn visible(text: &str) -> String {
     out
 }
 
-/// Returns lines of text: their breaks and tabs stay, other control characters become visible as in [`plain`].
+/// Returns lines of text: line breaks and tabs are kept, other control characters become visible as in [`plain`].
 pub fn lines(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' | '\t' => c,
@@ -37,13 +37,13 @@ pub fn lines(text: &str) -> String {
     text.chars().filter(|c| *c != '\r').map(shown).collect()
 }
 
-/// Characters that change the direction or the visibility of their neighbours.
+/// Returns true for characters that change the direction or the visibility of their neighbours.
 const fn reorders(c: char) -> bool {
     matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// For a terminal: what it would obey in place of showing it (colours, cursor, text direction) stands as `\u001b`. Line breaks and tabs
-/// stay. JSON is still the same JSON.
+/// Returns text for a terminal: characters that it would interpret instead of show (colours, cursor, text direction)
+/// become `\u001b` and so on. Line breaks and tabs are kept. JSON stays equivalent JSON.
 pub fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -58,7 +58,7 @@ pub fn shown(text: &str) -> String {
     out
 }
 
-/// Like [`plain`], at most `max` characters long; what is left out is marked by an ellipsis.
+/// Returns the text like [`plain`], at most `max` characters long; an ellipsis marks an omission.
 pub fn clip(text: &str, max: usize) -> String {
     let text = plain(text);
     if text.chars().count() <= max {
@@ -68,7 +68,7 @@ pub fn clip(text: &str, max: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
-/// What stands for a character that means something in HTML and XML: one of `&`, `<`, `>`, `"` and `'`.
+/// Returns the entity of a character with a meaning in HTML and XML: one of `&`, `<`, `>`, `"` and `'`.
 pub(super) const fn entity(c: char) -> &'static str {
     match c {
         '&' => "&amp;",
@@ -79,7 +79,7 @@ pub(super) const fn entity(c: char) -> &'static str {
     }
 }
 
-/// Returns an argument as a shell takes it.
+/// Returns an argument quoted for a shell.
 pub fn argument(text: &str) -> String {
     let simple = |c: char| c.is_ascii_alphanumeric() || "/._-=:@%+,".contains(c);
     if !text.is_empty() && text.chars().all(simple) {

@@ -1,7 +1,8 @@
-//! Reports and charts of a run folder, made from [`goodput_run::rundir::Run`] alone.
+//! Reports and charts of a run folder, made only from [`goodput_run::rundir::Run`].
 //!
-//! Facts become words ([`words`]), words become blocks ([`sections`]), blocks are a document ([`document`]), and a renderer ([`render`]) turns it
-//! into Markdown, HTML or text for a terminal. Charts ([`charts`]) are drawn apart, and [`write`] puts all of it into a folder.
+//! Facts become words ([`words`]), words become blocks ([`sections`]), blocks form a document ([`document`]), and a
+//! renderer ([`render`]) converts it into Markdown, HTML or text for a terminal. Charts ([`charts`]) are drawn
+//! separately, and [`write`] stores everything in a folder.
 
 pub mod charts;
 pub mod document;

@@ -1,4 +1,4 @@
-//! `result.json` with its words: the facts of the run folder, each caveat and each finding in English beside its data.
+//! `result.json` in English: the facts of the run folder, with a text for each caveat and each finding.
 
 use crate::words::{Context, caveat, finding};
 use goodput_run::rundir::{Run, json};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// Returns the result of a run as JSON, schema `goodput/1`. Every number is finite or null.
 ///
-/// A sweep that is running writes the facts alone; the words come with the reports.
+/// A running sweep writes only the facts; the words come with the reports.
 pub fn result(run: &Run) -> Value {
     let mut result = json::result(run);
     let context = Context::of(run);
@@ -31,7 +31,7 @@ pub fn result(run: &Run) -> Value {
     result
 }
 
-/// Adds its words to a finding.
+/// Adds the English text to a finding.
 fn tell(value: &mut Value, fact: &Finding) {
     value["title"] = finding::title(fact.kind).into();
     value["advice"] = fact.advice.iter().map(finding::advice).collect();

@@ -1,4 +1,5 @@
-//! Attainment of several series in one picture: the share of requests within every limit against the level, a colour for each.
+//! Attainment of several series in one picture: the share of requests within every limit against the level, a colour
+//! for each.
 
 use super::attainment::percent;
 use super::axis::{Axis, Plot};
@@ -16,19 +17,19 @@ use crate::escape::clip;
 use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::step::Step;
 
-/// With more series than this their lines hide one another.
+/// Maximum number of series: with more, their lines hide one another.
 const MOST: usize = 6;
-/// Room for names at the right.
+/// Width of the names at the right.
 const NAMES: f64 = 110.0;
 
-/// Whether two series or more have an attainment at two levels, and one of them is not all met everywhere.
+/// Returns true if at least two series have an attainment at two levels, and it is below 100 % somewhere.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     let told = |p: &&Run| p.steps.iter().filter(|s| steady(s) && share(p, s).is_some()).count() > 1;
     let missed = run.steps.iter().any(|s| share(run, s).is_some_and(|v| v < 1.0));
     missed && (2..=MOST).contains(&run.parts.iter().filter(told).count())
 }
 
-/// The share of requests within every limit of the first tier.
+/// Returns the share of requests within every limit of the first tier.
 fn share(run: &Run, step: &Step) -> Option<f64> {
     let tier = run.tiers.first()?.tier();
     step.row(tier, "joint").and_then(|r| r.attainment).or(step.joint_attainment)
@@ -75,7 +76,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(ink)
 }
 
-/// The line through steps that ran their time with a level backlog, the bounds of each, and a mark for every step.
+/// Draws the line through steps that are neither overloaded nor invalid, the bounds of each, and a mark for every step.
 fn series(c: &mut Canvas, plot: &Plot, (part, curve): (&Run, &Curve<'_>), taken: &mut Taken) {
     let at = |s: &Step| Some((s.level.value, share(part, s)?));
     let joined: Vec<(f64, f64)> = curve.joined(Across::Offered).into_iter().filter_map(at).collect();
@@ -99,7 +100,7 @@ fn series(c: &mut Canvas, plot: &Plot, (part, curve): (&Run, &Curve<'_>), taken:
     }
 }
 
-/// The name of a series near its last point.
+/// Draws the name of a series near its last point.
 fn name(c: &mut Canvas, plot: &Plot, (part, curve): (&Run, &Curve<'_>), taken: &mut Taken) {
     let last = curve.steps.iter().rev().find_map(|s| Some(plot.at(s.level.value, share(part, s)?)));
     let Some((x, y)) = last else { return };

@@ -1,4 +1,5 @@
-//! Attainment against the level: for each limit the share of requests within it, with its bounds, its target and the bracket.
+//! Attainment against the level: for each limit the share of requests within it, with its bounds, its target and the
+//! bracket.
 
 use super::axis::{Axis, Plot};
 use super::boundary::Boundary;
@@ -21,18 +22,18 @@ use goodput_core::slo::{Limit, limit_key};
 use goodput_run::rundir::{Run, Traces, reach};
 use goodput_stats::stats::step::{LimitRow, Step, Verdict};
 
-/// Plots that fit on a page.
+/// Maximum number of plots on a page.
 const MOST: usize = 4;
 
 /// A limit whose attainment is shown.
 struct Target {
-    /// As in `limits.csv`.
+    /// Name of the limit in `limits.csv`.
     name: String,
     tier: String,
     class: String,
     /// The limit in words.
     text: String,
-    /// The share that must be within it.
+    /// Share that must be within it.
     share: f64,
 }
 
@@ -41,7 +42,7 @@ impl Target {
         self.row(step).map(|row| Mark::by(step, row.verdict))
     }
 
-    /// A step with the share within the limit, its bounds and the misses.
+    /// Returns the tooltip of a step: the share within the limit, its bounds and the misses.
     fn told(&self, step: &Step, mark: Mark) -> String {
         let share = |row: &LimitRow| {
             let bounds = row.low.zip(row.high).map(|(l, h)| format!(" [{}, {}]", percent(l), percent(h)));
@@ -60,18 +61,18 @@ impl Target {
     }
 }
 
-/// A share in per cent, never rounded up to the whole.
+/// Returns a share in per cent, never rounded up to the whole.
 pub(super) fn percent(share: f64) -> String {
     let floor = (share * 1e5 + 1e-6).floor() / 1e3;
     format!("{floor} %")
 }
 
-/// Whether any limit was counted.
+/// Returns true if any limit was counted.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     !targets(run).is_empty()
 }
 
-/// The limits of the answer's tier that were counted in any step, the one that binds first.
+/// Returns the limits of the answer's tier that were counted in any step, the one that binds first.
 fn targets(run: &Run) -> Vec<Target> {
     let Some(answer) = run.answers.first() else { return Vec::new() };
     let Some(tier) = words::tier_of(run, answer) else { return Vec::new() };
@@ -151,7 +152,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         );
         taken.line(&[(plot.area.x, y), (plot.area.right(), y)], 1.0);
         for curve in &curves {
-            // The fit is the line of its series.
+            // The fit replaces the line of its series.
             let joined = fits[i].as_ref().is_none_or(|_| curve.series != run.answers[0].series);
             draw_curve(c, &plot, target, (curve, joined), radius(run), &mut taken);
         }
@@ -168,7 +169,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(curves.first().map_or(hue_of(0), |c| c.hue))
 }
 
-/// From 90 %, or from below where there is less.
+/// Returns an axis from 90 %, or from a lower value if a share is below.
 fn axis(curves: &[Curve<'_>], target: &Target) -> Axis {
     let all = curves.iter().flat_map(|c| &c.steps);
     let least = all.filter_map(|s| target.row(s)?.attainment).fold(target.share, f64::min);
@@ -180,7 +181,7 @@ fn place(plot: &Plot, target: &Target, step: &Step) -> Option<Point> {
     Some(plot.at(step.level.value, target.row(step)?.attainment?.max(plot.y.min)))
 }
 
-/// The fitted curve of a target, over the levels of the steps that are shown.
+/// Returns the fitted curve of a target, over the levels of the steps shown.
 fn fit(run: &Run, target: &Target, curves: &[Curve<'_>]) -> Option<Fit> {
     let answer = run.answers.first().filter(|a| a.tier == target.tier)?;
     let fitted = run.view.fitted.iter().find(|f| f.limit == limit_key(&target.class, &target.name))?;
@@ -210,7 +211,7 @@ fn draw_curve(
     }
     c.line(&line, 2.2, curve.hue.dark);
     taken.line(&line, 3.0);
-    // What is decided lies above what is not.
+    // Decided steps are drawn above undecided ones.
     let mut steps = curve.steps.clone();
     steps.sort_by_key(|s| target.row(s).is_some_and(|row| row.verdict != Verdict::Undecided));
     for step in steps {
@@ -222,10 +223,10 @@ fn draw_curve(
     }
 }
 
-/// Between the bars of steps at one level, in pixels.
+/// Distance between the bars of steps at one level, in logical pixels.
 const APART: f64 = 3.0;
 
-/// The steps that have bars, with the places of these: side by side where steps are at one level.
+/// Returns the steps that have bars with the x coordinates of these: side by side if steps share a level.
 fn apart<'a>(plot: &Plot, curve: &Curve<'a>) -> Vec<(&'a Step, f64)> {
     let steps: Vec<&Step> = curve.steps.iter().copied().filter(|s| steady(s)).collect();
     let x = |s: &Step| plot.at_x(s.level.value);

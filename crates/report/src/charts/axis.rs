@@ -3,18 +3,18 @@
 use super::canvas::{Point, Rect};
 use goodput_core::units::{short, thousands};
 
-/// How values lie on an axis.
+/// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// In proportion.
+    /// Linear.
     Linear,
-    /// By their logarithm.
+    /// Logarithmic.
     Log,
-    /// By their logarithm, with ticks at powers of two: for numbers in flight that double.
+    /// Logarithmic, with ticks at powers of two: for numbers in flight that double.
     Doubling,
-    /// Shares by the logarithm of what they lack of one, plus this little, so that one itself has a place.
+    /// Shares by the logarithm of their distance from one, plus this small number, so that one itself has a position.
     Share(f64),
-    /// In proportion, without ticks: rows that have names of their own.
+    /// Linear, without ticks: for named rows.
     Rows,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct Axis {
     pub(super) max: f64,
     /// Distance between the ticks of a linear axis: 1, 2, 2.5 or 5 times a power of ten.
     pub(super) step: f64,
-    /// How values lie between.
+    /// The scale between the ends.
     pub(super) scale: Scale,
 }
 
 impl Axis {
-    /// A linear axis from zero up to `max` with about so many ticks.
+    /// Returns a linear axis from zero up to `max` with about `about` ticks.
     pub(super) fn upto(max: f64, about: f64) -> Self {
         let max = if max > 0.0 && max.is_finite() { max } else { 1.0 };
         let rough = max / about;
@@ -41,7 +41,7 @@ impl Axis {
         Self { min: 0.0, max, step: step.unwrap_or(10.0 * power), scale: Scale::Linear }
     }
 
-    /// A linear axis between two values, widened to whole steps.
+    /// Returns a linear axis between two values, widened to whole steps.
     pub(super) fn between(min: f64, max: f64, about: f64) -> Self {
         let step = Self::upto(max - min, about).step;
         Self {
@@ -52,25 +52,25 @@ impl Axis {
         }
     }
 
-    /// A logarithmic axis; both ends positive.
+    /// Returns a logarithmic axis; both ends must be positive.
     pub(super) fn log(min: f64, max: f64) -> Self {
         let min = if min > 0.0 && min.is_finite() { min } else { 1.0 };
         Self { min, max: max.max(min * 1.5), step: 0.0, scale: Scale::Log }
     }
 
-    /// An axis of whole numbers that double, with some room at both ends.
+    /// Returns an axis of whole numbers that double, with some margin at both ends.
     pub(super) fn doubling(min: f64, max: f64) -> Self {
         let min = if min >= 1.0 && min.is_finite() { min } else { 1.0 };
         let room = (max / min).max(2.0).powf(0.04);
         Self { min: min / room, max: max.max(min * 2.0) * room, step: 0.0, scale: Scale::Doubling }
     }
 
-    /// An axis of shares from `min` to 100 %, resolved down to misses of a tenth of `miss`.
+    /// Returns an axis of shares from `min` to 100 %, resolved down to misses of a tenth of `miss`.
     pub(super) fn shares(min: f64, miss: f64) -> Self {
         Self { min, max: 1.0, step: 0.0, scale: Scale::Share((miss / 10.0).clamp(1e-6, 0.05)) }
     }
 
-    /// The ticks with their labels, the lowest first.
+    /// Returns the ticks with their labels, the lowest first.
     pub(super) fn ticks(&self) -> Vec<(f64, String)> {
         match self.scale {
             Scale::Rows => Vec::new(),
@@ -103,7 +103,7 @@ impl Axis {
             .collect()
     }
 
-    /// Powers of ten, and 2 and 5 times them where there is room.
+    /// Returns powers of ten, and 2 and 5 times them if there is room.
     fn log_ticks(&self) -> Vec<(f64, String)> {
         let decades = (self.max / self.min).log10();
         let factors: &[f64] = match decades {
@@ -117,7 +117,7 @@ impl Axis {
         all.filter(|v| (self.min * 0.999..=self.max * 1.001).contains(v)).map(|v| (v, label(v))).collect()
     }
 
-    /// Share of the axis at which a value lies.
+    /// Returns the position of a value as a share of the axis.
     pub(super) fn share(&self, value: f64) -> f64 {
         let place = |v: f64| match self.scale {
             Scale::Linear | Scale::Rows => v,
@@ -131,7 +131,7 @@ impl Axis {
 /// A plot with its two axes.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plot {
-    /// Where the axes run.
+    /// The area between the axes.
     pub(super) area: Rect,
     /// Horizontal axis.
     pub(super) x: Axis,
@@ -140,22 +140,22 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// Horizontal place of a value.
+    /// Returns the x coordinate of a value.
     pub(super) fn at_x(&self, x: f64) -> f64 {
         self.area.x + self.area.w * self.x.share(x)
     }
 
-    /// Vertical place of a value.
+    /// Returns the y coordinate of a value.
     pub(super) fn at_y(&self, y: f64) -> f64 {
         self.area.bottom() - self.area.h * self.y.share(y)
     }
 
-    /// The place of a point.
+    /// Returns the coordinates of a point.
     pub(super) fn at(&self, x: f64, y: f64) -> Point {
         (self.at_x(x), self.at_y(y))
     }
 
-    /// A line through values, cut where it leaves the top of the plot.
+    /// Returns a line through values, cut at the top of the plot.
     pub(super) fn line(&self, values: &[Point]) -> Vec<Vec<Point>> {
         let mut pieces = Vec::new();
         let mut piece: Vec<Point> = Vec::new();

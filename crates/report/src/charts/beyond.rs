@@ -1,8 +1,8 @@
-//! Where an axis of latencies ends, and what is said of the values beyond it.
+//! The upper end of an axis of latencies, and labels for the values beyond it.
 
 use super::canvas::Point;
 
-/// Labels of the values beyond an axis; steps that lie on top of each other share one with their range.
+/// Returns labels of the values beyond an axis; steps that overlap share one with their range.
 pub(super) fn together(beyond: &[Point], say: fn(f64) -> String) -> Vec<(f64, String)> {
     let mut sorted = beyond.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -16,11 +16,11 @@ pub(super) fn together(beyond: &[Point], say: fn(f64) -> String) -> Vec<(f64, St
     sorted.chunk_by(near).map(label).collect()
 }
 
-/// Where the axis of latencies ends, in milliseconds.
+/// Returns the upper end of the axis of latencies, in milliseconds.
 ///
-/// Steady steps are shown up to four times what matters (the limit, or the lowest p99 where that is above it), a step
-/// measured while its backlog grew up to two and a half times: beyond, it would squash the part that decides. A limit far
-/// above everything measured is named, not drawn.
+/// Steady steps are shown up to four times the reference (the limit, or the lowest p99 if that is higher), steps whose
+/// backlog grew up to two and a half times: higher values would squash the relevant range. A limit far above all
+/// measured values is named, not drawn.
 pub(super) fn ceiling(calm: &[f64], wild: &[f64], limits: &[f64]) -> f64 {
     let least = |v: &[f64]| v.iter().copied().min_by(f64::total_cmp);
     let most = |v: &[f64]| v.iter().copied().max_by(f64::total_cmp);

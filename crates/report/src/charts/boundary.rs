@@ -1,4 +1,4 @@
-//! The answer on a plot: goodput line, bracket or interval, safe rate, knee.
+//! The answer on a plot: the goodput line, its bracket or interval, the safe rate, and the knee.
 
 use super::axis::Plot;
 use super::canvas::{Align, Canvas, Point, Rect, Type};
@@ -22,34 +22,34 @@ pub(super) const GREEN_TEXT: RGBColor = rgb(0x14713a);
 /// Colour of the line at the knee.
 pub(super) const KNEE: RGBColor = rgb(0x6b6b6b);
 
-/// How dark the band around a knee is.
+/// Opacity of the band around a knee.
 pub(super) const KNEE_SHADE: f64 = 0.14;
 
 /// Dashes and gaps of the line at the safe rate.
 pub(super) const SAFE: (f64, f64) = (5.0, 3.0);
-/// A band is drawn up to so many times the highest step.
+/// A band is drawn up to this multiple of the highest step.
 const BEYOND: f64 = 1.25;
 
-/// Where the answer lies on the horizontal axis of a chart.
+/// The position of the answer on the horizontal axis of a chart.
 #[derive(Debug, Default)]
 pub(super) struct Boundary {
     line: Option<f64>,
     band: Option<(f64, f64)>,
     /// The safe rate of an estimate.
     safe: Option<f64>,
-    /// The highest of the steps: a band that reaches far beyond is cut, since nothing was measured there.
+    /// The highest step: a band that reaches far beyond it is clipped, since nothing was measured there.
     most: f64,
     knee: Option<f64>,
-    /// 90 % interval of the knee, where it is tested.
+    /// 90 % interval of the knee, if a test supports it.
     knee_band: Option<(f64, f64)>,
-    /// Of the knee on this axis.
+    /// Unit of the knee on this axis.
     unit: &'static str,
     words: Vec<String>,
     legend: Vec<Entry>,
 }
 
 impl Boundary {
-    /// The first answer of a run, where the steps lie that show it.
+    /// Locates the first answer of a run on the axis of a chart.
     pub(super) fn new(run: &Run, across: Across, format: Format) -> Self {
         let Some(a) = run.answers.first() else { return Self::default() };
         let g = &a.goodput;
@@ -61,7 +61,7 @@ impl Boundary {
             Status::Found => g.rate.or(g.met),
             Status::NotReached if safe.is_some() => g.rate,
             Status::NotReached => g.met.or(g.rate),
-            // The safe rate says more than the level that met.
+            // The safe rate is more informative than the level that met the SLO.
             Status::Undecided if g.failed.is_none() && safe.is_none() => g.met,
             Status::None | Status::Undecided | Status::Invalid => None,
         };
@@ -76,7 +76,7 @@ impl Boundary {
         });
         let knee_band = a.knee.as_ref().and_then(|k| {
             let [low, high] = k.interval90?;
-            // Up to the knee throughput follows the load.
+            // Up to the knee, throughput is proportional to the load.
             let unit = if across == Across::Achieved && k.rate > 0.0 { k.throughput / k.rate } else { 1.0 };
             Some((low * unit, high * unit))
         });
@@ -90,33 +90,34 @@ impl Boundary {
         Self { line, band, safe, most, knee, knee_band, unit, words, legend }
     }
 
-    /// The rate that the answer comes to, and both ends of its interval or bracket, the upper one first; `None` where it comes to
-    /// none.
+    /// Returns the rate of the answer, then the upper and the lower end of its interval or bracket; `None` if there is
+    /// no rate.
     pub(super) fn span(&self) -> Option<(f64, f64, f64)> {
         let line = self.line.or(self.safe)?;
         let (low, high) = self.band.unwrap_or((line, line));
         Some((line, high.min(BEYOND * self.most).max(line), low))
     }
 
-    /// The answer in a line.
+    /// Returns the answer in one line.
     pub(super) fn said(&self) -> String {
         self.words.join(" · ")
     }
 
-    /// What is drawn of it, for the legend; on a slide with its numbers, since there is no room in the plots.
+    /// Returns the legend entries of the elements drawn; on a slide with their numbers, since its plots have no room
+    /// for them.
     pub(super) fn entries(&self) -> Vec<Entry> {
         let knee = self.knee.map(|_| if self.knee_band.is_some() { Entry::TestedKnee } else { Entry::Knee });
         self.legend.iter().cloned().chain(knee).collect()
     }
 
-    /// Values that must be on the horizontal axis.
+    /// Returns the values that must be on the horizontal axis.
     pub(super) fn values(&self) -> impl Iterator<Item = f64> {
         let high = self.band.map(|b| b.1.min(BEYOND * self.most));
         let knee = self.knee_band.map(|b| b.1.min(BEYOND * self.most));
         self.line.into_iter().chain(high).chain(self.safe).chain(self.knee).chain(knee)
     }
 
-    /// Draws band and lines; labels come later, where there is room.
+    /// Draws band and lines; labels are placed later in the free room.
     pub(super) fn draw(&self, c: &mut Canvas, plot: &Plot) {
         let a = plot.area;
         if let Some((low, high)) = self.band {
@@ -148,7 +149,7 @@ impl Boundary {
         }
     }
 
-    /// Keeps the lines clear of labels.
+    /// Marks the lines as occupied, so that labels avoid them.
     pub(super) fn take(&self, taken: &mut Taken, plot: &Plot) {
         for x in self.line.into_iter().chain(self.safe).chain(self.knee) {
             let x = plot.at_x(x);
@@ -156,7 +157,7 @@ impl Boundary {
         }
     }
 
-    /// Writes the answer beside its line. Where there is no room at all it is left to the headline, which says the same.
+    /// Writes the answer next to its line. Omits it if there is no room: the headline repeats it.
     pub(super) fn label(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
         let right = |h: f64| h.min(BEYOND * self.most);
         let edges = self.band.map_or((self.line, self.line), |(l, h)| (Some(l), Some(right(h))));
@@ -173,11 +174,11 @@ impl Boundary {
     }
 }
 
-/// Where levels lie by what was achieved there.
+/// Maps levels to the rates achieved there.
 struct Scale<'a> {
     answer: &'a Answer,
     steps: Vec<&'a Step>,
-    /// Levels and what was achieved, ascending.
+    /// Levels and the rates achieved there, ascending.
     pairs: Vec<Point>,
 }
 
@@ -191,7 +192,7 @@ impl<'a> Scale<'a> {
         Self { answer, steps, pairs }
     }
 
-    /// What the step achieved that shows the level to be met, or to fail; the longest of several.
+    /// Returns the rate achieved by the step that shows the level to meet or to fail; the longest of several.
     fn evidence(&self, level: f64) -> Option<f64> {
         let g = &self.answer.goodput;
         let same = |other: Option<f64>| other.is_some_and(|o| (o - level).abs() <= 1e-9 * level.abs());
@@ -216,7 +217,7 @@ fn achieved_at(levels: &[Point], level: f64) -> f64 {
     let above = levels.iter().position(|p| p.0 >= level - 1e-9);
     match above {
         Some(0) | None => {
-            // Beyond what was measured, in proportion to the nearest step.
+            // Beyond the measured range: in proportion to the nearest step.
             let nearest = if above.is_none() { levels.last() } else { levels.first() };
             nearest.map_or(level, |(l, r)| if *l > 0.0 { level * r / l } else { level })
         }
@@ -227,7 +228,8 @@ fn achieved_at(levels: &[Point], level: f64) -> f64 {
     }
 }
 
-/// Line, band and safe rate, where they are drawn; on a slide with the words that have no room in its plots.
+/// Returns legend entries for line, band and safe rate, if drawn; on a slide with the words that do not fit into its
+/// plots.
 fn legend(
     a: &Answer,
     line: bool,
@@ -258,7 +260,7 @@ fn legend(
     out
 }
 
-/// Puts lines of text left or right of a vertical line, as high as there is room. Whether there was a place.
+/// Places lines of text left or right of a vertical line, as high as there is room. Returns true if it found a place.
 fn place_beside(
     c: &mut Canvas,
     plot: &Plot,

@@ -21,10 +21,11 @@ static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
 /// A point in logical pixels, y downwards.
 pub(super) type Point = (f64, f64);
 
-/// So far off the canvas nothing is drawn.
+/// Distance from the origin, in logical pixels, beyond which a shape is not drawn.
 const FAR: f64 = 1e5;
 
-/// Whether a point is a number and not far off the canvas: what draws reckons in whole pixels, which end somewhere.
+/// Returns true if a point is finite and not farther than [`FAR`] from the canvas: the rasterizer uses whole pixels
+/// (`i32`), which overflow.
 pub(super) fn is_near((x, y): Point) -> bool {
     x.abs() <= FAR && y.abs() <= FAR
 }
@@ -43,18 +44,18 @@ pub(super) struct Rect {
 }
 
 impl Rect {
-    /// Right edge.
+    /// Returns the right edge.
     pub(super) fn right(&self) -> f64 {
         self.x + self.w
     }
 
-    /// Lower edge.
+    /// Returns the lower edge.
     pub(super) fn bottom(&self) -> f64 {
         self.y + self.h
     }
 }
 
-/// Where the given point lies in a text.
+/// Position of the anchor point relative to a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
     /// At its left end.
@@ -77,39 +78,40 @@ pub(super) struct Type {
 }
 
 impl Type {
-    /// Book weight.
+    /// Returns a type of Book weight.
     pub(super) const fn book(size: f64, colour: RGBColor) -> Self {
         Self { size, bold: false, colour }
     }
 
-    /// Bold weight.
+    /// Returns a type of Bold weight.
     pub(super) const fn bold(size: f64, colour: RGBColor) -> Self {
         Self { size, bold: true, colour }
     }
 
-    /// The same text, smaller or larger.
+    /// Returns this type at another size, in logical pixels.
     pub(super) const fn sized(self, size: f64) -> Self {
         Self { size, ..self }
     }
 
-    /// The same text in another colour.
+    /// Returns this type in another colour.
     pub(super) const fn coloured(self, colour: RGBColor) -> Self {
         Self { colour, ..self }
     }
 
-    /// Its font.
+    /// Returns its font.
     pub(super) fn font(&self) -> &'static FontRef<'static> {
         &FONTS[usize::from(self.bold)]
     }
 
-    /// The scale at which the em has its size; `ab_glyph` counts from the lowest to the highest line of the font.
+    /// Returns the scale at which the em has its size; `ab_glyph` counts from the lowest to the highest line of the
+    /// font.
     pub(super) fn scale(&self, pixels: f64) -> PxScale {
         let font = self.font();
         let lines_per_em = font.height_unscaled() / font.units_per_em().unwrap_or(2048.0);
         PxScale::from((self.size * pixels) as f32 * lines_per_em)
     }
 
-    /// Each character with its place on the line, and the place after the last.
+    /// Returns each character with its horizontal offset, and the width of the whole text, both in physical pixels.
     pub(super) fn set(&self, text: &str, pixels: f64) -> (Vec<(char, f32)>, f32) {
         let font = self.font().as_scaled(self.scale(pixels));
         let (mut x, mut before) = (0.0f32, None);
@@ -124,74 +126,74 @@ impl Type {
         (places, x)
     }
 
-    /// Width of a text in logical pixels.
+    /// Returns the width of a text in logical pixels.
     pub(super) fn width(&self, text: &str) -> f64 {
         f64::from(self.set(text, 1.0).1)
     }
 }
 
-/// One thing that is drawn.
+/// One shape to draw.
 #[derive(Debug, Clone)]
 pub(super) enum Shape {
     /// A filled polygon.
     Polygon(Vec<Point>, RGBAColor),
-    /// A line through points: its width, and the lengths of dashes and gaps where it is dashed.
+    /// A line through points: its width, and, if dashed, the lengths of dashes and gaps.
     Line { points: Vec<Point>, width: f64, dash: Option<(f64, f64)>, round: bool, colour: RGBColor },
     /// A filled circle.
     Disc(Point, f64, RGBColor),
     /// Filled circles of one size.
     Dots(Vec<Point>, f64, RGBColor),
-    /// A text, from the left end of its baseline.
+    /// A text that starts at this point, on its baseline.
     Text(Point, Type, String),
 }
 
-/// What was drawn so far, the lowest first.
+/// The list of shapes drawn so far, the lowest first.
 pub(super) struct Canvas {
-    /// Width and height.
+    /// Width and height, in logical pixels.
     pub(super) size: (u32, u32),
-    /// Where what follows headline and subtitle begins: a page has said these once for all its charts.
+    /// Y coordinate below headline and subtitle: an HTML page has its title instead and crops the picture here.
     pub(super) head: f64,
-    /// What all stands on.
+    /// Background colour.
     pub(super) ground: RGBColor,
-    /// Everything on it.
+    /// All shapes, the lowest first.
     pub(super) shapes: Vec<Shape>,
-    /// What is told of the place under the pointer, where there is one.
+    /// Tooltips of the SVG.
     pub(super) hints: Vec<Hint>,
 }
 
 impl Canvas {
-    /// A white canvas of so many logical pixels.
+    /// Creates a white canvas of this size, in logical pixels.
     pub(super) const fn new(width: u32, height: u32) -> Self {
         Self { size: (width, height), head: 0.0, ground: WHITE, shapes: Vec::new(), hints: Vec::new() }
     }
 
-    /// A filled polygon; nothing where a corner is far off the canvas.
+    /// Draws a filled polygon; nothing if a corner is far off the canvas.
     pub(super) fn polygon(&mut self, points: &[Point], colour: RGBAColor) {
         if points.iter().copied().all(is_near) {
             self.shapes.push(Shape::Polygon(points.to_vec(), colour));
         }
     }
 
-    /// A filled rectangle.
+    /// Draws a filled rectangle.
     pub(super) fn fill(&mut self, r: &Rect, colour: RGBAColor) {
         self.polygon(&[(r.x, r.y), (r.right(), r.y), (r.right(), r.bottom()), (r.x, r.bottom())], colour);
     }
 
-    /// Fades what is below a text that covers something.
+    /// Fades the shapes below a text that covers something.
     pub(super) fn veil(&mut self, r: &Rect, covers: bool) {
         if covers {
             self.fill(r, WHITE.mix(0.75));
         }
     }
 
-    /// A straight stroke with flat ends; nothing where one of them is far off the canvas.
+    /// Draws a straight stroke with flat ends; nothing if one of them is far off the canvas.
     pub(super) fn stroke(&mut self, a: Point, b: Point, width: f64, colour: RGBColor) {
         if is_near(a) && is_near(b) && (b.0 - a.0).hypot(b.1 - a.1) > 1e-6 {
             self.shapes.push(Shape::Line { points: vec![a, b], width, dash: None, round: false, colour });
         }
     }
 
-    /// A line through points, with round joints and ends; points far off the canvas are passed over.
+    /// Draws a line through points, with round joints and ends; skips points far off the canvas.
     pub(super) fn line(&mut self, points: &[Point], width: f64, colour: RGBColor) {
         let points: Vec<Point> = points.iter().copied().filter(|p| is_near(*p)).collect();
         if points.len() > 1 {
@@ -199,7 +201,7 @@ impl Canvas {
         }
     }
 
-    /// A stroke of dashes; nothing where one of its ends is far off the canvas.
+    /// Draws a dashed stroke; nothing if one of its ends is far off the canvas.
     pub(super) fn dashes(&mut self, a: Point, b: Point, width: f64, dash: (f64, f64), colour: RGBColor) {
         if is_near(a) && is_near(b) {
             let points = vec![a, b];
@@ -207,20 +209,20 @@ impl Canvas {
         }
     }
 
-    /// A filled circle; nothing far off the canvas.
+    /// Draws a filled circle; nothing far off the canvas.
     pub(super) fn disc(&mut self, at: Point, radius: f64, colour: RGBColor) {
         if is_near(at) && radius <= FAR {
             self.shapes.push(Shape::Disc(at, radius, colour));
         }
     }
 
-    /// Filled circles of one size; none of those far off the canvas.
+    /// Draws filled circles of one size; skips those far off the canvas.
     pub(super) fn dots(&mut self, mut places: Vec<Point>, radius: f64, colour: RGBColor) {
         places.retain(|at| is_near(*at));
         self.shapes.push(Shape::Dots(places, radius, colour));
     }
 
-    /// A text whose baseline runs through `at`; none far off the canvas.
+    /// Draws a text whose baseline runs through `at`; nothing far off the canvas.
     pub(super) fn text(&mut self, at: Point, align: Align, face: &Type, text: &str) {
         if !is_near(at) {
             return;
@@ -247,7 +249,7 @@ mod tests {
         assert!(Type::bold(12.0, BLACK).width("goodput") > face.width("goodput"));
     }
 
-    /// What draws into memory reckons in `i32`, and overflows where a place is larger.
+    /// The rasterizer computes in `i32` and overflows on larger coordinates.
     #[test]
     fn nothing_is_drawn_far_off() {
         let face = Type::book(12.0, BLACK);

@@ -1,4 +1,4 @@
-//! GPUs against daily volume: a staircase for each rate that may be planned with, and the demand where there is one.
+//! GPUs against daily volume: a staircase for each rate that a plan may use, and the demand if one is given.
 
 use super::axis::{Axis, Plot};
 use super::boundary::GREEN_TEXT;
@@ -21,19 +21,19 @@ use goodput_stats::capacity::demand::DAY_S;
 use goodput_stats::capacity::fleet::{Fleet, Replica, Reserve};
 use plotters::style::RGBColor;
 
-/// From so many steps on a staircase is drawn as the line that it looks like.
+/// Number of steps above which a staircase is drawn as a straight line.
 const MANY: f64 = 300.0;
-/// A run's chart goes up to so many replicas.
+/// Number of replicas up to which the chart of a run extends.
 const REPLICAS: f64 = 8.0;
 
-/// What a staircase without peak and reserve stands for.
+/// Name of a staircase without peak factor and reserve.
 const EVENLY: &str = "spread evenly over the day, with nothing in reserve";
 
 /// One staircase.
 struct Stairs {
     name: String,
     colour: RGBColor,
-    /// Whether it is what is planned with; else it is thin and pale.
+    /// True for the staircases to plan with; the others are thin and pale.
     main: bool,
     replica: Replica,
     peak_to_mean: f64,
@@ -45,12 +45,12 @@ impl Stairs {
         Fleet::gpus_at(&self.replica, per_day, self.peak_to_mean, &self.reserve) as f64
     }
 
-    /// Requests of a day that one replica more holds.
+    /// Returns the width of a step: requests per day that one more replica serves.
     fn tread(&self) -> f64 {
         self.replica.rate * DAY_S / (self.peak_to_mean * self.reserve.headroom)
     }
 
-    /// Its corners up to a volume.
+    /// Returns its corners up to a volume.
     fn corners(&self, to: f64) -> Vec<Point> {
         let tread = self.tread();
         if to / tread > MANY {
@@ -72,7 +72,7 @@ impl Stairs {
 pub struct Pictures {
     /// For a page.
     pub png: Vec<u8>,
-    /// The same as SVG.
+    /// As SVG, for a page.
     pub svg: String,
     /// For a slide.
     pub slide: Vec<u8>,
@@ -82,7 +82,7 @@ pub struct Pictures {
 ///
 /// # Errors
 ///
-/// When something could not be drawn or encoded.
+/// A chart cannot be drawn or encoded.
 pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
     let png = |format: Format| {
         raster::png(&of(c, format), raster::SCALE, format.pixels_per_metre(raster::SCALE))
@@ -101,7 +101,7 @@ pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
 fn of(c: &Capacity, format: Format) -> Canvas {
     let face = Type::book(11.5, GREY);
     let width = f64::from(format.width()) - 2.0 * EDGE;
-    // On a slide the headline has said the volume.
+    // The headline of a slide already has the volume.
     let skip = usize::from(format == Format::Slide);
     let about = c.about().split(", ").skip(skip).map(str::to_owned).collect();
     let titles = Titles {
@@ -111,7 +111,7 @@ fn of(c: &Capacity, format: Format) -> Canvas {
     };
     let all = stairs(c);
     let to = all.iter().filter(|s| s.main).map(|s| 3.4 * s.tread()).fold(1.9 * c.demand.per_day, f64::max);
-    // Far beyond the demand nothing is asked, however much one replica takes.
+    // Volumes far beyond the demand are irrelevant, even if one replica can serve them.
     let to = to.min(12.0 * c.demand.per_day);
     let legend = legend(c, format);
     let mut frame =
@@ -120,7 +120,7 @@ fn of(c: &Capacity, format: Format) -> Canvas {
     frame.finish(hue_of(0))
 }
 
-/// What candidates were measured in.
+/// Returns the SLOs under which the candidates were measured.
 fn measured(c: &Capacity) -> String {
     let runs = c.all.iter().filter_map(|s| Some(clip(&s.candidate.measured.as_ref()?.slo, 70)));
     let mut slos: Vec<String> = Vec::new();
@@ -140,7 +140,8 @@ fn slot(height: f64) -> Slot {
     Slot { height, values_above: false, own_x: false }
 }
 
-/// The staircases: of one candidate at both its rates, each with its reserve and without; of several at the rate that each is planned with.
+/// Returns the staircases: for one candidate, both its rates, each with its reserve and without; for several
+/// candidates, the planned rate of each.
 fn stairs(c: &Capacity) -> Vec<Stairs> {
     let bare = Reserve { headroom: 1.0, spares: 0 };
     let one = |name: String, colour, main, replica, reserve| Stairs {
@@ -206,7 +207,7 @@ fn legend(c: &Capacity, format: Format) -> Vec<Entry> {
     vec![Entry::Say(format!("{whole}{pale}"))]
 }
 
-/// Room for the names at the right.
+/// Returns the width of the names at the right, in logical pixels.
 fn right(all: &[Stairs]) -> f64 {
     24.0 + all.iter().map(|s| face(s).width(&s.name)).fold(0.0, f64::max)
 }
@@ -215,7 +216,7 @@ fn face(s: &Stairs) -> Type {
     if s.main { Type::bold(11.5, s.colour) } else { Type::book(11.0, GREY) }
 }
 
-/// An axis of whole numbers.
+/// Returns an axis of whole numbers.
 fn whole(max: f64) -> Axis {
     let axis = Axis::upto(max, 6.0);
     let step = match axis.step.max(1.0) {
@@ -253,9 +254,9 @@ fn draw_stairs(frame: &mut Frame, all: &[Stairs], to: f64, demand: Option<f64>) 
     frame.spines(&plot);
 }
 
-/// The name of each staircase at its right end.
+/// Draws the name of each staircase at its right end.
 fn names(c: &mut Canvas, plot: &Plot, all: &[Stairs], x: f64, to: f64) {
-    // Of those that are level the one that needs more stands above: it is drawn last.
+    // If two staircases end at one height, the one that needs more is named above: it is drawn last.
     let mut ys: Vec<f64> = all.iter().rev().map(|s| plot.at_y(s.gpus(to))).collect();
     spread(&mut ys, 14.5, (plot.area.y, plot.area.bottom() - 4.0));
     for (y, s) in ys.iter().zip(all.iter().rev()) {
@@ -263,7 +264,7 @@ fn names(c: &mut Canvas, plot: &Plot, all: &[Stairs], x: f64, to: f64) {
     }
 }
 
-/// The demand as a line, and how many GPUs each staircase has there.
+/// Draws the demand as a line, and the number of GPUs of each staircase there.
 fn mark_demand(c: &mut Canvas, plot: &Plot, all: &[Stairs], per_day: f64, at: f64) {
     let (x, ink) = (plot.at_x(at), rgb(0x222222));
     c.dashes((x, plot.area.bottom()), (x, plot.area.y - 2.0), 1.4, (6.0, 4.0), ink);
@@ -274,7 +275,7 @@ fn mark_demand(c: &mut Canvas, plot: &Plot, all: &[Stairs], per_day: f64, at: f6
     for s in all {
         c.disc(plot.at(at, s.gpus(per_day)), if s.main { 4.2 } else { 3.2 }, s.colour);
     }
-    // Staircases rise to the right: above them there is room at the left, below them at the right.
+    // Staircases rise to the right: above them there is room on the left, below them on the right.
     for main in [true, false] {
         let mut marks: Vec<f64> = all.iter().filter(|s| s.main == main).map(|s| s.gpus(per_day)).collect();
         marks.sort_by(f64::total_cmp);
@@ -294,13 +295,13 @@ fn mark_demand(c: &mut Canvas, plot: &Plot, all: &[Stairs], per_day: f64, at: f6
     }
 }
 
-/// Whether it is known what the server runs on, and a rate is shown to meet the SLO.
+/// Returns true if the server's hardware is declared and the run has a rate that meets the SLO.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     let declared = run.hardware.gpu.is_some() || run.hardware.gpu_count().is_some();
     declared && run.answers.first().is_some_and(|a| run.capacity(a).is_some())
 }
 
-/// What a run's server takes: as many replicas as a volume needs, each at its rate all day.
+/// Draws the capacity of a run's server: the replicas needed for a volume, each at its rate all day.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
     let known =

@@ -11,23 +11,23 @@ use goodput_run::rundir::{Span, Trace, Ttft};
 use goodput_stats::stats::step::{Step, StepKind};
 use plotters::style::RGBColor;
 
-/// Height of a small picture with the room around it.
+/// Height of a small picture, with its margins.
 pub(super) const HEIGHT: f64 = 160.0;
-/// Room for the labels of its axes.
+/// Width of the labels of its axes.
 const GUTTER: f64 = 38.0;
 const BETWEEN: f64 = 10.0;
 const FLIGHT: f64 = 44.0;
 const TTFT: f64 = 66.0;
-/// Shades of the parts of a step that do not count, and their names.
+/// Shades of the uncounted phases of a step, and their names.
 pub(super) const PHASES: [(RGBColor, &str); 2] = [(rgb(0xe4e0d6), "settle"), (rgb(0xe2e6ee), "tail, drain")];
 
-/// One step to be drawn.
+/// The small picture of one step.
 pub(super) struct Cell<'a> {
-    /// Where.
+    /// Its position.
     pub(super) rect: Rect,
     /// The step.
     pub(super) step: &'a Step,
-    /// What its requests did.
+    /// The requests of the step.
     pub(super) trace: &'a Trace,
     /// The axis of TTFT.
     pub(super) ttft: Axis,
@@ -37,7 +37,7 @@ pub(super) struct Cell<'a> {
     pub(super) unit: f64,
 }
 
-/// Rectangles in rows of so many, from the top.
+/// Returns rectangles in rows of `columns`, from the top.
 pub(super) fn grid(area: Rect, columns: usize) -> impl Iterator<Item = Rect> {
     let w = (area.w - BETWEEN * (columns - 1) as f64) / columns as f64;
     (0..).map(move |i| Rect {
@@ -49,7 +49,7 @@ pub(super) fn grid(area: Rect, columns: usize) -> impl Iterator<Item = Rect> {
 }
 
 impl Cell<'_> {
-    /// Draws it.
+    /// Draws the small picture.
     pub(super) fn draw(&self, c: &mut Canvas) {
         let (r, hue) = (self.rect, hue_of(0));
         let left = Rect { x: r.x + GUTTER, y: r.y + 22.0, w: r.w - GUTTER - 2.0, h: FLIGHT };
@@ -84,7 +84,7 @@ impl Cell<'_> {
         }
     }
 
-    /// Each of the two pictures says its step's figures, and every span of TTFT its own.
+    /// Adds tooltips: the figures of the step to both plots, and the values of each span of TTFT.
     fn hints(&self, c: &mut Canvas, flight: &Plot, ttft: &Plot) {
         let (s, mark) = (self.step, Mark::of(self.step));
         let many =
@@ -114,7 +114,7 @@ impl Cell<'_> {
         Axis::upto(1.15 * self.trace.in_flight.iter().copied().fold(0.0, f64::max), 2.0)
     }
 
-    /// The parts of the step that do not count.
+    /// Shades the uncounted phases of the step.
     fn phases(&self, c: &mut Canvas, plot: &Plot) {
         let (s, a) = (self.step, plot.area);
         let counted = (s.settle_s, s.settle_s + s.measure_s);
@@ -178,7 +178,7 @@ impl Cell<'_> {
 /// A percentile of a span.
 type Of = fn(&Span) -> f64;
 
-/// Grid and labels: as many as there is room for.
+/// Draws the grid and as many labels as there is room for.
 fn axes(c: &mut Canvas, plot: &Plot) {
     let (a, face) = (plot.area, Type::book(9.5, rgb(0x3d3d3d)));
     let mut above = f64::INFINITY;

@@ -1,4 +1,4 @@
-//! The steps as curves: which are joined, in which hue, and with which marks.
+//! The steps as curves: the steps each line joins, its colours, and its marks.
 
 use crate::escape::clip;
 use goodput_core::level::Control;
@@ -11,22 +11,22 @@ use plotters::style::RGBColor;
 
 pub(super) use super::mark::Mark;
 
-/// Three shades of one hue, dark to light, and those in which the paler two are still legible as text.
+/// Three shades of one hue, dark to light, and darker variants of the paler two that are legible as text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hue {
-    /// For p99 and for a line that stands alone.
+    /// For p99 and for a single line.
     pub(super) dark: RGBColor,
     /// For p90.
     pub(super) middle: RGBColor,
     /// For p50.
     pub(super) light: RGBColor,
-    /// For text about `light`.
+    /// For text that labels `light`.
     pub(super) light_text: RGBColor,
-    /// For text about `middle`.
+    /// For text that labels `middle`.
     pub(super) middle_text: RGBColor,
 }
 
-/// One hue per series; told apart by people who see no red or no green, and by lightness in print.
+/// One hue per series, distinguishable with red-green colour blindness, and by lightness in print.
 const HUES: [Hue; 4] = [
     hue([0x08306b, 0x3a87c8, 0x93c4e4, 0x3a7ca5, 0x2a78b8]),
     hue([0x8c2d04, 0xec7014, 0xfec44f, 0x8d6a00, 0xb85a00]),
@@ -34,7 +34,7 @@ const HUES: [Hue; 4] = [
     hue([0x00441b, 0x41ab5d, 0xa1d99b, 0x417a3a, 0x2a7f3f]),
 ];
 
-/// The colours of the series of that number.
+/// Returns the colours of series number `series`.
 pub(super) const fn hue_of(series: usize) -> Hue {
     HUES[series % HUES.len()]
 }
@@ -44,24 +44,26 @@ const fn hue([dark, middle, light, light_text, middle_text]: [u32; 5]) -> Hue {
     Hue { dark, middle, light, light_text: rgb(light_text), middle_text: rgb(middle_text) }
 }
 
-/// A colour written as in HTML.
+/// Converts a colour written as in HTML.
 pub(super) const fn rgb(hex: u32) -> RGBColor {
     RGBColor((hex >> 16) as u8, (hex >> 8) as u8, hex as u8)
 }
 
-/// What the charts step through: the control of the answer, else of the first step that carries a load.
+/// Returns the quantity that the charts step through: the control of the answer, else of the first step that carries a
+/// load.
 pub(super) fn control(run: &Run) -> Control {
     let step = run.steps.iter().find(|s| !s.kind.is_outside_search());
     run.answers.first().map(|a| a.control).or_else(|| step.map(|s| s.level.control)).unwrap_or(Control::Rate)
 }
 
-/// The steps that belong on a curve: of the charts' control, and not the baseline.
+/// Returns the steps that belong on a curve: of the charts' control, and not the baseline or auxiliary.
 pub(super) fn charted(run: &Run) -> impl Iterator<Item = &Step> {
     let control = control(run);
     run.steps.iter().filter(move |s| !s.kind.is_outside_search() && s.level.control == control)
 }
 
-/// The unloaded server: the baseline step with the most requests that has values of a metric.
+/// Returns the latencies of the unloaded server: of the baseline step with the most requests that has values of a
+/// metric.
 pub(super) fn baseline(run: &Run, metric: Metric) -> Option<Quantiles> {
     let steps = run.steps.iter().filter(|s| s.kind == StepKind::Baseline && steady(s));
     let quantiles = steps.map(|s| s.quantiles(metric)).filter(|q| q.p50.is_some());
@@ -79,7 +81,7 @@ pub(super) struct Curve<'a> {
     pub(super) steps: Vec<&'a Step>,
 }
 
-/// The curves of a run, in the order in which their series first appear.
+/// Returns the curves of a run, in the order in which their series first appear.
 pub(super) fn curves(run: &Run) -> Vec<Curve<'_>> {
     let mut out: Vec<Curve<'_>> = Vec::new();
     for step in charted(run) {
@@ -97,17 +99,17 @@ pub(super) fn curves(run: &Run) -> Vec<Curve<'_>> {
     out
 }
 
-/// What a horizontal axis shows.
+/// The quantity on a horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Across {
     /// Requests per second that were completed.
     Achieved,
-    /// The level: what was offered.
+    /// The level that was offered.
     Offered,
 }
 
 impl Across {
-    /// The place of a step.
+    /// Returns the coordinate of a step on this axis.
     pub(super) fn of(self, step: &Step) -> f64 {
         match self {
             Self::Achieved => step.achieved_rate,
@@ -115,23 +117,25 @@ impl Across {
         }
     }
 
-    /// Whether the line may run through a step: not where its achieved rate is biased and the axis shows that.
+    /// Returns true if the line may run through a step: not if its achieved rate is biased and the axis shows that
+    /// rate.
     pub(super) fn joins(self, step: &Step) -> bool {
         steady(step) && (self == Self::Offered || !brief(step))
     }
 }
 
-/// Levels nearer than this are one level to the eye.
+/// Levels within this ratio count as one level.
 const SAME: f64 = 1.015;
 
 impl<'a> Curve<'a> {
-    /// The steps that the line runs through: those that ran their time with a level backlog. Of steps at one level, or
-    /// within one and a half per cent of it, one alone, since the line would show their scatter as a shape otherwise: the
-    /// longest of those that are shown to meet or to fail, else the longest. A refinement that was soon given up has a p99 of
-    /// a few requests, near others that have one of many, and is left to its mark.
+    /// Returns the steps that the line runs through: those accepted by [`Across::joins`]. Of several steps
+    /// within one and a half per cent of one level only one is joined, since the line would otherwise show their
+    /// scatter as a shape: the longest of those with a verdict (meets or fails), else the longest. A refinement that
+    /// was abandoned early has a p99 of only a few requests, next to steps with one of many: the line skips it, and only
+    /// its mark is drawn.
     ///
-    /// By level; with offered rates by `across`, since these reach the server and so lie by what it achieved, while a
-    /// closed loop may bend back.
+    /// Ordered by level. With offered rates it is ordered by `across`: the steps then sort by achieved rate, while the
+    /// curve of a closed loop may bend back.
     pub(super) fn joined(&self, across: Across) -> Vec<&'a Step> {
         let longest = self.refine_steps().map(|s| s.measure_s).fold(0.0, f64::max);
         let given_up = |s: &Step| {
@@ -167,14 +171,14 @@ impl<'a> Curve<'a> {
     }
 }
 
-/// A refinement with less than this share of the longest one's window was given up.
+/// A refinement whose window is shorter than this share of the longest one counts as abandoned.
 const GIVEN_UP: f64 = 0.2;
 
-/// How far beyond the rest a step cut short or overloaded may lie before it is named instead of drawn.
+/// Ratio to the highest steady level above which an aborted or overloaded step is listed in words instead of drawn.
 const AFAR: f64 = 1.6;
 
-/// Takes steps cut short or overloaded far above all others off the curves, since they would squash the part that decides;
-/// what is to be said of them, where there are any.
+/// Removes aborted or overloaded steps far above all others from the curves, since they would squash the relevant
+/// range. Returns a sentence that lists them, if any.
 pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Item = f64>) -> Option<String> {
     let all = || curves.iter().flat_map(|c| c.steps.iter().copied());
     let near = all().filter(|s| steady(s)).map(|s| s.level.value).chain(boundary).fold(0.0, f64::max);
@@ -202,17 +206,17 @@ pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Ite
     Some(format!("{what} beyond this axis: {shown} →"))
 }
 
-/// The radius of a step's mark: smaller where there are many.
+/// Returns the radius of a step's mark, in logical pixels: smaller if there are many.
 pub(super) fn radius(run: &Run) -> f64 {
     if charted(run).count() > 13 { 3.9 } else { 4.6 }
 }
 
-/// Whether a step ran its time with a backlog that is not shown to grow: only these are joined to a curve.
+/// Returns true if a step is neither overloaded nor invalid: only such steps are joined to a curve.
 pub(super) fn steady(step: &Step) -> bool {
     !step.overloaded() && step.verdict != Verdict::Invalid
 }
 
-/// What a step shows of a tier.
+/// Returns the verdict of a step on a tier.
 pub(super) fn shown(step: &Step, tier: &str) -> Verdict {
     match step.limits.iter().any(|l| l.tier == tier) {
         true if step.verdict != Verdict::Invalid => tier_verdict(&step.limits, tier).0,
@@ -220,19 +224,19 @@ pub(super) fn shown(step: &Step, tier: &str) -> Verdict {
     }
 }
 
-/// ` (gold)` where there are several tiers, else nothing.
+/// Returns ` (gold)` if there are several tiers, else an empty string.
 pub(super) fn tier_name(run: &Run, tier: &str) -> String {
     if run.tiers.len() > 1 { format!(" ({})", clip(tier, 20)) } else { String::new() }
 }
 
-/// Medians of e2e that a window must hold before what it completed stands for what it achieved.
+/// Minimum length of a window, in medians of e2e, for its completed requests to represent the achieved rate.
 const ENOUGH: f64 = 5.0;
 
-/// Where more than this share of the requests of a window were cut off, it did not see what becomes of them.
+/// Maximum share of a window's requests that were cancelled for the window to represent the achieved rate.
 const CUT: f64 = 0.1;
 
-/// Whether a window is so short that its achieved rate is biased: requests that it saw due ended after it, or were cut off since they had
-/// not ended long after. Where nothing was completed, nothing was achieved that could be told.
+/// Returns true if a window is so short that its achieved rate is biased: many of its requests ended after it, or were
+/// cancelled before they ended. If nothing was completed, the achieved rate is unknown.
 fn brief(step: &Step) -> bool {
     let cut = step.cut as f64 > CUT * step.due_n as f64;
     let e2e = step.quantiles(Metric::E2e).p50;
@@ -314,7 +318,7 @@ mod tests {
         assert_eq!((first(Across::Offered), first(Across::Achieved)), (1, 2));
     }
 
-    /// What little was completed by then says the opposite of what the server can do: it would start the line far left of its level.
+    /// The few requests completed by then understate the server: the line would start far left of its level.
     #[test]
     fn a_window_whose_requests_were_cut_off_is_on_no_curve_of_what_was_achieved() {
         let mut run = fixture::found();

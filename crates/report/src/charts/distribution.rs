@@ -1,5 +1,5 @@
-//! How latencies are spread at the step of the answer: the share of requests answered within each time, limit and target as
-//! a crosshair.
+//! The distribution of latencies at the step of the answer: the share of requests answered within each time, with limit
+//! and target as a crosshair.
 
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
@@ -17,18 +17,19 @@ use goodput_stats::stats::step::{LimitRow, Quantiles, Step, Verdict};
 
 const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
 
-/// Milliseconds that are as good as none: tokens that came in one piece.
+/// Milliseconds below which a latency counts as zero: the tokens arrived in one piece.
 const NO_TIME: f64 = 0.002;
 
-/// Between places of the line that tell their values, in logical pixels.
+/// Distance between points of the line that have tooltips, in logical pixels.
 const HINTS_APART: f64 = 14.0;
 
-/// Whether the requests of the answer's step are known.
+/// Returns true if the requests of the answer's step are known.
 pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
     chosen(run, traces).is_some()
 }
 
-/// The highest step shown to meet the SLO, else the highest steady one that does not fail; what it is, in words.
+/// Returns the highest step shown to meet the SLO, else the highest steady one that does not fail, and a description of
+/// it.
 fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, &'static str)> {
     let answer = run.answers.first()?;
     let verdict_of = |s: &Step| shown(s, &answer.tier);
@@ -49,14 +50,14 @@ fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, 
     Some((step, traces.of(step)?, why))
 }
 
-/// What one plot shows.
+/// The content of one plot.
 struct Spread<'a> {
     metric: Metric,
     step: &'a Step,
     /// Milliseconds in one unit of the axis.
     unit: f64,
     sketch: &'a Sketch,
-    /// Requests that count, those that failed included.
+    /// Requests that count, including failed ones.
     of: u64,
     limits: Vec<Limit>,
     x: Axis,
@@ -83,7 +84,8 @@ impl<'a> Spread<'a> {
         Some(Self { metric, step, unit, sketch, of: sketch.n() + trace.failed, limits, x })
     }
 
-    /// A percentile in milliseconds: the exact one of the step where no failed request moves it.
+    /// Returns a percentile in milliseconds: the exact one of the step if no failed request shifts it, else that of the
+    /// sketch.
     fn percentile(&self, share: f64, exact: impl Fn(&Quantiles) -> Option<f64>) -> Option<f64> {
         let of_sketch = self.sketch.quantile_of(share, self.of);
         if self.of == self.sketch.n() {
@@ -93,7 +95,7 @@ impl<'a> Spread<'a> {
         }
     }
 
-    /// The share within a limit: as it was judged, where it was.
+    /// Returns the share within a limit, as judged if it was.
     fn within(&self, run: &Run, l: &Limit) -> f64 {
         let tier = run.answers.first().map(|a| a.tier.as_str());
         let own = |r: &&LimitRow| r.is(&l.name()) && tier == Some(r.tier.as_str());
@@ -105,13 +107,13 @@ impl<'a> Spread<'a> {
         })
     }
 
-    /// The share within a limit in per cent, never rounded up to the whole.
+    /// Returns the share within a limit in per cent, never rounded up to the whole.
     fn percent_within(&self, run: &Run, l: &Limit) -> String {
         let share = self.within(run, l) * 100.0;
         if share >= 100.0 { "100".to_owned() } else { format!("{:.2}", (share * 100.0).floor() / 100.0) }
     }
 
-    /// Says along the line what share lies within which time: at some of its corners, since there are hundreds.
+    /// Adds tooltips along the line with share and time: only at some of its corners, since there are hundreds.
     fn hints(&self, c: &mut Canvas, plot: &Plot) {
         let mut last = (f64::NEG_INFINITY, f64::NEG_INFINITY);
         for (ms, n) in self.sketch.curve() {
@@ -223,14 +225,14 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: M
     }
 }
 
-/// Where a line that rises from the left crosses a height; `None` where it does not reach it.
+/// Returns the point at which a line that rises from the left crosses a height; `None` if it does not reach it.
 fn on_line(line: &[Point], y: f64) -> Option<Point> {
     let (a, b) = line.iter().zip(line.get(1..)?).find(|(_, b)| b.1 <= y)?;
     let t = if a.1 - b.1 > 1e-9 { ((a.1 - y) / (a.1 - b.1)).clamp(0.0, 1.0) } else { 1.0 };
     Some((a.0 + t * (b.0 - a.0), y))
 }
 
-/// The limit and the share within it, beside its line.
+/// Draws the limit and the share within it next to its line.
 fn label_limit(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, l: &Limit, taken: &mut Taken) {
     let (a, face) = (plot.area, Type::book(11.5, RED));
     let beyond = l.limit_ms() / spread.unit > plot.x.max;

@@ -13,14 +13,14 @@ pub(super) struct Fit {
     points: Vec<(f64, [f64; 3])>,
 }
 
-/// The shade of the band.
+/// Returns the shade of the band.
 pub(super) fn shade(hue: Hue) -> RGBAColor {
     hue.light.mix(0.34)
 }
 
 impl Fit {
-    /// Of a fitted curve the part between two levels, and no further: beyond the steps it is no evidence. `None` where less than a line
-    /// is left.
+    /// Returns the part of a fitted curve between two levels: beyond the steps it is no evidence. `None` if fewer than
+    /// two points are left.
     pub(super) fn of(fitted: &Fitted, (low, high): (f64, f64)) -> Option<Self> {
         let inside = |p: &&FittedPoint| p.level >= low * (1.0 - 1e-9) && p.level <= high * (1.0 + 1e-9);
         let attained = |p: &FittedPoint| (p.level, [1.0 - p.high, 1.0 - p.median, 1.0 - p.low]);
@@ -28,7 +28,7 @@ impl Fit {
         (points.len() > 1).then_some(Self { points })
     }
 
-    /// Draws band and line, cut where they leave the plot, and keeps labels off the line.
+    /// Draws band and line, clipped to the plot, and marks the line as occupied for labels.
     pub(super) fn draw(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
         let hue = hue_of(0);
         let clipped = |v: f64| v.clamp(plot.y.min, plot.y.max);
@@ -44,7 +44,7 @@ impl Fit {
         }
     }
 
-    /// The median up to where it falls below `least`.
+    /// Returns the median up to where it falls below `least`.
     fn above(&self, least: f64) -> Vec<Point> {
         let mut line: Vec<Point> = Vec::new();
         for (x, [_, y, _]) in &self.points {

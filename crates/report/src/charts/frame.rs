@@ -1,4 +1,4 @@
-//! What every chart shares: headline, one line of what was measured, plots with their axes, legend and foot.
+//! The frame of every chart: headline, subtitle, plots with their axes, legend and footer.
 
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Rect, Type};
@@ -11,11 +11,11 @@ use crate::words;
 use goodput_core::level::Control;
 use plotters::style::RGBColor;
 
-/// From the left edge of the picture to a plot.
+/// Distance from the left edge of the picture to a plot.
 pub(super) const LEFT: f64 = 62.0;
-/// From a plot's left edge to where its heading starts.
+/// Distance from a plot's left edge to the start of its heading, to the left.
 const HANG: f64 = 48.0;
-/// Between text and the picture's edge.
+/// Distance between text and the edge of the picture.
 pub(super) const EDGE: f64 = 14.0;
 /// Room above a plot for its heading.
 const HEADING: f64 = 42.0;
@@ -23,9 +23,9 @@ const HEADING: f64 = 42.0;
 const VALUES: f64 = 20.0;
 /// Room for a horizontal axis between two plots.
 const OWN_X: f64 = 34.0;
-/// From the lower edge of the last plot to the legend.
+/// Distance from the lower edge of the last plot to the legend.
 const LEGEND: f64 = 62.0;
-/// Colour of what is said about data.
+/// Colour of annotations.
 pub(super) const GREY: RGBColor = rgb(0x5f5f5f);
 /// Colour of a headline.
 pub(super) const INK: RGBColor = rgb(0x1a1a1a);
@@ -40,33 +40,34 @@ pub(super) struct Frame {
     format: Format,
     legend: Vec<Vec<Entry>>,
     foot: String,
-    /// What there was no room for behind a heading.
+    /// Notes that did not fit behind a heading.
     notes: Vec<String>,
 }
 
-/// What stands above and below the plots.
+/// The texts above and below the plots.
 pub(super) struct Titles {
     /// The headline.
     pub(super) head: String,
-    /// What was measured, in lines that fit.
+    /// The subtitle, in lines that fit: model, server, workload.
     pub(super) about: (Type, Vec<String>),
-    /// The last line.
+    /// The footer.
     pub(super) foot: String,
 }
 
-/// A plot to be laid out: its height in a report, and whether it needs a row above it for values that do not fit.
+/// The layout of one plot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
-    /// Height of the plot.
+    /// Height in a report, in logical pixels.
     pub(super) height: f64,
-    /// Whether there is a row of values above it.
+    /// True if a row above the plot is reserved for values that do not fit into it.
     pub(super) values_above: bool,
-    /// Whether its horizontal axis is its own, and so labelled below it.
+    /// True if it does not share its horizontal axis with the next plot, and so has labels below it.
     pub(super) own_x: bool,
 }
 
 impl Frame {
-    /// Headline and subtitle, and room for plots with so much room to the right of each, and for the legend.
+    /// Lays out a chart of a run: headline, subtitle, plots with `right` logical pixels to the right of each, and the
+    /// legend.
     pub(super) fn new(scene: &Scene<'_>, slots: &[Slot], right: f64, legend: Vec<Entry>) -> Self {
         let (run, format) = (scene.run, scene.format);
         let width = f64::from(scene.width);
@@ -87,7 +88,7 @@ impl Frame {
         Self::wide(&titles, (format, scene.width), slots, right, legend)
     }
 
-    /// The same with titles of its own, for a chart of something else than a run.
+    /// Lays out a chart with the given titles, for a subject other than one run.
     pub(super) fn titled(
         titles: &Titles,
         format: Format,
@@ -98,7 +99,7 @@ impl Frame {
         Self::wide(titles, (format, format.width()), slots, right, legend)
     }
 
-    /// The same, so many logical pixels wide.
+    /// Lays out a chart with the given titles, `pixels` logical pixels wide.
     pub(super) fn wide(
         titles: &Titles,
         (format, pixels): (Format, u32),
@@ -137,12 +138,12 @@ impl Frame {
         Self { canvas, areas, slots: slots.to_vec(), format, legend, foot, notes: Vec::new() }
     }
 
-    /// Width of the picture.
+    /// Returns the width of the picture, in logical pixels.
     pub(super) fn width(&self) -> f64 {
         f64::from(self.canvas.size.0)
     }
 
-    /// Heading, grid and axes of the plot of that number; `x_title` stands under the last one, on a slide under each.
+    /// Draws heading, grid and axes of plot `number`; `x_title` goes under the last plot, on a slide under each.
     pub(super) fn axes(
         &mut self,
         number: usize,
@@ -164,7 +165,7 @@ impl Frame {
         let x = a.x - HANG;
         c.text((x, a.y - raise), Align::Left, &bold, &ellipsis(&bold, heading, end - x));
         let after = x + bold.width(heading) + 10.0;
-        // What does not fit goes to the foot of the picture.
+        // Notes that do not fit go to the footer of the picture.
         let whole = notes.join("; ");
         let fits = |size: f64| after + Type::book(size, GREY).width(&whole) <= end;
         let size = [11.0, 10.5, 10.0].into_iter().find(|s| fits(*s));
@@ -205,14 +206,14 @@ impl Frame {
         }
     }
 
-    /// The axes' own lines, drawn after shaded areas.
+    /// Draws the lines of the axes; call it after shaded areas are drawn.
     pub(super) fn spines(&mut self, plot: &Plot) {
         let a = plot.area;
         self.canvas.stroke((a.x, a.y), (a.x, a.bottom()), 1.1, GREY);
         self.canvas.stroke((a.x - 0.5, a.bottom()), (a.right(), a.bottom()), 1.1, GREY);
     }
 
-    /// Legend and foot.
+    /// Draws legend and footer.
     pub(super) fn finish(mut self, hue: Hue) -> Canvas {
         let Some(lowest) = self.areas.iter().map(Rect::bottom).max_by(f64::total_cmp) else {
             return self.canvas;
@@ -250,7 +251,7 @@ impl Frame {
     }
 }
 
-/// Where the legend starts.
+/// Returns the left edge of the legend.
 const fn left(format: Format) -> f64 {
     match format {
         Format::Slide => EDGE,
@@ -258,7 +259,7 @@ const fn left(format: Format) -> f64 {
     }
 }
 
-/// Between two entries of the legend.
+/// Distance between two entries of the legend.
 pub(super) const GAP: f64 = 22.0;
 
 fn stacked(slots: &[Slot], mut y: f64, w: f64) -> (Vec<Rect>, f64) {
@@ -284,7 +285,7 @@ fn side_by_side(slots: &[Slot], y: f64, bottom: f64, right: f64) -> Vec<Rect> {
     (0..slots.len()).map(area).collect()
 }
 
-/// A horizontal axis that has room for all values; of what comes in whole numbers there are no ticks between.
+/// Returns a horizontal axis with room for all values. Counts get no ticks between whole numbers.
 pub(super) fn x_axis(control: Control, across: Across, values: impl Iterator<Item = f64>) -> Axis {
     let axis = Axis::upto(values.filter(|v| v.is_finite()).fold(0.0, f64::max) * 1.06, 8.0);
     let whole = control == Control::Concurrency && across == Across::Offered;

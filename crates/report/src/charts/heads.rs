@@ -7,7 +7,7 @@ use crate::words;
 use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 
-/// What was measured: on one line where it fits at a readable size, else on two, broken between its parts.
+/// Returns the subtitle on one line if it fits at a readable size, else on two, broken between its parts.
 pub(super) fn about(run: &Run, width: f64) -> (Type, Vec<String>) {
     let parts = subtitle(run);
     let line = parts.join(" · ");
@@ -23,18 +23,18 @@ pub(super) fn about(run: &Run, width: f64) -> (Type, Vec<String>) {
     (face, [first, rest].map(|p| shortened(&face, p.to_vec(), width)).to_vec())
 }
 
-/// What was measured, on one line of a slide: what fits of it, and only then clipped.
+/// Returns the subtitle of a slide, on one line: the longest variant that fits, clipped only if none does.
 pub(super) fn brief(run: &Run, width: f64) -> (Type, Vec<String>) {
     let face = Type::book(11.5, GREY);
     let all = subtitle(run);
-    // Without the count of steps, then without the date, which stand last.
+    // Drops the count of steps first, then the date: they come last.
     let shorter = |drop: usize| {
         let keep = |i: &usize| i + 1 != all.len().saturating_sub(1) && (drop < 2 || i + 1 != all.len());
         (0..all.len()).filter(|i| drop == 0 || keep(i)).map(|i| all[i].clone()).collect::<Vec<_>>()
     };
     let mut name = shorter(2);
     if let Some(server) = name.iter_mut().find(|p| p.starts_with("simulated") && p.contains(" (")) {
-        // What differs from the preset stands in the report.
+        // The report lists the differences from the preset.
         *server = server.split(" (").next().unwrap_or_default().to_owned() + " (…)";
     }
     let fits = [shorter(0), shorter(1), shorter(2), name.clone()];
@@ -42,7 +42,7 @@ pub(super) fn brief(run: &Run, width: f64) -> (Type, Vec<String>) {
     (face, vec![line.unwrap_or_else(|| shortened(&face, name, width))])
 }
 
-/// Joins parts, the longest of them clipped until all fit.
+/// Joins parts, clipping the longest of them until all fit.
 pub(super) fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> String {
     loop {
         let line = parts.join(" · ");
@@ -56,7 +56,7 @@ pub(super) fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> Stri
     }
 }
 
-/// What was measured, in parts.
+/// Returns the parts of the subtitle: model, server, workload and so on.
 pub(super) fn subtitle(run: &Run) -> Vec<String> {
     let m = &run.meta;
     let title = m.server.to_string();
@@ -78,9 +78,9 @@ fn address(url: &str) -> String {
     clip(bare.trim_end_matches('/'), 44)
 }
 
-/// The headline on one line where it fits at a readable size, else on two.
+/// Returns the headline on one line if it fits at a readable size, else on two.
 pub(super) fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
-    // A number keeps its unit beside it.
+    // Keeps a number and its unit on one line.
     let text = plain(text).replace(" requests", "\u{a0}requests").replace(" ms", "\u{a0}ms");
     let face = Type::bold(19.0, INK);
     for size in [19.0, 18.0, 17.0, 16.5] {
@@ -89,14 +89,14 @@ pub(super) fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
         }
     }
     let face = face.sized(17.0);
-    // Lines of like length: a last word alone on its line is ugly.
+    // Lines of similar length: a single last word on a line is ugly.
     let even = |share: f64| wrap(&face, &text, (face.width(&text) * share).min(width), usize::MAX);
     let two = [0.52, 0.56, 0.6, 0.65, 0.7].into_iter().map(even).find(|lines| lines.len() <= 2);
     let lines = two.unwrap_or_else(|| wrap(&face, &text, width, 2));
     (face, lines.into_iter().map(|l| ellipsis(&face, &l, width)).collect())
 }
 
-/// Breaks a text at blanks into at most `most` lines; what does not fit is cut with an ellipsis.
+/// Breaks a text at spaces into at most `most` lines; cuts the rest with an ellipsis.
 fn wrap(face: &Type, text: &str, width: f64, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

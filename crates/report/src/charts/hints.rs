@@ -1,5 +1,4 @@
-//! What a reader of an SVG is told of the place under the pointer: a text for each point, line and bar with its values. A PNG has
-//! none.
+//! Tooltips of an SVG: a text with the values of each point, line and bar. A PNG has none.
 
 use super::canvas::{Canvas, Point, Rect};
 use super::curves::Mark;
@@ -11,19 +10,19 @@ use goodput_core::slo::Metric;
 use goodput_plan::MAIN;
 use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
-/// A text of values, and where it is told.
+/// A tooltip: a text with values, and the area that shows it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Hint {
-    /// Where.
+    /// The area that shows it.
     pub(super) place: Place,
-    /// What: parts with ` · ` between.
+    /// The text, with ` · ` between its parts.
     pub(super) text: String,
 }
 
-/// Where a hint is told.
+/// The area in which a tooltip appears.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Place {
-    /// Around a point: its radius.
+    /// Around a point, within a radius.
     Around(Point, f64),
     /// Along a line.
     Along(Point, Point),
@@ -31,27 +30,27 @@ pub(super) enum Place {
     Over(Rect),
 }
 
-/// How far from the middle of a point it is told.
+/// Radius around a point in which its tooltip appears, in logical pixels.
 pub(super) const REACH: f64 = 8.0;
 
 impl Canvas {
-    /// Says what a point shows.
+    /// Adds a tooltip to a point.
     pub(super) fn hint(&mut self, at: Point, radius: f64, text: String) {
         self.hints.push(Hint { place: Place::Around(at, radius), text });
     }
 
-    /// Says what a line shows.
+    /// Adds a tooltip to a line.
     pub(super) fn hint_along(&mut self, a: Point, b: Point, text: String) {
         self.hints.push(Hint { place: Place::Along(a, b), text });
     }
 
-    /// Says what an area shows.
+    /// Adds a tooltip to an area.
     pub(super) fn hint_over(&mut self, r: Rect, text: String) {
         self.hints.push(Hint { place: Place::Over(r), text });
     }
 }
 
-/// `step 7 · 33.6 req/s offered · …: what is given … · meets`: a step with what a chart shows of it.
+/// Returns the tooltip of a step: `step 7 · 33.6 req/s offered · …parts… · meets`.
 pub(super) fn of_step(step: &Step, parts: impl IntoIterator<Item = String>, mark: Mark) -> String {
     let series = (step.series != MAIN).then(|| clip(&step.series, 40));
     let kind = if step.kind == StepKind::Confirm { " (soak)" } else { "" };
@@ -61,7 +60,7 @@ pub(super) fn of_step(step: &Step, parts: impl IntoIterator<Item = String>, mark
     all.collect::<Vec<_>>().join(" · ")
 }
 
-/// A verdict in a word or two.
+/// Returns a verdict in a few words.
 const fn verdict(mark: Mark) -> &'static str {
     match mark {
         Mark::Meets => "meets",
@@ -72,13 +71,13 @@ const fn verdict(mark: Mark) -> &'static str {
     }
 }
 
-/// `achieved 33.4 req/s`.
+/// Returns `achieved 33.4 req/s`.
 pub(super) fn achieved(step: &Step) -> String {
     format!("achieved {} req/s", words::figure(step.achieved_rate))
 }
 
-/// `p99 TTFT 61 ms [58, 66] at an effective n of 143`: a percentile by its number among p50, p90 and p99; the last with its bounds.
-/// `None` where it is not known.
+/// Returns a percentile by its index among p50, p90 and p99, the last with its bounds: `p99 TTFT 61 ms [58, 66] at an
+/// effective n of 143`. `None` if it is not known.
 pub(super) fn percentile(metric: Metric, q: &Quantiles, pick: usize) -> Option<String> {
     let (name, value) = [("p50", q.p50), ("p90", q.p90), ("p99", q.p99)][pick.min(2)];
     let bounds = match (pick, q.p99_low, q.p99_high) {

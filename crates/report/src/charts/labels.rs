@@ -1,4 +1,4 @@
-//! Words in a plot of latencies: names at the ends of its curves, limits, and what the unloaded server does.
+//! Labels in a plot of latencies: names at the ends of its curves, limits, and the latency of the unloaded server.
 
 use super::axis::Plot;
 use super::canvas::{Align, Canvas, Point, Rect, Type};
@@ -24,7 +24,7 @@ fn end_face(colour: RGBColor) -> Type {
     Type::bold(12.0, colour)
 }
 
-/// `p99` at the end of a curve; with several series their names instead, at p99 alone.
+/// Returns `p99` and so on for the ends of a curve; with several series their names instead, at p99 only.
 fn end_labels(curves: &[Curve<'_>]) -> Vec<[String; 3]> {
     let label = |c: &Curve<'_>| match curves.len() {
         1 => NAMES.map(str::to_owned),
@@ -33,14 +33,14 @@ fn end_labels(curves: &[Curve<'_>]) -> Vec<[String; 3]> {
     curves.iter().map(label).collect()
 }
 
-/// Width of the widest name at the right end of a curve.
+/// Returns the width of the widest name at the right end of a curve, in logical pixels.
 pub(super) fn end_width(curves: &[Curve<'_>]) -> f64 {
     end_labels(curves).iter().flatten().map(|t| end_face(WHITE).width(t)).fold(0.0, f64::max)
 }
 
 impl Panel {
-    /// Names at the right ends of the curves, moved apart where they would touch: beside the last point where nothing
-    /// else is there, else at the edge of the plot with a leader.
+    /// Draws names at the right ends of the curves, moved so that they do not touch: next to the last point if there is
+    /// room, else at the edge of the plot with a leader.
     pub(super) fn label_ends(&self, c: &mut Canvas, plot: &Plot, curves: &[Curve<'_>], taken: &mut Taken) {
         let ends = self.ends(plot, curves);
         let mut ys: Vec<f64> = ends.iter().map(|e| e.at.1).collect();
@@ -72,7 +72,7 @@ impl Panel {
             let h = curve.hue;
             let shades = [(h.light, h.light_text), (h.middle, h.middle_text), (h.dark, h.dark)];
             for (pick, name) in names.into_iter().enumerate().filter(|(_, n)| !n.is_empty()) {
-                // Where the line leaves the plot, its name stands at the last point before.
+                // If the line leaves the plot, its name is at the last point before.
                 let joined = self.joined(curve, pick);
                 let last = joined.iter().rfind(|p| p.1 <= self.y.max).or(joined.last()).copied();
                 let last =
@@ -84,14 +84,15 @@ impl Panel {
         ends
     }
 
-    /// Names of the limits on their lines, where nothing is below them; a limit beyond the axis at the upper edge.
+    /// Draws names of the limits on their lines, where they cover nothing; a limit beyond the axis is named at the
+    /// upper edge.
     pub(super) fn label_limits(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
         let face = Type::book(12.0, RED);
         for Named { text, short, value: limit } in &self.limits {
             let beyond = *limit > self.y.max;
             let at = plot.at_y(limit.min(self.y.max));
             let spots = |text: &str| limit_spots(plot, at, face.width(text), beyond);
-            // In full where there is room, else the limit alone, else what covers least.
+            // In full if there is room, else only the limit, else the position that covers least.
             let bare = short.replacen("SLO ", "≤ ", 1);
             let texts = if beyond {
                 [format!("{text} ↑ above this axis"), format!("{text} ↑"), format!("{short} ↑")]
@@ -108,7 +109,8 @@ impl Panel {
         }
     }
 
-    /// What the server does unloaded: a line with its label below the curves; neither where there is no room for the label.
+    /// Draws the latency of the unloaded server: a line with its label below the curves; neither if there is no room
+    /// for the label.
     pub(super) fn unloaded(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken, ground: usize) {
         let Some((p50, p99)) = self.unloaded else { return };
         let value = p99.unwrap_or(p50);
@@ -148,7 +150,7 @@ impl Panel {
     }
 }
 
-/// Above or below a limit's line; one beyond the axis at the upper edge.
+/// Returns positions above or below a limit's line; for one beyond the axis, at the upper edge.
 fn limit_spots(plot: &Plot, y: f64, w: f64, beyond: bool) -> Vec<Rect> {
     let a = plot.area;
     let rows: &[f64] = if beyond { &[5.0, 21.0, 37.0] } else { &[-17.5, 4.0] };

@@ -1,5 +1,5 @@
-//! Latency against achieved throughput or against the offered rate: a plot per metric, p50, p90 and p99 in three shades,
-//! limits and goodput drawn in.
+//! Latency against achieved throughput or against the offered rate: one plot per metric, with p50, p90 and p99 in three
+//! shades, limits and goodput.
 
 use super::axis::Plot;
 use super::boundary::Boundary;
@@ -17,18 +17,18 @@ use goodput_core::slo::Metric;
 use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::step::Step;
 
-/// Whether any step has a latency of its own: one whose backlog grew has none.
+/// Returns true if any step has a usable latency: one whose backlog grew has none.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     let own = |s: &Step| Mark::of(s) != Mark::Overloaded;
     Metric::ALL.into_iter().any(|m| charted(run).any(|s| own(s) && s.quantiles(m).p50.is_some()))
 }
 
-/// Against the offered rate besides, where there is one: a closed loop offers none of its own.
+/// Returns true if latency can also be drawn against the offered rate: a closed loop offers none.
 pub(super) fn applies_offered(run: &Run, traces: &Traces) -> bool {
     control(run) != Control::Concurrency && applies(run, traces)
 }
 
-/// Against the level of a closed loop.
+/// Returns true if latency can be drawn against the level of a closed loop.
 pub(super) fn applies_in_flight(run: &Run, traces: &Traces) -> bool {
     control(run) == Control::Concurrency && applies(run, traces)
 }
@@ -53,7 +53,7 @@ fn plots(scene: &Scene<'_>, across: Across) -> Canvas {
     };
     let mut metrics = metrics(run);
     if scene.format == Format::Slide {
-        // Two fit; those with a limit tell more.
+        // Only two fit; those with a limit are more informative.
         metrics.sort_by_key(|m| !limited(run, *m));
         metrics.truncate(if curves.len() > 1 { 1 } else { 2 });
         metrics.sort();
@@ -104,9 +104,9 @@ fn limited(run: &Run, metric: Metric) -> bool {
     run.tiers.iter().any(|t| t.limits().iter().any(|l| l.metric == metric))
 }
 
-/// TTFT and TPOT, and every other metric with a limit, where there are values; TTFT where there are none at all.
+/// Returns TTFT and TPOT, and every other metric with a limit, if they have values; TTFT if none has.
 fn metrics(run: &Run) -> Vec<Metric> {
-    // What takes no time in any step is none of the server's: both tokens of an answer in one piece.
+    // A metric that is zero in every step is no property of the server: all tokens of a response arrived in one piece.
     let valued = |m: Metric| {
         let tells = |v: f64| v > 0.0 || limited(run, m);
         charted(run).any(|s| s.quantiles(m).p50.is_some_and(tells))

@@ -1,4 +1,4 @@
-//! The legend: what is drawn, and nothing else.
+//! The legend, limited to the elements that are drawn.
 
 use super::boundary::{GREEN, GREEN_TEXT, KNEE, KNEE_SHADE, SAFE};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
@@ -9,7 +9,7 @@ use super::heads::ellipsis;
 use super::throughput::GOOD;
 use plotters::style::{Color, RGBColor};
 
-/// One entry.
+/// One entry of the legend.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Entry {
     /// A kind of step.
@@ -22,36 +22,36 @@ pub(super) enum Entry {
     Safe(String),
     /// A fitted curve and its band.
     Fit(&'static str),
-    /// What was known of the limit over time: a line along a band.
+    /// The estimate of the limit over time: a line along a band.
     Path(&'static str),
-    /// The safe rate where levels run upwards.
+    /// The safe rate in a chart whose levels run upwards.
     SafeLevel(String),
-    /// The line at a knee that is no more than a mark.
+    /// The line at an untested knee.
     Knee,
-    /// The line and the band of a knee that a test shows.
+    /// The line and the band of a knee that a test supports.
     TestedKnee,
-    /// What was good.
+    /// Good requests.
     Good(&'static str),
-    /// A sentence about the whole.
+    /// A sentence about the whole chart.
     Say(String),
 }
 
-/// From the left end of an entry to its words.
+/// Distance from the left end of an entry to its words.
 const SAMPLE: f64 = 16.0;
 
-/// The marks among these, in their order, each once.
+/// Returns an entry for each kind of mark that is drawn, in a fixed order.
 pub(super) fn marks(drawn: impl Iterator<Item = Mark>, words: fn(Mark) -> &'static str) -> Vec<Entry> {
     let drawn: Vec<Mark> = drawn.collect();
     let all = Mark::ALL.into_iter().filter(|m| drawn.contains(m));
     all.map(|m| Entry::Step(m, words(m))).collect()
 }
 
-/// Entries in rows that fit between two edges.
+/// Arranges entries in rows that fit between two edges.
 pub(super) fn rows(entries: Vec<Entry>, left: f64, right: f64) -> Vec<Vec<Entry>> {
     let mut rows: Vec<Vec<Entry>> = Vec::new();
     let mut x = f64::INFINITY;
     for entry in entries {
-        // A sentence is cut where even a row of its own is too narrow for it.
+        // A sentence is cut if it is too long even for a separate row.
         let entry = match entry {
             Entry::Say(text) => Entry::Say(ellipsis(&Type::bold(11.5, rgb(0x222222)), &text, right - left)),
             other => other,
@@ -88,7 +88,7 @@ impl Entry {
         if matches!(self, Self::Say(_)) { Type::bold(11.5, ink) } else { Type::book(11.5, ink) }
     }
 
-    /// How wide it is, its sample included.
+    /// Returns its width with its sample, in logical pixels.
     pub(super) fn width(&self) -> f64 {
         let sample = if matches!(self, Self::Say(_)) { 0.0 } else { SAMPLE };
         sample + self.face().width(self.words())

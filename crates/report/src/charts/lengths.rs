@@ -1,4 +1,4 @@
-//! How long prompts and answers were.
+//! The lengths of prompts and answers.
 
 use super::axis::Axis;
 use super::canvas::Canvas;
@@ -11,36 +11,37 @@ use goodput_core::distribution::Distribution;
 use goodput_core::slo::ALL;
 use goodput_run::rundir::{Run, Traces};
 
-/// A histogram on less of an axis than this shows no shape.
+/// A histogram on less than this share of an axis shows no shape.
 const LEAST_SHARE: f64 = 0.25;
 
-/// The axis of one distribution alone.
+/// Returns the axis of a single distribution.
 pub(super) fn own_axis(d: &Distribution) -> Axis {
     let [from, to] = [d.bars.first().map(|b| b.from), d.bars.last().map(|b| b.to)];
     lengths_axis(from.unwrap_or(1), to.unwrap_or(10))
 }
 
-/// An axis of lengths: logarithmic where they differ by much, else in proportion, and then it need not begin at zero.
+/// Returns an axis of lengths: logarithmic if they differ by more than a factor of 4, else linear and not necessarily
+/// from zero.
 pub(super) fn lengths_axis(least: u64, most: u64) -> Axis {
     let (least, most) = (least.max(1) as f64, most.max(2) as f64);
     if most > 4.0 * least { Axis::log(least * 0.9, most * 1.05) } else { Axis::between(least, most, 6.0) }
 }
 
-/// So many are drawn at most.
+/// Maximum number of histograms.
 const MOST: usize = 8;
 
-/// Lengths within a tenth of one another are alike.
+/// Returns true if lengths differ by more than a tenth.
 fn differ(d: &Distribution) -> bool {
     let ends = d.bars.first().zip(d.bars.last());
     d.bars.len() > 1 && ends.is_some_and(|(a, b)| b.to as f64 > 1.1 * a.from.max(1) as f64)
 }
 
-/// The lengths that differ: of all requests or of each class, in each series of what is shown.
+/// Returns the lengths that differ: of all requests or of each class, in each series shown.
 fn known(run: &Run) -> Vec<(String, &Distribution)> {
     let mut all = Vec::new();
     for s in &run.meta.sent {
         let classes = run.meta.sent.iter().filter(|other| other.series == s.series).count() > 1;
-        // All together are drawn as their classes.
+        // With classes, each class is drawn instead of the total.
         if classes && s.class == ALL {
             continue;
         }
@@ -56,12 +57,12 @@ fn known(run: &Run) -> Vec<(String, &Distribution)> {
     all
 }
 
-/// Where all are alike there is nothing to draw.
+/// Returns true for a run of one series whose lengths differ.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     run.parts.is_empty() && !known(run).is_empty()
 }
 
-/// A histogram of each: on one axis, so that they compare, unless that would leave one of them too narrow to read.
+/// Draws a histogram of each: on one axis for comparison, unless that would make one of them too narrow to read.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let all = known(scene.run);
     let slots =

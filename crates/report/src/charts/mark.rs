@@ -1,16 +1,16 @@
-//! How a step is marked, by what it shows.
+//! Marks of steps, by their verdict.
 
 use super::canvas::{Canvas, Point};
 use super::curves::rgb;
 use goodput_stats::stats::step::{Step, Verdict};
 use plotters::style::{RGBColor, WHITE};
 
-/// How a step is marked.
+/// The mark of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// Shown to meet the SLO.
     Meets,
-    /// Too few requests to tell.
+    /// Too few requests to decide.
     Undecided,
     /// Shown to fail.
     Fails,
@@ -21,16 +21,16 @@ pub(super) enum Mark {
 }
 
 impl Mark {
-    /// All of them, in the order of the legend.
+    /// All marks, in the order of the legend.
     pub(super) const ALL: [Self; 5] =
         [Self::Meets, Self::Undecided, Self::Fails, Self::Overloaded, Self::Invalid];
 
-    /// The mark of a step.
+    /// Returns the mark of a step.
     pub(super) fn of(step: &Step) -> Self {
         Self::by(step, step.verdict)
     }
 
-    /// The mark of a step for what one of its limits shows.
+    /// Returns the mark of a step for the verdict on one of its limits.
     pub(super) fn by(step: &Step, verdict: Verdict) -> Self {
         match (step.verdict, verdict) {
             (Verdict::Invalid, _) | (_, Verdict::Invalid) => Self::Invalid,
@@ -41,7 +41,7 @@ impl Mark {
         }
     }
 
-    /// What the legend says.
+    /// Returns the words of the legend.
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Meets => "step meets the SLO",
@@ -52,7 +52,7 @@ impl Mark {
         }
     }
 
-    /// What the legend says where each limit is judged on its own.
+    /// Returns the words of the legend in a chart that judges each limit separately.
     pub(super) const fn words_of_limit(self) -> &'static str {
         match self {
             Self::Meets => "limit shown to be met",
@@ -62,7 +62,7 @@ impl Mark {
         }
     }
 
-    /// Draws it; a circle of `r`, and the others of like weight.
+    /// Draws it: a circle of radius `r`, and the others with similar weight.
     pub(super) fn draw(self, c: &mut Canvas, at: Point, r: f64, colour: RGBColor) {
         match self {
             Self::Meets => {

@@ -1,5 +1,5 @@
-//! Charts as PNG and SVG: a file each, and the list [`CHARTS`]. A newcomer writes `applies` and `draw` in a file of its own
-//! and adds a line.
+//! Charts as PNG and SVG: one file per chart, and the list [`CHARTS`]. A new chart needs a file with `applies` and
+//! `draw`, and one line in the list.
 
 mod attained;
 mod attainment;
@@ -52,20 +52,20 @@ pub use trace::of_trace;
 
 /// A chart that a report can have.
 pub struct Chart {
-    /// File name without its ending.
+    /// File name without its extension.
     pub name: &'static str,
-    /// What it shows, as a caption.
+    /// Caption.
     pub caption: &'static str,
-    /// Whether there is one for slides as well.
+    /// True if there is a slide of it as well.
     pub slide: bool,
     applies: fn(&Run, &Traces) -> bool,
     draw: fn(&Scene<'_>) -> Canvas,
 }
 
-/// The name of the chart of tighter and looser limits, for which every request is read and judged again.
+/// The name of the chart of scaled limits, for which every request is read and judged again.
 pub const SLO_SCALE: &str = "slo-scale";
 
-/// Every chart, in the order of the report; [`of`] tells which a run has.
+/// Every chart, in the order of the report; [`of`] returns those that a run has.
 pub const CHARTS: &[Chart] = &[
     Chart {
         name: "latency",
@@ -188,7 +188,7 @@ pub const CHARTS: &[Chart] = &[
     },
 ];
 
-/// Every chart that sets several series beside one another.
+/// Every chart that compares several series.
 pub const OVER: &[Chart] = &[
     Chart {
         name: "overlay",
@@ -206,25 +206,25 @@ pub const OVER: &[Chart] = &[
     },
 ];
 
-/// The charts of several series that a run has; none where it has one.
+/// Returns the charts that compare the series of a run; none if it has one series.
 pub fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
     OVER.iter().filter(|c| (c.applies)(run, traces)).collect()
 }
 
-/// The charts that a run has, in the order of the report: those for which its files hold something to show. A matrix, and what has no
-/// limit to keep, have none of those that are about an SLO.
+/// Returns the charts that a run has data for, in the order of the report. A matrix and a run without a limit have none
+/// of those about an SLO.
 pub fn of(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
     let own = !run.purpose.is_goodput() || !run.matrix.is_empty();
     let asked = |c: &&Chart| own == offline::NAMES.contains(&c.name);
     CHARTS.iter().filter(asked).filter(|c| (c.applies)(run, traces)).collect()
 }
 
-/// How a chart looks.
+/// The appearance of a chart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
     /// Its colours.
     pub theme: Theme,
-    /// Width in logical pixels of 1/96 inch; slides have one of their own. Type keeps its size.
+    /// Width in logical pixels of 1/96 inch; slides have a fixed width. Type keeps its size.
     pub width: u32,
     /// Pixels of a PNG for each logical pixel.
     pub scale: u32,
@@ -246,20 +246,20 @@ impl Chart {
         (self.draw)(&Scene { run, traces, format, width }).themed(look.theme)
     }
 
-    /// The chart as PNG, with its resolution set, so that it pastes at the size that it was drawn for.
+    /// Returns the chart as PNG. Its resolution is set, so that it pastes at the intended size.
     ///
     /// # Errors
     ///
-    /// When something could not be drawn or encoded.
+    /// The chart cannot be drawn or encoded.
     pub fn png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Vec<u8>> {
         self.picture(run, traces, Format::Report, look)
     }
 
-    /// The chart for a slide, as PNG of 1920 × 1080 at a scale of 3; `None` where there is none.
+    /// Returns the chart for a slide, as PNG of 1920 × 1080 at a scale of 3; `None` if it has no slide.
     ///
     /// # Errors
     ///
-    /// When something could not be drawn or encoded.
+    /// The chart cannot be drawn or encoded.
     pub fn slide_png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Option<Vec<u8>>> {
         self.slide.then(|| self.picture(run, traces, Format::Slide, look)).transpose()
     }
@@ -270,15 +270,15 @@ impl Chart {
             .with_context(|| format!("failed to draw the chart {}", self.name))
     }
 
-    /// The chart as SVG, the same picture as [`Chart::png`]: text as outlines, each with its words as a label, and the values of each
-    /// point told under the pointer.
+    /// Returns the chart as SVG, the same picture as [`Chart::png`]: text as outlines, each with its words as a label,
+    /// and tooltips with the values of each point.
     pub fn svg(&self, run: &Run, traces: &Traces, look: &Look) -> String {
         self.vector(run, self.name, &self.drawn(run, traces, Format::Report, look), svg::Place::File)
     }
 
-    /// The chart as an SVG for the inside of a HTML page: as wide as there is room, every id its own among the charts of a run and of
-    /// its series, every colour a custom property of CSS `--c-RRGGBB` with the colour of the light theme in its absence, so that
-    /// [`dark_variables`] turns all of them.
+    /// Returns the chart as an SVG for an HTML page: as wide as there is room, with ids unique among the charts of a
+    /// run and of its series. Every colour is a CSS custom property `--c-RRGGBB` that defaults to the colour of the
+    /// light theme, so that [`dark_variables`] switches all of them.
     pub fn svg_inline(&self, run: &Run, traces: &Traces) -> String {
         let series = run.series();
         let id = if series == goodput_plan::MAIN {
@@ -295,7 +295,7 @@ impl Chart {
     }
 }
 
-/// A name as it may stand in an id; different names stay different.
+/// Converts a name into a valid id; different names stay different.
 fn identifier(name: &str) -> String {
     let one =
         |c: char| if c.is_ascii_alphanumeric() { c.to_string() } else { format!("_{:x}_", u32::from(c)) };

@@ -1,5 +1,5 @@
-//! The charts of `goodput latency` and `goodput throughput`: percentiles against requests in flight, the ceiling and what it costs, and
-//! how everything at once was worked off.
+//! The charts of `goodput latency` and `goodput throughput`: percentiles against requests in flight, the throughput
+//! ceiling and its latency, and the progress of a burst.
 
 use super::Canvas;
 use super::axis::{Axis, Plot};
@@ -20,26 +20,26 @@ use goodput_run::rundir::{Run, Trace, Traces};
 use goodput_stats::stats::step::{Quantiles, StepKind};
 use plotters::style::{Color, RGBColor};
 
-/// The files, in the order of the charts.
+/// File names, in the order of the charts.
 pub(super) const NAMES: [&str; 3] = ["latency-levels", "ceiling", "all-at-once"];
 
 /// Room to the right of a plot for the names of its lines.
 const RIGHT: f64 = 48.0;
 const RADIUS: f64 = 3.6;
-/// The horizontal axis, which doubles.
+/// Title of the horizontal axis, which is logarithmic with ticks at powers of two.
 const IN_FLIGHT: &str = "requests in flight (closed loop), logarithmic";
 
-/// Whether latency was asked for, and measured.
+/// Returns true for a measured latency run.
 pub(super) fn applies_latency(run: &Run, _: &Traces) -> bool {
     run.purpose == Purpose::Latency && levels(run).iter().any(|l| l.ttft_ms.n > 0)
 }
 
-/// Whether the ceiling was looked for step by step.
+/// Returns true if the ceiling was searched step by step.
 pub(super) fn applies_ceiling(run: &Run, _: &Traces) -> bool {
     run.purpose == Purpose::Throughput && !is_burst(run) && !levels(run).is_empty()
 }
 
-/// Whether everything was sent at once, and it is known when it ended.
+/// Returns true if everything was sent at once, and its trace is known.
 pub(super) fn applies_burst(run: &Run, traces: &Traces) -> bool {
     run.purpose == Purpose::Throughput && trace(run, traces).is_some()
 }
@@ -66,7 +66,7 @@ struct Line {
     values: Vec<Point>,
 }
 
-/// Percentiles of a metric as lines, in this unit.
+/// Returns percentiles of a metric as lines, in a unit of `unit` milliseconds.
 fn percentiles(all: &[LevelFigures], metric: Metric, unit: f64, hue: Hue) -> Vec<Line> {
     let line = |name, colour, text, pick: fn(&Quantiles) -> Option<f64>| {
         let value = |l: &LevelFigures| Some((l.in_flight, pick(&l.quantiles(metric))? / unit));
@@ -79,7 +79,7 @@ fn percentiles(all: &[LevelFigures], metric: Metric, unit: f64, hue: Hue) -> Vec
     ]
 }
 
-/// Lines with a disc at each level, which tells its value, and their names at the right end.
+/// Draws lines with a disc and a tooltip at each level, and their names at the right end.
 fn draw_lines(c: &mut Canvas, plot: &Plot, lines: &[Line], told: impl Fn(f64) -> String) {
     for line in lines {
         let points: Vec<Point> = line.values.iter().map(|v| plot.at(v.0, v.1)).collect();
@@ -99,7 +99,7 @@ fn draw_lines(c: &mut Canvas, plot: &Plot, lines: &[Line], told: impl Fn(f64) ->
     }
 }
 
-/// The bounds of the p99 as thin bars; one without an upper bound is dotted upwards.
+/// Draws the bounds of the p99 as thin bars; one without an upper bound is dotted upwards.
 fn bars(c: &mut Canvas, plot: &Plot, all: &[LevelFigures], metric: Metric, unit: f64, colour: RGBColor) {
     for l in all {
         let q = l.quantiles(metric);
@@ -117,7 +117,7 @@ fn highest(lines: &[Line]) -> f64 {
     lines.iter().flat_map(|l| &l.values).map(|v| v.1).fold(0.0, f64::max)
 }
 
-/// TTFT, TPOT and e2e against requests in flight.
+/// Draws TTFT, TPOT and e2e against requests in flight.
 pub(super) fn draw_latency(scene: &Scene<'_>) -> Canvas {
     let all = levels(scene.run);
     let shown = [Metric::Ttft, Metric::Tpot, Metric::E2e];
@@ -154,7 +154,7 @@ fn latency_plot(frame: &mut Frame, number: usize, metric: Metric, all: &[LevelFi
     });
 }
 
-/// Output tokens per second against requests in flight, and below what a request takes there.
+/// Draws output tokens per second against requests in flight, and the e2e latency below.
 pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
     let all = levels(scene.run);
     let legend =
@@ -179,7 +179,7 @@ pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
     for l in &all {
         let (px, py) = plot.at(l.in_flight, l.output_tokens_per_s);
         let text = words::figure(l.requests_per_s);
-        // Below the line, and above it where the axis is near.
+        // Below the line, or above it if the axis is close.
         let y = if py + 20.0 < plot.area.bottom() { py + 17.0 } else { py - 9.0 };
         c.text((px, y), Align::Middle, &Type::book(11.0, GREY), &text);
     }
@@ -187,7 +187,8 @@ pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
     frame.finish(hue)
 }
 
-/// Requests in flight over the time of a burst, with the times at which half, nine tenths and all of it were done.
+/// Draws requests in flight over the time of a burst, with the times at which half, nine tenths and all of it were
+/// done.
 pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
     let legend = vec![Entry::Say(
         "everything at once, with no limit to keep: how fast a backlog is worked off, not the capacity"
@@ -231,7 +232,7 @@ pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
         );
         let (face, text) = (Type::book(11.5, rgb(0x333333)), format!("{name} {}", words::latency(*ms)));
         let w = face.width(&text);
-        // Each on a line of its own: the last two may be close together.
+        // Each on a separate line: the last two may be close together.
         let r = Rect { x: x - w - 6.0, y: plot.area.y + 6.0 + 17.0 * i as f64, w, h: 14.0 };
         c.veil(&r, true);
         c.text((r.x, r.y + 11.0), Align::Left, &face, &text);

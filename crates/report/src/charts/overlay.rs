@@ -1,4 +1,5 @@
-//! Several series in one picture: latency against achieved throughput, a colour for each, and below it what each can take.
+//! Several series in one picture: latency against achieved throughput, a colour for each, and the capacity of each
+//! below.
 
 use super::axis::{Axis, Plot, Scale};
 use super::boundary::Boundary;
@@ -17,41 +18,42 @@ use goodput_run::rundir::{Run, Traces};
 use goodput_stats::search::answer::{Answer, Status};
 use plotters::style::RGBColor;
 
-/// A colour for each series, told apart by people who see no red or no green, and none of them that of the SLO.
+/// One colour per series, distinguishable with red-green colour blindness. None is the colour of the SLO.
 const COLOURS: [u32; 9] =
     [0x0072b2, 0xc96500, 0x007f5f, 0x8e4fa8, 0x333333, 0x3fa0d8, 0x8a7a00, 0xb3477d, 0x6b4423];
-/// From more series on their medians are left out, and a name stands beside its line only where there is room: all are named below.
+/// With more series than this, medians are omitted, and a name is drawn next to its line only if there is room: all are
+/// named below.
 const MANY: usize = 4;
-/// Height of a series in the plot of what each can take.
+/// Height of a series in the plot of capacities.
 const ROW: f64 = 19.0;
 
-/// Whether two series or more have a latency of their own.
+/// Returns true if at least two series have a TTFT from a steady step.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     let own = |p: &&Run| p.steps.iter().any(|s| steady(s) && s.quantiles(Metric::Ttft).p50.is_some());
     run.parts.iter().filter(own).count() > 1
 }
 
-/// The curve of each series, in its colour.
+/// Returns the curve of each series, in its colour.
 fn coloured(run: &Run) -> Vec<Curve<'_>> {
     let parts = run.parts.iter().enumerate();
     parts.filter_map(|(i, part)| Some(Curve { hue: hue(i), ..curves(part).into_iter().next()? })).collect()
 }
 
-/// The colour of the series of that number.
+/// Returns the colour of series number `series`.
 pub(super) fn hue(series: usize) -> Hue {
     let dark = rgb(COLOURS[series % COLOURS.len()]);
     let light = paler(dark, 0.5);
     Hue { dark, middle: light, light, light_text: dark, middle_text: dark }
 }
 
-/// A colour this share of the way to white.
+/// Returns a colour mixed with white; a `share` of 1 is white.
 pub(super) fn paler(c: RGBColor, share: f64) -> RGBColor {
     let mix = |v: u8| (f64::from(v) + share * (255.0 - f64::from(v))) as u8;
     RGBColor(mix(c.0), mix(c.1), mix(c.2))
 }
 
-/// Where the goodput of a series stands on the axis of what was achieved: a rate that is kept is achieved. What a number of workers or
-/// sessions achieves is read off the steps.
+/// Returns the axis on which the goodput of a series is placed. With offered rates it is placed at its level, since a
+/// sustained rate is also achieved. For workers or sessions it is placed at the rate that the steps achieved.
 fn measured_across(part: &Run) -> Across {
     match part.answers.first().map(|a| a.control) {
         Some(Control::Rate) => Across::Offered,
@@ -66,7 +68,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let boundaries: Vec<Boundary> =
         run.parts.iter().map(|p| Boundary::new(p, measured_across(p), scene.format)).collect();
     if curves.len() > MANY {
-        // One step far beyond would squash the curves of all.
+        // One step far beyond would squash all curves.
         without_afar(&mut curves, boundaries.iter().flat_map(Boundary::values));
     }
     let slide = scene.format == Format::Slide;
@@ -100,7 +102,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(ink)
 }
 
-/// Room for names at the right.
+/// Returns the width of the names at the right, in logical pixels.
 fn room(curves: &[Curve<'_>]) -> f64 {
     match curves.len() > MANY {
         true => 40.0 + names(curves).iter().map(|n| Type::bold(12.0, INK).width(n)).fold(0.0, f64::max),
@@ -108,7 +110,7 @@ fn room(curves: &[Curve<'_>]) -> f64 {
     }
 }
 
-/// The names of the series for within a plot: of the points of a grid with one knob the values alone.
+/// Returns the names of the series for use within a plot. For a grid with one knob, only its values.
 fn names(curves: &[Curve<'_>]) -> Vec<String> {
     let parts: Vec<Option<(&str, &str)>> = curves.iter().map(|c| c.series.split_once('=')).collect();
     let knob = parts.first().copied().flatten().map(|(knob, _)| knob);
@@ -121,7 +123,7 @@ fn names(curves: &[Curve<'_>]) -> Vec<String> {
     curves.iter().zip(&parts).map(name).collect()
 }
 
-/// One metric of every series: the tail strong, the median pale.
+/// Draws one metric of every series: the tail strong, the median pale.
 fn latencies(
     frame: &mut Frame,
     number: usize,
@@ -162,7 +164,7 @@ fn latencies(
     panel.label_limits(c, plot, &mut taken);
 }
 
-/// The name of each series near the last point of its tail.
+/// Draws the name of each series near the last point of its tail.
 fn name_ends(c: &mut Canvas, plot: &Plot, panel: &Panel, curves: &[Curve<'_>], taken: &mut Taken) {
     let many = curves.len() > MANY;
     for (curve, name) in curves.iter().zip(names(curves)) {
@@ -190,13 +192,14 @@ fn name_ends(c: &mut Canvas, plot: &Plot, panel: &Panel, curves: &[Curve<'_>], t
     }
 }
 
-/// Whether the answer of a series is no rate that is shown to be kept.
+/// Returns true if the answer of a series is not a rate that is shown to meet the SLO.
 fn open(part: &Run) -> bool {
     let kept = |a: &Answer| matches!(a.goodput.status, Status::Found | Status::NotReached);
     !part.answers.first().is_some_and(kept)
 }
 
-/// What each series can take: the rate as a dot, hollow where it is undecided, its 90 % interval or its bracket as a bar.
+/// Draws the capacity of each series: the rate as a dot, hollow if undecided, and its 90 % interval or bracket as a
+/// bar.
 fn capacities(
     frame: &mut Frame,
     number: usize,
@@ -243,7 +246,7 @@ fn limited(run: &Run, metric: Metric) -> bool {
     run.tiers.iter().any(|t| t.limits().iter().any(|l| l.metric == metric))
 }
 
-/// TTFT, and every other metric with a limit.
+/// Returns TTFT and every other metric with a limit.
 fn metrics(run: &Run) -> Vec<Metric> {
     let valued = |m: Metric| run.steps.iter().any(|s| s.quantiles(m).p50.is_some());
     let wanted = |m: Metric| m == Metric::Ttft || limited(run, m);
@@ -280,7 +283,7 @@ mod tests {
         assert!(OVER[0].slide_png(&run, &Traces::default(), &Look::default()).unwrap().is_some());
     }
 
-    /// A full mark stands for a rate that is kept.
+    /// A filled mark stands for a rate that is shown to meet the SLO.
     #[test]
     fn what_is_undecided_is_drawn_hollow() {
         let mut run = fixture::pair();

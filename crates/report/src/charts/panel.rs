@@ -1,4 +1,5 @@
-//! One plot of latencies: percentiles of a metric as curves, each step with its mark, limits, and what the unloaded server does.
+//! One plot of latencies: percentiles of a metric as curves, a mark for each step, limits, and the latency of the
+//! unloaded server.
 
 use super::axis::{Axis, Plot};
 use super::beyond::{ceiling, together};
@@ -21,15 +22,15 @@ const PICKS: [Pick; 3] = [|q| q.p50, |q| q.p90, |q| q.p99];
 
 /// A limit with its label.
 pub(super) struct Named {
-    /// In full.
+    /// Full label.
     pub(super) text: String,
-    /// Where there is little room.
+    /// Short label, used if there is little room.
     pub(super) short: String,
-    /// In the unit of the axis.
+    /// Value in the unit of the axis.
     pub(super) value: f64,
 }
 
-/// What one plot shows, in its own unit.
+/// The content of one plot, in its unit.
 pub(super) struct Panel {
     metric: Metric,
     across: Across,
@@ -39,9 +40,9 @@ pub(super) struct Panel {
     pub(super) limits: Vec<Named>,
     /// Its vertical axis.
     pub(super) y: Axis,
-    /// Whether values lie beyond it.
+    /// True if values lie beyond it.
     pub(super) clipped: bool,
-    /// Which of the percentiles carries the marks by verdict: the one that the SLO limits, p99 where it limits none.
+    /// Index of the percentile that carries the verdict marks: the one that the SLO limits, or p99 if it limits none.
     pub(super) marked: usize,
     /// The baseline's percentiles, in the unit of the axis: p50 and p99.
     pub(super) unloaded: Option<(f64, Option<f64>)>,
@@ -50,7 +51,7 @@ pub(super) struct Panel {
 }
 
 impl Panel {
-    /// What there is to show of a metric.
+    /// Collects the content for a metric.
     pub(super) fn new(run: &Run, curves: &[Curve<'_>], metric: Metric, across: Across) -> Self {
         let limits: Vec<(&Slo, Limit)> = run
             .tiers
@@ -66,7 +67,7 @@ impl Panel {
                 .collect()
         };
         let (calm, wild) = (all(true), all(false));
-        // The first tier is the one that the answer is about: a loose limit of another would squash what decides.
+        // The answer is about the first tier: a loose limit of another tier would squash the relevant range.
         let first = run.tiers.first().map(Slo::tier);
         let own: Vec<f64> =
             limits.iter().filter(|(t, _)| Some(t.tier()) == first).map(|(_, l)| l.limit_ms()).collect();
@@ -95,8 +96,8 @@ impl Panel {
         Self { metric, across, unit, limits, y, clipped, marked, unloaded, radius: radius(run) }
     }
 
-    /// The place of a step, and one percentile of it: without end where the backlog grew, since the value would tell how long
-    /// that was watched and nothing of the server.
+    /// Returns the point of one percentile of a step: at infinity if the backlog grew, since its latency would depend
+    /// on how long the step ran and not on the server.
     pub(super) fn point(&self, step: &Step, pick: usize) -> Option<Point> {
         if Mark::of(step) == Mark::Overloaded {
             return (pick == self.marked).then(|| (self.across.of(step), f64::INFINITY));
@@ -104,7 +105,8 @@ impl Panel {
         PICKS[pick](&step.quantiles(self.metric)).map(|v| (self.across.of(step), v / self.unit))
     }
 
-    /// One percentile of every step that has it. Of a step whose backlog grew, only the percentile that carries the marks.
+    /// Returns one percentile of every step that has it. For a step whose backlog grew, only the percentile that
+    /// carries the marks.
     pub(super) fn points<'a>(
         &'a self,
         curve: &'a Curve<'_>,
@@ -118,12 +120,13 @@ impl Panel {
         curve.joined(self.across).into_iter().filter_map(|s| self.point(s, pick)).collect()
     }
 
-    /// The marks that are drawn.
+    /// Returns the marks that are drawn.
     pub(super) fn marks_drawn(&self, curves: &[Curve<'_>]) -> Vec<Mark> {
         curves.iter().flat_map(|c| self.points(c, self.marked).map(|(_, s)| Mark::of(s))).collect()
     }
 
-    /// Draws axes, curves and marks; labels come later, where there is room. How many shapes lie below the curves.
+    /// Draws axes, curves and marks; labels are placed later in the free room. Returns the number of shapes below the
+    /// curves.
     pub(super) fn draw(
         &self,
         frame: &mut Frame,
@@ -169,7 +172,7 @@ impl Panel {
         ground
     }
 
-    /// What stands behind the heading.
+    /// Returns the notes behind the heading.
     fn note(&self, curves: &[Curve<'_>]) -> Vec<String> {
         let mut parts = Vec::new();
         if self.clipped {
@@ -187,14 +190,15 @@ impl Panel {
         parts
     }
 
-    /// The bounds of the p99 of a steady step, where that is the percentile with the marks; the upper one where there is one.
+    /// Returns the bounds of a steady step's p99, if p99 is the percentile with the marks; the upper bound may be
+    /// missing.
     fn bounds(&self, step: &Step) -> Option<(f64, Option<f64>)> {
         let q = step.quantiles(self.metric);
         let drawn = self.marked == 2 && steady(step) && q.p99.is_some();
         drawn.then_some(q.p99_low).flatten().map(|low| (low / self.unit, q.p99_high.map(|h| h / self.unit)))
     }
 
-    /// The bounds as thin bars; one without an upper bound fades out upwards.
+    /// Draws the bounds as thin bars; one without an upper bound fades out upwards.
     fn whiskers(&self, c: &mut Canvas, plot: &Plot, curve: &Curve<'_>) {
         for step in &curve.steps {
             let (Some((low, high)), Some(p)) = (self.bounds(step), self.point(step, 2)) else { continue };
@@ -216,7 +220,8 @@ impl Panel {
         }
     }
 
-    /// Each step by its verdict, on the curve of the limited percentile; one beyond the axis at the upper edge, with its value.
+    /// Draws the verdict mark of each step on the curve of the limited percentile. A mark beyond the axis is at the
+    /// upper edge, with its value.
     pub(super) fn marks(&self, c: &mut Canvas, plot: &Plot, curve: &Curve<'_>) {
         let face = Type::book(11.0, curve.hue.dark);
         let mut beyond: Vec<Point> = Vec::new();
@@ -238,7 +243,7 @@ impl Panel {
         }
     }
 
-    /// A step with what was achieved and, where it has any, this percentile of the metric.
+    /// Returns the tooltip of a step: the achieved rate and, if available, this percentile of the metric.
     fn told(&self, step: &Step, pick: usize) -> String {
         let own = (Mark::of(step) != Mark::Overloaded)
             .then(|| percentile(self.metric, &step.quantiles(self.metric), pick));
@@ -249,7 +254,7 @@ impl Panel {
         plot.at(p.0, p.1.min(self.y.max))
     }
 
-    /// What labels must keep clear of.
+    /// Returns the areas that labels must avoid.
     pub(super) fn obstacles(&self, plot: &Plot, curves: &[Curve<'_>]) -> Taken {
         let mut taken = Taken::default();
         for curve in curves {
@@ -283,7 +288,7 @@ impl Panel {
     }
 }
 
-/// A metric in full.
+/// Returns the full name of a metric.
 pub(super) const fn title(metric: Metric) -> &'static str {
     match metric {
         Metric::Ttft => "Time to first token (TTFT)",

@@ -1,8 +1,8 @@
-//! Where labels go: never over data, lines or each other.
+//! Placement of labels: they avoid data, lines and each other.
 
 use super::canvas::{Point, Rect};
 
-/// What labels must keep clear of.
+/// The areas that labels must avoid.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     rects: Vec<Rect>,
@@ -11,22 +11,22 @@ pub(super) struct Taken {
 }
 
 impl Taken {
-    /// Keeps a rectangle clear.
+    /// Marks a rectangle as occupied.
     pub(super) fn rect(&mut self, r: Rect) {
         self.rects.push(r);
     }
 
-    /// Keeps a text clear: to cover it is the last resort.
+    /// Marks a text as occupied: it is covered only as a last resort.
     pub(super) fn text(&mut self, r: Rect) {
         self.texts.push(r);
     }
 
-    /// Keeps a mark clear.
+    /// Marks the area of a mark as occupied.
     pub(super) fn mark(&mut self, at: Point, radius: f64) {
         self.rect(Rect { x: at.0 - radius, y: at.1 - radius, w: 2.0 * radius, h: 2.0 * radius });
     }
 
-    /// Keeps a line clear, with so much room on both sides.
+    /// Marks a line as occupied, with `room` logical pixels on both sides.
     pub(super) fn line(&mut self, points: &[Point], room: f64) {
         self.strokes.extend(points.windows(2).map(|w| (w[0], w[1], room)));
     }
@@ -38,7 +38,8 @@ impl Taken {
             + self.strokes.iter().filter(|(a, b, room)| crosses(*a, *b, r, *room)).count()
     }
 
-    /// The rectangles, each moved up or down a little where it would cover something; `None` where that does not do.
+    /// Returns the rectangles, each moved up or down a little if it would cover something; `None` if that is not
+    /// enough.
     pub(super) fn nudge(&self, rects: &[Rect]) -> Option<Vec<Rect>> {
         let mut out: Vec<Rect> = Vec::new();
         for r in rects {
@@ -50,16 +51,16 @@ impl Taken {
         Some(out)
     }
 
-    /// The first candidate that covers nothing; it is taken from then on.
+    /// Returns the first candidate that covers nothing, and marks it as occupied.
     pub(super) fn free(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<Rect> {
         let found = candidates.into_iter().find(|r| self.hits(r) == 0)?;
         self.text(found);
         Some(found)
     }
 
-    /// The first candidate that covers nothing, else the one that covers least; it is taken from then on.
+    /// Returns the first candidate that covers nothing, else the one that covers least, and marks it as occupied.
     ///
-    /// The second value tells whether it covers something.
+    /// The second value is true if it covers something.
     pub(super) fn place(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<(Rect, bool)> {
         let mut best: Option<(usize, Rect)> = None;
         for r in candidates {
@@ -81,7 +82,7 @@ fn overlap(a: &Rect, b: &Rect) -> bool {
     a.x < b.right() && b.x < a.right() && a.y < b.bottom() && b.y < a.bottom()
 }
 
-/// Whether a stroke crosses a rectangle grown by `room` (Liang and Barsky 1984).
+/// Returns true if a stroke crosses a rectangle grown by `room` (Liang and Barsky 1984).
 fn crosses(a: Point, b: Point, r: &Rect, room: f64) -> bool {
     let (dx, dy) = (b.0 - a.0, b.1 - a.1);
     let (mut enter, mut leave) = (0.0f64, 1.0f64);
@@ -104,9 +105,9 @@ fn crosses(a: Point, b: Point, r: &Rect, room: f64) -> bool {
     enter <= leave
 }
 
-/// Moves places apart until each is at least `gap` from the next, as near to where they were as the range allows.
+/// Moves positions until each is at least `gap` from the next, as near to where they were as the range allows.
 ///
-/// Keeps their order. Where the range is too small for all, they are spread evenly over it.
+/// Keeps their order. If the range is too small for all, they are spread evenly over it.
 pub(super) fn spread(places: &mut [f64], gap: f64, (low, high): (f64, f64)) {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].total_cmp(&places[*b]));

@@ -9,11 +9,11 @@ use anyhow::{Context, Result, anyhow};
 use plotters::backend::{BitMapBackend, DrawingBackend};
 use plotters::style::{Color, RGBAColor, RGBColor};
 
-/// Pixels of the PNG for each logical pixel, where nothing else is asked for.
+/// Default number of pixels of the PNG for each logical pixel.
 pub(super) const SCALE: u32 = 3;
 /// Pixels drawn for each pixel of the PNG, in both directions.
 const OVERSAMPLE: u32 = 2;
-/// Bytes of a row that are looked at together: most of a picture is ground.
+/// Bytes of a row that are compared at once: most of a picture is background.
 const LEVEL: usize = 96;
 
 /// The pixels while they are drawn.
@@ -25,11 +25,11 @@ struct Raster {
     trouble: Option<String>,
 }
 
-/// The finished PNG with so many pixels for each logical one, and per metre.
+/// Returns the PNG with `scale` pixels for each logical pixel, and its resolution in pixels per metre.
 ///
 /// # Errors
 ///
-/// When something could not be drawn or encoded.
+/// A shape cannot be drawn, or the picture cannot be encoded.
 pub(super) fn png(canvas: &Canvas, scale: u32, pixels_per_metre: u32) -> Result<Vec<u8>> {
     let raster = Raster::of(canvas, scale);
     if let Some(e) = &raster.trouble {
@@ -39,7 +39,7 @@ pub(super) fn png(canvas: &Canvas, scale: u32, pixels_per_metre: u32) -> Result<
     let mut encoder = png::Encoder::new(&mut bytes, canvas.size.0 * scale, canvas.size.1 * scale);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    // Level areas and thin lines: filters make such pictures larger, and a higher level gains less than a hundredth.
+    // Flat areas and thin lines: filters make such pictures larger, and a higher level saves less than 1 %.
     encoder.set_filter(png::Filter::NoFilter);
     encoder.set_deflate_compression(png::DeflateCompression::Level(5));
     encoder.set_pixel_dims(Some(png::PixelDimensions {
@@ -86,7 +86,7 @@ impl Raster {
         raster
     }
 
-    /// Draws through plotters; the first error is kept and told by [`png`].
+    /// Draws through plotters; stores the first error, which [`png`] returns.
     fn with<E: std::fmt::Display>(&mut self, draw: impl FnOnce(&mut BitMapBackend<'_>) -> Result<(), E>) {
         if let Err(e) = draw(&mut BitMapBackend::with_buffer(&mut self.fine, self.size)) {
             self.trouble.get_or_insert_with(|| e.to_string());
@@ -149,7 +149,7 @@ impl Raster {
         }
     }
 
-    /// Mixes a colour into one fine pixel; nothing happens outside the canvas.
+    /// Mixes a colour into one fine pixel; does nothing outside the canvas.
     fn blend(&mut self, (x, y): (i64, i64), cover: f32, colour: RGBColor) {
         let (w, h) = (i64::from(self.size.0), i64::from(self.size.1));
         if (0..w).contains(&x) && (0..h).contains(&y) {
@@ -161,7 +161,7 @@ impl Raster {
         }
     }
 
-    /// The final pixels: mean of each block.
+    /// Returns the final pixels: the mean of each block.
     fn pixels(&self) -> Vec<u8> {
         let (w, h) = ((self.size.0 / OVERSAMPLE) as usize, (self.size.1 / OVERSAMPLE) as usize);
         let mut out = Vec::with_capacity(w * h * 3);

@@ -1,5 +1,5 @@
-//! The goodput as every latency limit of the SLO is scaled, from the requests already recorded: medians with their 90 % interval, or
-//! brackets, and what was not measured drawn as such.
+//! The goodput as every latency limit of the SLO is scaled, computed from the recorded requests: medians with their 90
+//! % interval, or brackets. Levels that were not measured are marked.
 
 use super::axis::{Axis, Plot};
 use super::boundary::{GREEN, GREEN_TEXT};
@@ -18,12 +18,12 @@ use goodput_core::level::Control;
 use goodput_run::rundir::{Reach, Run, Scaled, SloScale, Traces};
 use plotters::style::Color;
 
-/// How far above the highest level measured the axis reaches.
+/// The axis reaches up to this multiple of the highest level measured.
 const ABOVE: f64 = 1.25;
-/// Length of an arrow to where nothing was measured.
+/// Length of an arrow into the unmeasured range.
 const ARROW: f64 = 26.0;
 
-/// Whether the requests were judged by scaled limits, and any of it says something.
+/// Returns true if the requests were judged by scaled limits with at least one known result.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     let told = |s: &SloScale| s.points.iter().any(|p| s.reach(p) != Reach::Unknown);
     run.view.scale.as_ref().is_some_and(told) && !run.answers.is_empty()
@@ -92,7 +92,7 @@ fn axes(frame: &mut Frame, run: &Run, scale: &SloScale, reaches: &[(f64, Reach)]
         Reach::Nothing | Reach::Unknown => 0.0,
     };
     let highest = reaches.iter().map(|r| top(&r.1)).fold(0.0, f64::max);
-    // Steps far beyond every boundary say nothing here: the axis ends where answers do.
+    // Steps far beyond every boundary are irrelevant here: the axis ends at the answers.
     let y = Axis::upto(if highest > 0.0 { 1.18 * highest } else { 1.05 * most }, 6.0);
     let factors = reaches.iter().map(|r| r.0);
     let (least, last) = factors.fold((f64::INFINITY, 0.0_f64), |(l, h), f| (l.min(f), h.max(f)));
@@ -112,14 +112,14 @@ fn axes(frame: &mut Frame, run: &Run, scale: &SloScale, reaches: &[(f64, Reach)]
     plot
 }
 
-/// Where nothing was measured, above and below.
+/// Shades the unmeasured ranges, above and below.
 fn beyond(c: &mut Canvas, plot: &Plot, scale: &SloScale, taken: &mut Taken) {
     let (a, [least, most]) = (plot.area, scale.measured);
     let above = match scale.estimated {
         true => "above the highest level measured: the fit alone",
         false => "above the highest level measured",
     };
-    // What is above stands left, what is below right, where curves that rise are not.
+    // Labels of the upper range are on the left, those of the lower on the right, away from rising curves.
     let mut shade = |area: Rect, text: &str, y: f64, right: bool| {
         let face = Type::book(11.0, GREY);
         c.fill(&area, PHASES[1].0.into());
@@ -142,7 +142,7 @@ fn beyond(c: &mut Canvas, plot: &Plot, scale: &SloScale, taken: &mut Taken) {
     }
 }
 
-/// Median and interval, where there is an estimate.
+/// Returns median and interval of an estimate.
 const fn between(r: Reach) -> Option<(f64, [f64; 2])> {
     match r {
         Reach::Between { rate, low, high, .. } => Some((rate, [low, high])),
@@ -150,7 +150,7 @@ const fn between(r: Reach) -> Option<(f64, [f64; 2])> {
     }
 }
 
-/// The intervals of estimates that stand side by side as a band, and their medians as a line.
+/// Draws the intervals of neighbouring estimates as a band, and their medians as a line.
 fn ribbon(c: &mut Canvas, plot: &Plot, part: &[(f64, Reach)], taken: &mut Taken) {
     let known: Vec<(f64, f64, [f64; 2])> =
         part.iter().filter_map(|(f, r)| between(*r).map(|(rate, ends)| (*f, rate, ends))).collect();
@@ -169,7 +169,7 @@ fn ribbon(c: &mut Canvas, plot: &Plot, part: &[(f64, Reach)], taken: &mut Taken)
     taken.line(&line, 3.0);
 }
 
-/// Each answer: its median, its bracket, or an arrow to where nothing was measured.
+/// Draws each answer: its median, its bracket, or an arrow into the unmeasured range.
 fn mark(c: &mut Canvas, plot: &Plot, (factor, reach): (f64, Reach), taken: &mut Taken) {
     let (dark, light) = (hue_of(0).dark, hue_of(0).light);
     let at = |v: f64| plot.at(factor, v.min(plot.y.max));
@@ -202,7 +202,7 @@ fn mark(c: &mut Canvas, plot: &Plot, (factor, reach): (f64, Reach), taken: &mut 
     }
 }
 
-/// What an answer takes up from one level to another: its interval, its bracket or its arrow.
+/// Returns the vertical extent of an answer: its interval, its bracket or its arrow.
 fn reach_line(plot: &Plot, factor: f64, reach: Reach) -> Vec<Point> {
     let at = |v: f64| plot.at(factor, v.min(plot.y.max));
     let by = |v: f64, dy: f64| vec![at(v), (at(v).0, at(v).1 + dy)];
@@ -215,7 +215,7 @@ fn reach_line(plot: &Plot, factor: f64, reach: Reach) -> Vec<Point> {
     }
 }
 
-/// The place that stands for an answer.
+/// Returns the point that represents an answer.
 fn place(plot: &Plot, factor: f64, reach: Reach) -> Option<Point> {
     let value = match reach {
         Reach::Between { rate: v, .. }
@@ -228,7 +228,7 @@ fn place(plot: &Plot, factor: f64, reach: Reach) -> Option<Point> {
     Some(plot.at(factor, value.min(plot.y.max)))
 }
 
-/// A dashed arrow upwards or downwards from a place, within the plot.
+/// Draws a dashed arrow upwards or downwards from a point, within the plot.
 fn arrow(c: &mut Canvas, plot: &Plot, (x, y): Point, by: f64) {
     let end = (y + by).clamp(plot.area.y + 2.0, plot.area.bottom() - 2.0);
     let grey = rgb(0x6b6b6b);
@@ -239,7 +239,7 @@ fn arrow(c: &mut Canvas, plot: &Plot, (x, y): Point, by: f64) {
     }
 }
 
-/// The figure beside its mark, where there is room.
+/// Draws the figure next to its mark, if there is room.
 fn label(c: &mut Canvas, plot: &Plot, (factor, reach): (f64, Reach), taken: &mut Taken) {
     let (text, colour) = match reach {
         Reach::Between { rate, .. } => (words::level_number(rate), GREEN_TEXT),

@@ -1,8 +1,8 @@
-//! What charts are drawn from, and for what.
+//! The input of a chart, and the format of its picture.
 
 use goodput_run::rundir::{Run, Traces};
 
-/// What a picture is for.
+/// The purpose of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// A page: 7.5 inches wide, as tall as it needs to be.
@@ -24,7 +24,7 @@ impl Format {
         self.width() * 9 / 16
     }
 
-    /// Resolution written into the PNG: so many times 96 dpi, or a slide of 13⅓ inches.
+    /// Returns the resolution written into the PNG: `scale` times 96 dpi, or for a slide, 13⅓ inches wide.
     pub(super) fn pixels_per_metre(self, scale: u32) -> u32 {
         let inches = match self {
             Self::Report => 1.0 / 96.0,
@@ -34,7 +34,7 @@ impl Format {
     }
 }
 
-/// What a chart is drawn from, and for what.
+/// The input of a chart, and the format of its picture.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
     pub(super) run: &'a Run,

@@ -1,4 +1,4 @@
-//! How the adaptive search closed in: the level of each step, and after it what was known of the limit.
+//! The course of the adaptive search: the level of each step, and the estimate of the limit after it.
 
 use super::axis::{Axis, Plot, Scale};
 use super::boundary::{GREEN, GREEN_TEXT, SAFE};
@@ -19,19 +19,19 @@ use goodput_stats::search::view::PathPoint;
 use goodput_stats::stats::step::{Step, StepKind};
 use plotters::style::{Color, RGBColor};
 
-/// Whether an adaptive search measured at least two steps under load.
+/// Returns true if an adaptive search measured at least two steps under load.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     run.view.path.len() > 1 && !run.answers.is_empty()
 }
 
-/// The steps of the answer's series, as they were measured.
+/// Returns the steps of the answer's series, in the order of measurement.
 fn steps<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let mut all: Vec<&Step> = charted(run).filter(|s| s.series == a.series).collect();
     all.sort_by_key(|s| s.step);
     all
 }
 
-/// Seconds in a unit of time, and its name.
+/// Returns the number of seconds in a suitable unit of time, and its name.
 fn unit(seconds: f64) -> (f64, &'static str) {
     match seconds {
         s if s < 180.0 => (1.0, "seconds"),
@@ -63,7 +63,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         plots.push((near, format!("The same, closer, not from zero: {what}")));
     }
     if scene.format == Format::Slide {
-        // One fits: the one that shows how it ended.
+        // Only one plot fits: the one that shows the final interval.
         let said =
             |y: &Axis| if y.min > 0.0 && y.scale == Scale::Linear { ", not from zero" } else { log(y) };
         plots = plots.pop().map(|(y, _)| (y, format!("{what}{}", said(&y)))).into_iter().collect();
@@ -102,28 +102,28 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(hue_of(0))
 }
 
-/// Whether the axis of the whole search is logarithmic.
+/// Returns true if the axis of the whole search is logarithmic.
 #[cfg(test)]
 pub(super) fn is_logarithmic(run: &Run) -> bool {
     run.answers.first().is_some_and(|a| y_axis(run, a, &steps(run, a)).scale == Scale::Log)
 }
 
-/// Says of an axis that it is logarithmic.
+/// Returns a suffix that labels a logarithmic axis.
 fn log(axis: &Axis) -> &'static str {
     if axis.scale == Scale::Log { ", logarithmic" } else { "" }
 }
 
-/// Whether the level of a step lies on the axis.
+/// Returns true if the level of a step lies on the axis.
 fn shows(plot: &Plot, s: &Step) -> bool {
     (plot.y.min..=plot.y.max).contains(&s.level.value)
 }
 
-/// Widths of the final interval that the closer plot shows on each side of it.
+/// Margin of the zoomed plot on each side of the final interval, in widths of that interval.
 const AROUND: f64 = 2.0;
-/// A closer look shows less than this share of the whole axis, or it is none.
+/// Maximum share of the whole axis that a zoomed plot may show to be worth drawing.
 const CLOSER: f64 = 0.5;
 
-/// The axis of a closer look at the final interval, where it is too narrow on the whole one.
+/// Returns the axis of a zoomed plot around the final interval, if that is too narrow on the whole axis.
 fn closer(g: &Goodput, control: Control, whole: &Axis) -> Option<Axis> {
     let (_, [low, high]) = interval(g).filter(|(_, [low, _])| *low > 0.0)?;
     let width = (high - low).max(0.02 * high);
@@ -137,13 +137,14 @@ fn closer(g: &Goodput, control: Control, whole: &Axis) -> Option<Axis> {
     (share(near.max) - share(near.min) < CLOSER).then_some(near)
 }
 
-/// From below the lowest step, or what the interval came to, to above the highest; logarithmic where that is more than a decade.
+/// Returns an axis from below the lowest step or interval end to above the highest; logarithmic if that is more than a
+/// decade.
 fn y_axis(run: &Run, a: &Answer, all: &[&Step]) -> Axis {
     let g = &a.goodput;
     let known = interval(g).map(|(_, i)| i).into_iter().flatten();
     let levels = || all.iter().map(|s| s.level.value).chain(g.rate).chain(usable_safe_rate(g));
     let top = levels().fold(0.0, f64::max);
-    // An end that is far above all steps is told in words.
+    // An upper end far above all steps is given in words.
     let high = known.clone().fold(top, f64::max).min(1.5 * top);
     let low = known.filter(|v| *v > 0.0).chain(levels()).fold(f64::INFINITY, f64::min);
     if high > 10.0 * low {
@@ -153,7 +154,8 @@ fn y_axis(run: &Run, a: &Answer, all: &[&Step]) -> Axis {
     }
 }
 
-/// What was known of the limit after each step: the interval as a ribbon and the median, both cut where they leave the plot.
+/// Draws the estimate of the limit after each step: the interval as a ribbon and the median as a line, both clipped to
+/// the plot.
 fn ribbon(c: &mut Canvas, plot: &Plot, path: &[PathPoint], second: f64) {
     let last = path.last().map(|p| (plot.x.max * second, p));
     let points: Vec<(f64, &PathPoint)> = path.iter().map(|p| (p.ended_s, p)).chain(last).collect();
@@ -179,7 +181,7 @@ fn ribbon(c: &mut Canvas, plot: &Plot, path: &[PathPoint], second: f64) {
     }
 }
 
-/// The part of a stroke between the upper and the lower edge of an area.
+/// Returns the part of a stroke between the upper and the lower edge of an area.
 fn inside(area: &Rect, a: Point, b: Point) -> Option<(Point, Point)> {
     let cut = |p: Point, other: Point| {
         let y = p.1.clamp(area.y, area.bottom());
@@ -190,7 +192,7 @@ fn inside(area: &Rect, a: Point, b: Point) -> Option<(Point, Point)> {
     (!outside).then(|| (cut(a, b), cut(b, a)))
 }
 
-/// Each step at its level: a bar for the time that it took, and a mark by its verdict where it ended.
+/// Draws each step at its level: a bar for its duration, and its verdict mark at the end.
 fn draw_steps(c: &mut Canvas, plot: &Plot, all: &[&Step], second: f64, r: f64, taken: &mut Taken) {
     let hue = hue_of(0);
     for s in all {
@@ -207,12 +209,12 @@ fn draw_steps(c: &mut Canvas, plot: &Plot, all: &[&Step], second: f64, r: f64, t
     }
 }
 
-/// When a step was measured.
+/// Returns the time span of a step, in words.
 fn time(s: &Step) -> String {
     format!("from {} to {}", words::span(s.started_s), words::span(s.ended_s))
 }
 
-/// What is said at the right end, and at which level.
+/// A label at the right end, and its level.
 struct Told {
     at: f64,
     text: String,
@@ -220,7 +222,7 @@ struct Told {
     safe: bool,
 }
 
-/// The final answer: its interval, its rate and the safe rate, or what there is of them.
+/// Returns labels for the final answer: its interval, its rate and the safe rate, as far as they exist.
 fn told(run: &Run, a: &Answer) -> Vec<Told> {
     let g = &a.goodput;
     let one = |at: f64, text: String, colour: RGBColor| Told { at, text, colour, safe: false };
@@ -267,12 +269,12 @@ fn told(run: &Run, a: &Answer) -> Vec<Told> {
     }
 }
 
-/// Writes the answer beside the end of the ribbon, each at its level or as near as there is room, with a leader.
+/// Draws the labels at the end of the ribbon, each at its level or as near as there is room, with a leader.
 fn label_ends(c: &mut Canvas, plot: &Plot, told: &[Told], face: &Type, taken: &mut Taken) {
     let a = plot.area;
     let place = |level: f64| plot.at_y(level.clamp(plot.y.min, plot.y.max));
     let mut ys: Vec<f64> = told.iter().map(|l| place(l.at)).collect();
-    // Above each other in the order of their levels, where these are at one place.
+    // Keeps labels with equal positions in the order of their levels.
     for i in 1..ys.len() {
         ys[i] = ys[i].max(ys[i - 1] + 0.01);
     }
@@ -289,7 +291,7 @@ fn label_ends(c: &mut Canvas, plot: &Plot, told: &[Told], face: &Type, taken: &m
     }
 }
 
-/// Names the soak, where there is one.
+/// Labels the soak step, if any.
 fn soaks(c: &mut Canvas, plot: &Plot, all: &[&Step], second: f64, taken: &mut Taken) {
     let face = Type::book(11.0, hue_of(0).dark);
     for s in all.iter().filter(|s| s.kind == StepKind::Confirm) {

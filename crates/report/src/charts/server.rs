@@ -1,4 +1,4 @@
-//! What the server says of itself against the level: its queue, its KV cache, preemptions, and what its prefix cache had.
+//! Server metrics against the level: queue, KV cache, preemptions, and prefix cache hits.
 
 use super::axis::{Axis, Plot};
 use super::beyond::together;
@@ -17,17 +17,17 @@ use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::step::Step;
 use plotters::style::{RGBColor, WHITE};
 
-/// A figure of a step, where the server tells it.
+/// A value of a step, if the server reports it.
 type Of = fn(&Step) -> Option<f64>;
 
-/// One plot: its heading, what it shows (the first in the foreground), and whether it is a share.
+/// One plot: its heading, its lines (the first in the foreground), and true if it shows a share.
 struct Panel {
     heading: &'static str,
     lines: &'static [(&'static str, Of)],
     share: bool,
 }
 
-/// From the top.
+/// The plots, from the top.
 const PANELS: [Panel; 4] = [
     Panel {
         heading: "Requests waiting in the server",
@@ -52,14 +52,14 @@ impl Panel {
         of(s).map(|v| if self.share { 100.0 * v } else { v })
     }
 
-    /// Whether a value lies beyond the axis.
+    /// Returns true if a value lies beyond the axis.
     fn clipped(&self, steps: &[&Step]) -> bool {
         let top = self.axis(steps).max;
         let values = steps.iter().flat_map(|s| self.lines.iter().filter_map(|(_, of)| self.value(s, *of)));
         values.into_iter().any(|v| v > top)
     }
 
-    /// A step with its value here.
+    /// Returns the tooltip of a step with its value in this plot.
     fn told_of(&self, s: &Step, name: &str, of: Of) -> String {
         let what = [self.heading.trim_end_matches(", %"), name].join(" ");
         let unit = if self.share { " %" } else { "" };
@@ -67,7 +67,8 @@ impl Panel {
         of_step(s, value, Mark::of(s))
     }
 
-    /// Whether any step tells it. What nobody ever did is no picture: a flat line at nothing.
+    /// Returns true if any step reports it. A metric that is zero throughout is not drawn, except the queue and the KV
+    /// cache.
     fn told(&self, run: &Run) -> bool {
         let values = || charted(run).flat_map(|s| self.lines.iter().filter_map(move |(_, of)| of(s)));
         let always = self.heading.starts_with("Requests") || self.heading.starts_with("KV");
@@ -80,7 +81,8 @@ impl Panel {
             let all = own.flat_map(|s| self.lines.iter().filter_map(|(_, of)| self.value(s, *of)));
             all.fold(0.0, f64::max)
         };
-        // The queue of a step whose backlog grew is as long as the step: it would squash what steady steps show.
+        // The queue of a step whose backlog grew depends on how long the step ran: it would squash the values of steady
+        // steps.
         let (calm, wild) = (most(true), most(false));
         let top = if calm > 0.0 && wild > FAR * calm && !self.share { 1.15 * calm } else { wild.max(calm) };
         match (self.share, top) {
@@ -90,10 +92,10 @@ impl Panel {
     }
 }
 
-/// An overloaded step with more than this many times what any steady one has is named instead of drawn.
+/// A value of an overloaded step above this multiple of the highest steady value is named instead of drawn.
 const FAR: f64 = 3.0;
 
-/// Whether the server told anything of a step that the chart shows.
+/// Returns true if the server reported a metric for a step in the chart.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     PANELS.iter().any(|p| p.told(run)) && charted(run).count() > 1
 }
@@ -142,7 +144,7 @@ fn draw_panel(
     let mut ends: Vec<(Point, RGBColor, String)> = Vec::new();
     let mut beyond: Vec<Point> = Vec::new();
     for curve in curves {
-        // Of several series the largest values alone: more lines than that are not told apart.
+        // With several series only the largest values: more lines could not be distinguished.
         let lines = if curves.len() > 1 { &panel.lines[..1] } else { panel.lines };
         for (i, (name, of)) in lines.iter().enumerate().rev() {
             let at = |s: &&Step| Some(plot.at(s.level.value, panel.value(s, *of)?.min(plot.y.max)));
@@ -176,12 +178,12 @@ fn draw_panel(
         }
     }
     name_beyond(c, &plot, &beyond);
-    // The largest comes first where both end in the same place.
+    // The largest comes first if both end in one place.
     ends.reverse();
     label_ends(c, &plot, &ends, &mut taken);
 }
 
-/// The values beyond the axis, above the steps that have them.
+/// Draws the values beyond the axis, above their steps.
 fn name_beyond(c: &mut Canvas, plot: &Plot, beyond: &[Point]) {
     let face = Type::book(11.0, hue_of(0).dark);
     let labels = together(beyond, words::figure);

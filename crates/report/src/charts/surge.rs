@@ -1,4 +1,4 @@
-//! Requests in flight and the response time around a surge, and when the server was as it had been.
+//! Requests in flight and the response time around a surge, and the time of recovery.
 
 use super::axis::{Axis, Plot};
 use super::boundary::{GREEN, GREEN_TEXT};
@@ -17,10 +17,10 @@ use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::recovery::{Course, Recovered, Window};
 use plotters::style::{Color, RGBColor};
 
-/// The time of the surge.
+/// Colour of the time of the surge.
 const SURGE: RGBColor = rgb(0xfde5c8);
 
-/// Returns true where a surge was measured to its end.
+/// Returns true if a surge was measured to its end.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     parts(run).is_some()
 }
@@ -31,7 +31,7 @@ fn parts(run: &Run) -> Option<(&Recovery, &Course, &Recovered)> {
     Some((r, r.course.as_ref()?, outcome))
 }
 
-/// The limit of the highest percentile on the response time.
+/// Returns the limit of the highest percentile on the response time.
 fn limit(run: &Run, metric: Metric) -> Option<Limit> {
     let tier = words::tier_of(run, run.answers.first()?)?;
     tier.limits().into_iter().rfind(|l| l.metric == metric)
@@ -64,7 +64,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         outcome.windows.iter().filter_map(|w| Some((w, w.response_p90_ms?))).collect();
     let most = times.iter().map(|t| t.1).fold(outcome.band.response_p90_ms.unwrap_or(0.0), f64::max);
     let limit = limit(scene.run, metric).map(|l| l.limit_ms());
-    // A limit far above everything would squash the rest.
+    // A limit far above all values would squash the rest.
     let top = limit.filter(|l| *l < 3.0 * most).map_or(most, |l| l.max(most));
     let unit = if top >= 9_000.0 { 1_000.0 } else { 1.0 };
     let heading = format!("{} p90 of each window, {}", metric.title(), if unit > 1.0 { "s" } else { "ms" });
@@ -88,7 +88,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(hue)
 }
 
-/// An axis up to the highest value: logarithmic, and said so, where the surge would squash what came before it.
+/// Returns an axis up to the highest value: logarithmic, with a note, if the surge would squash the values before it.
 fn axis(values: &[(&Window, f64)], band: f64, most: f64) -> (Axis, Option<String>) {
     let least = values.iter().map(|v| v.1).filter(|v| *v > 0.0).fold(most, f64::min);
     match band > 0.0 && most > 8.0 * band {
@@ -97,7 +97,7 @@ fn axis(values: &[(&Window, f64)], band: f64, most: f64) -> (Axis, Option<String
     }
 }
 
-/// The surge, the band, the line through the windows, and the time of recovery.
+/// Draws the surge, the band, the line through the windows, and the time of recovery.
 fn panel(
     c: &mut Canvas,
     plot: &Plot,
@@ -133,7 +133,7 @@ fn panel(
     recovery(c, plot, course, outcome);
 }
 
-/// A line where the server was back within the band.
+/// Draws a line at the time at which the server was back within the band.
 fn recovery(c: &mut Canvas, plot: &Plot, course: &Course, outcome: &Recovered) {
     let a = plot.area;
     let (text, colour) = match outcome.recovery_s {
@@ -155,7 +155,7 @@ fn recovery(c: &mut Canvas, plot: &Plot, course: &Course, outcome: &Recovered) {
     c.text((r.x, r.y + 10.5), Align::Left, &face, &text);
 }
 
-/// A mark on the axis for every window with misses, as wide as the window.
+/// Draws a mark on the axis for every window with misses, as wide as the window.
 fn misses(c: &mut Canvas, plot: &Plot, course: &Course, outcome: &Recovered) {
     for w in outcome.windows.iter().filter(|w| w.misses > 0) {
         let x = plot.at_x(w.from_s - course.from_s);

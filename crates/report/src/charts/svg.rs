@@ -1,5 +1,5 @@
-//! A picture as SVG: text as outlines, so that it looks the same where the font is not installed, with its words as labels
-//! for those who hear it.
+//! A picture as SVG. Text is drawn as outlines, so that it looks the same if the font is not installed, with its words
+//! as labels for screen readers.
 
 use super::canvas::{Canvas, Point, Shape, Type};
 use super::hints::Hint;
@@ -9,16 +9,17 @@ use plotters::style::RGBColor;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Where an SVG stands.
+/// The context of an SVG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// In a file of its own, as large as it was drawn, in the colours of the picture.
+    /// A separate file, in the size and the colours of the picture.
     File,
-    /// In a HTML page, as wide as there is room and without headline and subtitle, which are its title and description: each colour is a custom property of CSS with the picture's colour in its absence.
+    /// Inside an HTML page, as wide as there is room, without headline and subtitle, which become its title and
+    /// description. Each colour is a CSS custom property that defaults to the picture's colour.
     Page,
 }
 
-/// The picture; `name` begins every id in it, so that several can stand in one page.
+/// Returns the picture as SVG. Every id in it starts with `name`, so that several can share one page.
 pub(super) fn svg(canvas: &Canvas, name: &str, title: &str, description: &str, place: Place) -> String {
     let mut writer = Writer { name, place, glyphs: BTreeMap::new() };
     let top = if place == Place::Page { canvas.head } else { 0.0 };
@@ -47,7 +48,7 @@ pub(super) fn svg(canvas: &Canvas, name: &str, title: &str, description: &str, p
 
 /// An SVG while it is written.
 struct Writer<'a> {
-    /// What every id begins with.
+    /// Prefix of every id.
     name: &'a str,
     place: Place,
     /// Outlines that occur, each once, by their id.
@@ -55,7 +56,8 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The colour of a shape. `var()` has a meaning in a style alone, not in an attribute of its own.
+    /// Returns the colour of a shape as an attribute. `var()` works only in a `style` attribute, not in `fill` or
+    /// `stroke`.
     fn paint(&self, what: &str, colour: RGBColor) -> String {
         let RGBColor(r, g, b) = colour;
         let hex = format!("{r:02x}{g:02x}{b:02x}");
@@ -87,7 +89,7 @@ impl Writer<'_> {
                 let (x, y, r) = (num(at.0), num(at.1), num(*r));
                 format!("<circle cx=\"{x}\" cy=\"{y}\" r=\"{r}\"{}/>\n", self.paint("fill", *colour))
             }
-            // Strokes without length and with round ends: a third of the length of as many circles.
+            // Zero-length strokes with round ends take a third of the bytes of as many circles.
             Shape::Dots(places, r, colour) => {
                 let d: String = places.iter().map(|p| format!("M{} {}h0", num(p.0), num(p.1))).collect();
                 let (stroke, width) = (self.paint("stroke", *colour), num(2.0 * r));
@@ -99,7 +101,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A text as outlines: drawn in the font's own units, scaled as a whole.
+    /// Draws a text as outlines: in the font's units, scaled as a whole.
     fn words(&mut self, at: Point, face: &Type, text: &str) -> String {
         let font = face.font();
         let scale = face.size / f64::from(font.units_per_em().unwrap_or(2048.0));
@@ -124,8 +126,8 @@ impl Writer<'_> {
     }
 }
 
-/// What is told of the place under the pointer, above all that is drawn: areas, lines, then points, since a browser takes the last
-/// that it finds there.
+/// Returns the tooltips, above all that is drawn: areas, lines, then points, since a browser picks the topmost element
+/// under the pointer.
 fn hints(hints: &[Hint]) -> String {
     if hints.is_empty() {
         return String::new();
@@ -161,7 +163,7 @@ fn hint(h: &Hint) -> String {
     }
 }
 
-/// The outline of a glyph in the font's units, y downwards; empty for a blank.
+/// Returns the outline of a glyph in the font's units, y downwards; empty for a blank.
 fn outline(face: &Type, glyph: GlyphId) -> String {
     let Some(outline) = face.font().outline(glyph) else { return String::new() };
     let at = |p: ab_glyph::Point| format!("{} {}", p.x.round(), (-p.y).round() + 0.0);
@@ -188,14 +190,14 @@ fn path(points: &[Point]) -> String {
     points.iter().enumerate().map(point).collect()
 }
 
-/// Two decimals are a fiftieth of a printed dot; no more is written.
+/// Formats a number with at most two decimals: a hundredth of a logical pixel is not visible.
 fn num(x: f64) -> String {
     let text = format!("{x:.2}");
     let short = text.trim_end_matches('0').trim_end_matches('.');
     if short == "-0" { "0".into() } else { short.to_owned() }
 }
 
-/// A text as it may stand in an element or in an attribute; what XML 1.0 cannot hold becomes a replacement mark.
+/// Escapes a text for an element or an attribute; characters that XML 1.0 cannot hold become replacement characters.
 fn xml(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,5 +1,6 @@
-//! Every chart of every case: text within the picture and clear of other text, SVG well-formed, a few drawn in full.
-//! Set `GOODPUT_CHART_DIR` to draw them all, and look at them; `GOODPUT_CHART_CASES` for some cases alone: `found,soak`.
+//! Renders every chart of every case and checks that text is within the picture and clear of other text, and that SVG
+//! is well-formed; compares a few in full. Set `GOODPUT_CHART_DIR` to write them all to files for inspection;
+//! `GOODPUT_CHART_CASES` limits them to some cases: `found,soak`.
 
 mod told;
 
@@ -12,7 +13,7 @@ use goodput_run::rundir::{Scaled, SloScale};
 use goodput_stats::search::answer::Status;
 use std::path::PathBuf;
 
-/// Every case with the charts that it has: name, run, traces.
+/// Returns every case with its name, run and traces.
 fn cases() -> Vec<(&'static str, Run, Traces)> {
     let mut runs = fixture::cases();
     runs.push(("adaptive", fixture::adaptive()));
@@ -27,7 +28,7 @@ fn cases() -> Vec<(&'static str, Run, Traces)> {
     runs.into_iter().map(with).collect()
 }
 
-/// Answers of every kind for scaled limits, around that of the run.
+/// Returns answers of every kind for scaled limits, around that of the run.
 fn scaled(run: &Run, estimated: bool) -> SloScale {
     let base = &run.answers[0].goodput;
     let rate = base.rate.unwrap_or(30.0);
@@ -53,7 +54,7 @@ fn scaled(run: &Run, estimated: bool) -> SloScale {
     SloScale { points, without, untold: 1, measured: [0.4 * rate, 1.2 * rate], estimated }
 }
 
-/// Left, top, right and bottom of the ink of a text, about.
+/// Returns the approximate left, top, right and bottom of the ink of a text.
 fn ink((x, y): (f64, f64), face: &Type, text: &str) -> [f64; 4] {
     [x, y - 0.74 * face.size, x + face.width(text), y + 0.2 * face.size]
 }
@@ -101,9 +102,9 @@ fn text_stays_within_the_picture_and_clear_of_other_text() {
 
 #[test]
 fn charts_apply_where_there_is_something_to_show() {
-    // Those of runs that have no limit to keep are no part of a sweep's report.
+    // Charts of runs without a limit are not in a sweep's report.
     let all = CHARTS.iter().map(|c| c.name).filter(|n| !offline::NAMES.contains(n));
-    // Lengths are known of a sweep that was run, and told with what was sent; pairs and a surge of one whose plan asks for them.
+    // Lengths are known only after a real sweep; cache pairs and surges exist only if the plan asks for them.
     let all: Vec<&str> = all
         .filter(|n| !["lengths", "server", "slo-scale", "capacity", "sensitivity", "recovery"].contains(n))
         .collect();
@@ -112,7 +113,7 @@ fn charts_apply_where_there_is_something_to_show() {
         let missing: Vec<&str> = all.iter().copied().filter(|n| !names.contains(n)).collect();
         let rate = run.answers.first().is_some_and(|a| run.capacity(a).is_some());
         assert_eq!(names.contains(&"capacity"), rate, "{case}: where there is a rate to plan with");
-        // The one for the load is named by what the load is.
+        // The chart against the load is named by the kind of load.
         let other =
             if ["concurrency", "workers"].contains(&case) { "latency-offered" } else { "latency-in-flight" };
         let (view, closed) = (run.view.path.len() > 1, names.contains(&"search"));
@@ -135,7 +136,8 @@ fn charts_apply_where_there_is_something_to_show() {
     }
 }
 
-/// A strict reading of what [`svg`] writes: every element closed in order, every attribute quoted, no bare `<` or `&`.
+/// Checks strictly that the output of [`svg`] is well-formed: every element closed in order, every attribute quoted, no
+/// bare `<` or `&`.
 fn well_formed(text: &str) -> Result<(), String> {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = text;
@@ -199,7 +201,7 @@ fn every_svg_is_well_formed_and_small() {
     }
 }
 
-/// Whether something dark lies in each quarter of the height, and nothing on the outermost logical pixel.
+/// Checks that each quarter of the height has something dark, and that the outermost logical pixel is blank.
 fn check_pixels(bytes: &[u8], format: Format, name: &str) {
     let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
     let info = reader.info();
@@ -266,7 +268,7 @@ fn pictures_fill_their_frame() {
 #[test]
 fn a_backlog_that_grows_is_on_no_curve() {
     let (run, traces) = fixture::traced();
-    // The last of the steps is overloaded: no line of any chart over levels may reach it.
+    // The last step is overloaded: no line of a chart over levels may reach it.
     let charts = CHARTS.iter().filter(|c| c.slide || c.name == "latency-offered");
     for chart in charts.filter(|c| !["search", "slo-scale", "sensitivity"].contains(&c.name)) {
         let canvas = chart.canvas(&run, &traces, Format::Report);
@@ -284,7 +286,7 @@ fn a_backlog_that_grows_is_on_no_curve() {
     }
 }
 
-/// Texts of a chart and where they stand.
+/// Returns the texts of a chart and their positions.
 fn texts(run: &Run, name: &str, format: Format) -> Vec<(String, (f64, f64))> {
     let chart = CHARTS.iter().find(|c| c.name == name).unwrap();
     let traces = fixture::traces(run);

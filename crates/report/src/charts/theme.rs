@@ -1,8 +1,9 @@
-//! Light and dark. Charts are drawn in the colours of the light palette, and a whole picture is turned: no drawing code knows of themes.
+//! Light and dark themes. Charts are drawn in the light palette and recoloured afterwards, so that no drawing code
+//! depends on the theme.
 //!
-//! [`PALETTE`] holds every colour that a chart may draw with, for what it is used, and what becomes of it in the dark: the hue stays, and
-//! what stood out against white stands out against the dark ground. A test reckons the contrast of each (WCAG 2.2), another that no
-//! chart uses a colour that is not in it.
+//! [`PALETTE`] lists every colour that a chart may use, its role, and its dark counterpart: the hue stays, and a colour
+//! that stands out against white also stands out against the dark background. One test computes the contrast of each
+//! (WCAG 2.2), another checks that no chart uses a colour outside the palette.
 
 use super::canvas::{Canvas, Shape};
 use super::curves::rgb;
@@ -20,16 +21,16 @@ pub enum Theme {
     Dark,
 }
 
-/// What a colour is used for, and so how much it must stand out.
+/// The role of a colour, which determines its minimum contrast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// What all stands on.
+    /// Background.
     Ground,
     /// Text, and lines that have their names in the same colour: 4.5 to 1 at least.
     Text,
     /// Lines and marks: 3 to 1 at least in the dark.
     Line,
-    /// Grids and areas behind data, which are not to stand out.
+    /// Grids and areas behind data, which must not stand out.
     Fill,
 }
 
@@ -50,7 +51,7 @@ const PALETTE: &[(u32, u32, Role)] = &[
     (0x9a9a9a, 0x79808a, Role::Line),
     (0xd4d4d4, 0x393f48, Role::Fill),
     (0xe3e3e3, 0x2c3139, Role::Fill),
-    // What of a step does not count.
+    // Phases of a step that are not counted.
     (0xe4e0d6, 0x322f27, Role::Fill),
     (0xe2e6ee, 0x262b34, Role::Fill),
     // One hue per series: p99, p90, p50, and the text about the last two.
@@ -74,14 +75,14 @@ const PALETTE: &[(u32, u32, Role)] = &[
     (0xa1d99b, 0x437c3f, Role::Line),
     (0x2a7f3f, 0x4cb069, Role::Text),
     (0x417a3a, 0x63a25c, Role::Text),
-    // The answer, what was good, and the SLO.
+    // The answer, good requests, and the SLO.
     (0x2ca25f, 0x2fae6a, Role::Line),
     (0x14713a, 0x6cc488, Role::Text),
     (0x2a9d5c, 0x2ba566, Role::Line),
     (0xa5dcbc, 0x11492f, Role::Fill),
     (0xcb181d, 0xff6e66, Role::Text),
     (0x8f1014, 0xffa29a, Role::Text),
-    // Series laid over one another, and the same, paler.
+    // Overlaid series, and a paler variant of each.
     (0x0072b2, 0x4ba6e8, Role::Text),
     (0xc96500, 0xe2822f, Role::Line),
     (0x007f5f, 0x44b08b, Role::Text),
@@ -106,7 +107,8 @@ fn hex(c: RGBColor) -> u32 {
 }
 
 impl Theme {
-    /// What becomes of a colour of the light palette. A colour that is none of it stays as it is.
+    /// Returns the counterpart in this theme of a colour of the light palette. Returns a colour outside the palette
+    /// unchanged.
     pub(super) fn of(self, light: RGBColor) -> RGBColor {
         match self {
             Self::Light => light,
@@ -118,8 +120,9 @@ impl Theme {
     }
 }
 
-/// The colours of the dark theme as custom properties of CSS, for a page with charts of [`super::Chart::svg_inline`]: one
-/// `--c-RRGGBB: #rrggbb;` a line for every colour that a chart may draw with, named by its counterpart in the light theme.
+/// Returns the colours of the dark theme as CSS custom properties, for a page with charts of
+/// [`super::Chart::svg_inline`]: one line `--c-RRGGBB: #rrggbb;` for every colour that a chart may use, named by its
+/// counterpart in the light theme.
 pub fn dark_variables() -> String {
     PALETTE.iter().fold(String::new(), |mut out, (light, dark, _)| {
         writeln!(out, "--c-{light:06x}: #{dark:06x};").expect("a string takes everything");
@@ -128,7 +131,7 @@ pub fn dark_variables() -> String {
 }
 
 impl Canvas {
-    /// The same picture in the colours of a theme.
+    /// Returns this picture in the colours of a theme.
     pub(super) fn themed(mut self, theme: Theme) -> Self {
         let pure = |c: &mut RGBColor| *c = theme.of(*c);
         pure(&mut self.ground);
@@ -148,7 +151,7 @@ impl Canvas {
     }
 }
 
-/// Whether a colour is one of the palette.
+/// Returns true if a colour is in the palette.
 #[cfg(test)]
 pub(super) fn known(c: RGBColor) -> bool {
     PALETTE.iter().any(|(light, ..)| *light == hex(c))
@@ -161,7 +164,7 @@ mod tests {
     use plotters::style::{Color, WHITE};
     use std::collections::HashSet;
 
-    /// Relative luminance of WCAG 2.2.
+    /// Returns the relative luminance defined by WCAG 2.2.
     fn luminance(c: u32) -> f64 {
         let channel = |shift: u32| match f64::from(c >> shift & 0xff) / 255.0 {
             v if v <= 0.04045 => v / 12.92,

@@ -1,4 +1,4 @@
-//! What was offered against what was achieved and how much of it was good; below, output tokens per second.
+//! Offered, achieved and good requests per second; below, output tokens per second.
 
 use super::axis::{Axis, Plot};
 use super::boundary::{Boundary, GREEN_TEXT};
@@ -18,10 +18,10 @@ use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::step::Step;
 use plotters::style::{RGBColor, WHITE};
 
-/// Colour of what was good.
+/// Colour of good requests.
 pub(super) const GOOD: RGBColor = rgb(0x2a9d5c);
 
-/// Whether any step was measured.
+/// Returns true if any step was measured.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     charted(run).next().is_some()
 }
@@ -50,7 +50,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(curves.first().map_or(hue_of(0), |c| c.hue))
 }
 
-/// What a level is, with its unit.
+/// Returns the title of the axis of levels, with its unit.
 pub(super) const fn level_title(control: Control) -> &'static str {
     match control {
         Control::Rate => "offered rate, requests/s",
@@ -68,7 +68,7 @@ pub(super) fn end_face(colour: RGBColor) -> Type {
     Type::bold(12.0, colour)
 }
 
-/// A figure of a step.
+/// A value of a step.
 type Of = fn(&Step) -> f64;
 
 fn points(plot: &Plot, steps: &[&Step], of: Of) -> Vec<Point> {
@@ -85,11 +85,11 @@ fn requests(
     let run = scene.run;
     let shown = curves.iter().flat_map(|c| &c.steps);
     let top = shown.map(|s| s.achieved_rate.max(s.good_rate)).fold(0.0, f64::max);
-    // Where nothing was achieved, the axis still shows what was offered.
+    // If nothing was achieved, the axis still shows the offered rate.
     let top = if top > 0.0 { top } else { x.max };
     let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.14, 6.5) };
     let title = level_title(control(run));
-    // The two count different requests, which shows where a backlog grows.
+    // Good and achieved count different requests, which shows where a backlog grows.
     let counts = "good: of those due in the window, achieved: completed in it, so good may lie above";
     let notes: Vec<String> =
         [afar, counts].into_iter().filter(|n| !n.is_empty()).map(str::to_owned).collect();
@@ -111,7 +111,7 @@ fn requests(
         for (i, (of, colour)) in kinds.into_iter().enumerate() {
             let line = points(&plot, &curve.joined(Across::Offered), of);
             if i == 0 {
-                // Wide and pale, so that it is seen where it runs under what was achieved.
+                // Wide and pale, so that it is visible under the line of the achieved rate.
                 c.line(&line, 6.5, rgb(0xa5dcbc));
             }
             c.line(&line, 2.2, colour);
@@ -133,7 +133,7 @@ fn requests(
             }
         }
     }
-    // What was achieved comes first where both end in the same place.
+    // The achieved rate comes first if both end in one place.
     ends.reverse();
     label_ends(c, &plot, &ends, &mut taken);
     boundary.take(&mut taken, &plot);
@@ -145,7 +145,7 @@ fn requests(
     }
 }
 
-/// A step with what was achieved and what of it was good.
+/// Returns the tooltip of a step: its achieved and its good rate.
 fn told(step: &Step, mark: Mark) -> String {
     of_step(step, [achieved(step), format!("good {} req/s", words::figure(step.good_rate))], mark)
 }
@@ -164,7 +164,7 @@ fn label_diagonal(c: &mut Canvas, plot: &Plot, taken: &mut Taken, corner: f64) {
     }
 }
 
-/// What was good; hollow where the backlog grew.
+/// Draws the mark of good requests; hollow if the backlog grew.
 fn square(c: &mut Canvas, (x, y): Point, r: f64, colour: RGBColor, steady: bool) {
     c.fill(&Rect { x: x - r, y: y - r, w: 2.0 * r, h: 2.0 * r }, colour.into());
     if !steady {
@@ -206,7 +206,7 @@ fn tokens(frame: &mut Frame, run: &Run, curves: &[Curve<'_>], boundary: &Boundar
     label_ends(c, &plot, &ends, &mut taken);
 }
 
-/// Names beside the last points of the lines where nothing else is there, else at the edge of the plot.
+/// Draws names next to the last points of the lines if there is room, else at the edge of the plot.
 pub(super) fn label_ends(c: &mut Canvas, plot: &Plot, ends: &[(Point, RGBColor, String)], taken: &mut Taken) {
     let mut ys: Vec<f64> = ends.iter().map(|e| e.0.1).collect();
     spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));

@@ -1,4 +1,4 @@
-//! What happened within each step: requests in flight and TTFT over time, a small picture a step.
+//! Each step over time: requests in flight and TTFT, one small picture per step.
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Rect, Type};
@@ -13,15 +13,15 @@ use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::{Run, Trace, Traces, Ttft};
 use goodput_stats::stats::step::{Step, StepKind};
 
-/// Steps that a page can show.
+/// Maximum number of steps on a page.
 const MOST: usize = 12;
 
-/// Whether the requests of any step are known.
+/// Returns true if the requests of any step are known.
 pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
     !steps(run, traces).is_empty()
 }
 
-/// The steps of the answer's series whose requests are known, by level.
+/// Returns the steps of the answer's series whose requests are known, by level.
 fn steps<'a>(run: &'a Run, traces: &'a Traces) -> Vec<(&'a Step, &'a Trace)> {
     let series = run.answers.first().map(|a| a.series.as_str());
     let own = charted(run).filter(|s| series.is_none_or(|name| s.series == name));
@@ -30,7 +30,8 @@ fn steps<'a>(run: &'a Run, traces: &'a Traces) -> Vec<(&'a Step, &'a Trace)> {
     all
 }
 
-/// Those that tell most where there are too many: the lowest, the highest, and those nearest to the boundary.
+/// Returns the most informative steps if there are too many: the lowest, the highest, and those nearest to the
+/// boundary.
 fn telling<'a>(run: &Run, all: Vec<(&'a Step, &'a Trace)>) -> Vec<(&'a Step, &'a Trace)> {
     if all.len() <= MOST {
         return all;
@@ -41,7 +42,7 @@ fn telling<'a>(run: &Run, all: Vec<(&'a Step, &'a Trace)>) -> Vec<(&'a Step, &'a
         (rate, met, failed) => rate.or(met).or(failed),
     };
     let boundary = g.and_then(middle).unwrap_or(all[all.len() / 2].0.level.value);
-    // The soak is what a reader looks for.
+    // Prefers the soak, which readers look for.
     let soak = |s: &Step| s.kind == StepKind::Confirm;
     let far = |s: &Step| (s.level.value.max(1e-9) / boundary.max(1e-9)).ln().abs();
     let mut order: Vec<usize> = (1..all.len() - 1).collect();
@@ -94,20 +95,21 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(hue_of(0))
 }
 
-/// TTFT, or e2e where answers came in one piece.
+/// Returns TTFT, or e2e if responses were not streamed.
 fn metric(run: &Run) -> Metric {
     charted(run).map(Step::response_metric).find(|m| *m == Metric::E2e).unwrap_or(Metric::Ttft)
 }
 
-/// The limit of the highest percentile on what is shown.
+/// Returns the limit of the highest percentile on the metric shown.
 fn limit(run: &Run) -> Option<Limit> {
     let tier = words::tier_of(run, run.answers.first()?)?;
     let metric = metric(run);
     tier.limits().into_iter().rfind(|l| l.metric == metric)
 }
 
-/// One logarithmic axis for all, so that steps compare, and the milliseconds in one unit of it: up to several times what
-/// steady steps and the limit need, since a step whose backlog grew would squash the rest.
+/// Returns one logarithmic axis for all steps, so that they can be compared, and the milliseconds in one unit of it. It
+/// extends to several times the values of steady steps and the limit, since a step whose backlog grew would squash the
+/// rest.
 fn ttft_axis(shown: &[(&Step, &Trace)], limit: Option<&Limit>) -> (Axis, f64) {
     let of = |trace: &Trace| -> Vec<f64> {
         match &trace.ttft {
@@ -127,7 +129,7 @@ fn ttft_axis(shown: &[(&Step, &Trace)], limit: Option<&Limit>) -> (Axis, f64) {
     (Axis::log(0.75 * least.max(top / 1e4) / unit, 1.35 * top / unit), unit)
 }
 
-/// What occurs in the small pictures.
+/// The elements that occur in the small pictures.
 struct Drawn {
     spans: bool,
     points: bool,
@@ -153,7 +155,7 @@ impl Drawn {
     }
 }
 
-/// What is drawn how, above the small pictures.
+/// Draws the key above the small pictures.
 fn key(c: &mut Canvas, top: f64, drawn: &Drawn, unit: f64, left_out: &str) {
     let (bold, book, hue) = (Type::bold(11.5, rgb(0x333333)), Type::book(11.0, rgb(0x3d3d3d)), hue_of(0));
     let mut x = EDGE;

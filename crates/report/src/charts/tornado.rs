@@ -1,4 +1,4 @@
-//! What moves the answer: a bar for each factor, the largest effect first.
+//! The sensitivity of the answer: a bar for each factor, the largest effect first.
 
 use super::axis::{Axis, Plot, Scale};
 use super::canvas::{Align, Canvas, Rect, Type};
@@ -19,10 +19,10 @@ use plotters::style::RGBColor;
 const ROW: f64 = 58.0;
 /// Height of a bar.
 const BAR: f64 = 13.0;
-/// The most rows of a slide.
+/// Maximum number of rows on a slide.
 const ON_SLIDE: usize = 4;
 
-/// Returns true where some factor has an effect to show.
+/// Returns true if some factor has an effect to show.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     !effects(run).is_empty()
 }
@@ -32,7 +32,7 @@ fn effects(run: &Run) -> Vec<&Effect> {
     all.filter(|e| e.elasticity.is_some()).collect()
 }
 
-/// The change of the goodput in percent, with its interval, where a factor is `times` as large.
+/// Returns the change of the goodput in per cent, with its interval, if a factor is `times` as large.
 fn effect(e: &Effect, times: f64) -> Option<(f64, Option<[f64; 2]>)> {
     let (value, bounds) = e.goodput_times(times)?;
     let change = |t: f64| 100.0 * (t - 1.0);
@@ -62,7 +62,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         [format!("dark: {:.0} % more of the factor; pale: {:.0} % less", 100.0 * CHANGE, 100.0 * CHANGE)];
     frame.axes(0, &plot, "Change of the goodput", &notes, "change of the goodput, %");
     ticks(&mut frame.canvas, &plot);
-    // On a slide the rows take what room there is.
+    // On a slide the rows fill the available height.
     let row = area.h / all.len().max(1) as f64;
     for (i, e) in all.iter().enumerate() {
         draw_row(&mut frame.canvas, &plot, area.y + row * i as f64, row, e);
@@ -73,7 +73,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(hue_of(0))
 }
 
-/// An axis with room for the bars and their values, and for intervals that are not much wider than the longest bar.
+/// Returns an axis with room for the bars and their values, and for intervals not much wider than the longest bar.
 fn axis(all: &[&Effect]) -> Axis {
     let changes: Vec<(f64, Option<[f64; 2]>)> = all
         .iter()
@@ -87,13 +87,13 @@ fn axis(all: &[&Effect]) -> Axis {
         low = low.min(from.max(-2.0 * longest)).min(*change);
         high = high.max(to.min(2.0 * longest)).max(*change);
     }
-    // The names of the factors stand at the left, the values beyond the bars.
+    // The names of the factors are at the left, the values beyond the bars.
     let room = 0.16 * (high - low);
     let (min, max) = (low - 1.4 * room, high + room);
     Axis { min, max, step: Axis::upto(max - min, 7.0).step, scale: Scale::Rows }
 }
 
-/// Vertical grid lines with their values: an axis of rows has none of its own.
+/// Draws vertical grid lines with their values: an axis of rows has no ticks.
 fn ticks(c: &mut Canvas, plot: &Plot) {
     let (a, face) = (plot.area, Type::book(11.5, rgb(0x3d3d3d)));
     let end = |v: f64| (v / plot.x.step) as i32;
@@ -113,7 +113,7 @@ fn ticks(c: &mut Canvas, plot: &Plot) {
     }
 }
 
-/// The name of a factor, and its two bars with their intervals.
+/// Draws the name of a factor, and its two bars with their intervals.
 fn draw_row(c: &mut Canvas, plot: &Plot, top: f64, row: f64, e: &Effect) {
     let hue = hue_of(0);
     let name = clip(&title(&e.factor), 34);
@@ -137,7 +137,7 @@ fn draw_row(c: &mut Canvas, plot: &Plot, top: f64, row: f64, e: &Effect) {
     }
 }
 
-/// A bar from zero with its value beyond it and its interval over it.
+/// Draws a bar from zero with its value beyond it and its interval over it.
 fn bar(c: &mut Canvas, plot: &Plot, (y, change): (f64, f64), bounds: Option<[f64; 2]>, colour: RGBColor) {
     let (zero, end, middle) = (plot.at_x(0.0), plot.at_x(change), y + BAR / 2.0);
     let r = Rect { x: zero.min(end), y, w: (end - zero).abs().max(0.6), h: BAR };
@@ -145,7 +145,7 @@ fn bar(c: &mut Canvas, plot: &Plot, (y, change): (f64, f64), bounds: Option<[f64
     let (mut left, mut right) = (r.x, r.right());
     if let Some(bounds) = bounds {
         let [low, high] = bounds.map(|b| plot.at_x(b.clamp(plot.x.min, plot.x.max)));
-        // Light where it crosses a dark bar, so that it is seen on either.
+        // With a light outline, so that it is visible on a dark bar as well.
         c.stroke((low, middle), (high, middle), 3.4, rgb(0xffffff));
         c.stroke((low, middle), (high, middle), 1.5, rgb(0x333333));
         for (x, b) in [(low, bounds[0]), (high, bounds[1])] {
@@ -163,7 +163,7 @@ fn bar(c: &mut Canvas, plot: &Plot, (y, change): (f64, f64), bounds: Option<[f64
     if fits {
         c.text((x, middle + 4.0), align, &face, &text);
     } else {
-        // Across zero, where there is room.
+        // On the other side of zero, if there is room.
         let (x, align) = if change < 0.0 { (zero + 6.0, Align::Left) } else { (zero - 6.0, Align::Right) };
         let shifted = if change < 0.0 { x.max(right + 6.0) } else { x.min(left - 6.0) };
         c.text((shifted, middle + 4.0), align, &face, &text);

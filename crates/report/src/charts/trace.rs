@@ -16,11 +16,11 @@ use goodput_core::units::thousands;
 use goodput_workload::trace::{Distribution, OverTime, Trace, duration_text};
 use plotters::style::Color;
 
-/// A trace as PNG and as SVG.
+/// Draws a trace as PNG and as SVG.
 ///
 /// # Errors
 ///
-/// When something could not be drawn or encoded.
+/// The chart cannot be drawn or encoded.
 pub fn of_trace(trace: &Trace) -> Result<(Vec<u8>, String)> {
     let canvas = draw(trace);
     let png = raster::png(&canvas, raster::SCALE, Format::Report.pixels_per_metre(raster::SCALE))
@@ -59,7 +59,7 @@ fn draw(trace: &Trace) -> Canvas {
     slots.extend(lengths.iter().map(|_| slot(130.0)));
     let mut frame = Frame::titled(&titles, Format::Report, &slots, 30.0, Vec::new());
     rate(&mut frame, &s.over_time, s.rate, s.span_s);
-    // Prompts and answers on one axis, so that they compare.
+    // Prompts and answers on one axis, for comparison.
     let least = lengths.iter().filter_map(|(_, d)| d.bars.first()).map(|b| b.from).min().unwrap_or(1).max(1);
     let most = lengths.iter().filter_map(|(_, d)| d.bars.last()).map(|b| b.to).max().unwrap_or(10);
     let x = lengths_axis(least, most);
@@ -69,7 +69,7 @@ fn draw(trace: &Trace) -> Canvas {
     frame.finish(hue_of(0))
 }
 
-/// Requests per second in each bin, and the mean.
+/// Draws requests per second in each bin, and the mean.
 fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
     let (unit, name) = match span_s {
         s if s < 300.0 => (1.0, "seconds"),
@@ -77,7 +77,8 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
         s if s < 345_600.0 => (3_600.0, "hours"),
         _ => (86_400.0, "days"),
     };
-    // The last bin ends with the trace, not with its width; of a hair of it nothing can be said.
+    // The last bin ends with the trace. It is at least a tenth of a bin wide, since the rate of a shorter one would be
+    // meaningless.
     let begin = |i: usize| i as f64 * over.width_s;
     let end = |i: usize| begin(i + 1).min(span_s.max(begin(i) + over.width_s / 10.0));
     let rates: Vec<f64> =
@@ -91,7 +92,7 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
     for (i, r) in rates.iter().enumerate().filter(|(_, r)| **r > 0.0) {
         let (from, to) = (plot.at_x(begin(i) / unit), plot.at_x(end(i) / unit));
         let y = plot.at_y(*r);
-        // A hair of overlap, so that neighbours leave no white line between them.
+        // A slight overlap, so that neighbours leave no white line between them.
         let w = (to - from).min(plot.area.right() - from) + 0.15;
         frame.canvas.fill(&Rect { x: from, y, w, h: plot.area.bottom() - y }, hue.light.mix(1.0));
         frame.canvas.stroke((from, y), (from + w, y), 1.3, hue.dark);
@@ -113,7 +114,7 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
     frame.canvas.text((a.right() - 3.0, y - 5.0), Align::Right, &face, &label);
 }
 
-/// How many requests have the lengths of a bar.
+/// Returns the tooltip of a bar: the number of requests with its lengths.
 fn told(what: &str, bar: &Bar, percent: f64) -> String {
     let lengths = match bar.to - bar.from {
         0 | 1 => thousands(bar.from as f64),
@@ -122,7 +123,7 @@ fn told(what: &str, bar: &Bar, percent: f64) -> String {
     format!("{what} of {lengths} tokens: {} % of requests ({})", short(percent), thousands(bar.n as f64))
 }
 
-/// Shares of requests by length, with the percentiles.
+/// Draws shares of requests by length, with the percentiles.
 pub(super) fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distribution), x: Axis, hue: Hue) {
     let share = |n: u64| n as f64 / d.n as f64 * 100.0;
     let most = d.bars.iter().map(|b| share(b.n)).fold(0.0, f64::max);
@@ -151,7 +152,7 @@ pub(super) fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distr
         let at = plot.at_x(value.max(1) as f64);
         frame.canvas.dashes((at, a.bottom()), (at, a.y), 1.2, (4.0, 3.0), hue.dark);
     }
-    // Each on a line of its own: where lengths are alike, the percentiles stand close.
+    // Each on a separate line: if lengths are similar, the percentiles are close.
     for (row, (name, value)) in percentiles.into_iter().enumerate() {
         let at = plot.at_x(value.max(1) as f64);
         let label = format!("{name} {}", thousands(value as f64));

@@ -1,5 +1,5 @@
-//! A report as data: sections of blocks, made of typed text and tables of typed cells. The renderers turn it into Markdown, HTML and text for a
-//! terminal, and escape what came from outside; nothing here is escaped.
+//! The report as data: sections of blocks, made of typed text and tables of typed cells. The renderers convert it into
+//! Markdown, HTML and text for a terminal, and escape text from outside; nothing here is escaped.
 
 mod section;
 mod table;

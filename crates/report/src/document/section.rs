@@ -8,61 +8,61 @@ use super::text::Text;
 pub struct Document {
     /// The answer in one line.
     pub title: Text,
-    /// The answers at a glance, for pages that have a first view.
+    /// The answers as cards, for pages that start with an overview.
     pub cards: Vec<Card>,
-    /// What stands below the title, before any section.
+    /// The blocks below the title, before any section.
     pub lead: Vec<Block>,
-    /// The sections in their order.
+    /// The sections, in order.
     pub sections: Vec<Section>,
 }
 
-/// An answer at a glance.
+/// A summary card of one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Card {
-    /// Whose answer it is where there are several.
+    /// Series, tier or class of the answer, if there are several answers.
     pub whose: String,
-    /// Its status in words, behind its sign.
+    /// Its status in words, shown after the mark.
     pub status: String,
-    /// Whether it is good.
+    /// The mark of its status.
     pub mark: Mark,
-    /// What the figure is called.
+    /// Label of the figure.
     pub label: String,
     /// The figure.
     pub value: String,
-    /// Its unit; empty where it has none.
+    /// Its unit; empty if it has none.
     pub unit: String,
-    /// What is to be known beside it: names and values.
+    /// Secondary facts: names and values.
     pub facts: Vec<(String, String)>,
 }
 
-/// The sections that reports have. What they are called, and which of them pages fold, is told of the kind.
+/// The kinds of sections. The kind determines the title, and if pages fold the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// What was asked, and of what.
+    /// Question and system under test.
     Question,
-    /// What was found.
+    /// Result.
     Answer,
-    /// Variants beside one another.
+    /// Variants side by side.
     Variants,
     /// Levels or variants with the evidence for each.
     Decisions,
-    /// Series beside one another.
+    /// Series side by side.
     Comparison,
     /// A cold and a warm cache.
     CachePair,
-    /// A mix beside its classes.
+    /// A mix compared with its classes.
     Mixing,
     /// Why the search ended.
     Stopped,
-    /// What the answer amounts to.
+    /// Capacity and cost at the answer.
     Capacity,
-    /// What moves the answer.
+    /// Sensitivity of the answer to the workload.
     Sensitivity,
     /// Recovery from a surge.
     Recovery,
-    /// Causes, and what to change.
+    /// Causes, and recommended changes.
     Why,
-    /// What to read with care.
+    /// Caveats.
     Caveats,
     /// Pictures.
     Charts,
@@ -72,13 +72,13 @@ pub enum Kind {
     Limits,
     /// Percentiles of each metric.
     Percentiles,
-    /// The goodput by a factor on the limits.
+    /// The goodput as the limits are scaled.
     Scale,
     /// Tokens, lengths and cost of each step.
     Throughput,
-    /// The hardware's floor.
+    /// Measured latency compared with the hardware's lower bound.
     Roofline,
-    /// Lengths of what was sent.
+    /// Lengths of the requests sent.
     Sent,
     /// How much of a trace was replayed.
     Replayed,
@@ -98,18 +98,18 @@ pub enum Kind {
     ServerView,
     /// One of several series.
     Series,
-    /// What the server is.
+    /// Hardware and software of the server.
     Server,
-    /// How to measure it again.
+    /// How to repeat the measurement.
     Reproduce,
     /// The plan's free text.
     Notes,
-    /// A section without a kind of its own: its title says what it is.
+    /// A section without a specific kind: its title describes it.
     Other,
 }
 
 impl Kind {
-    /// The title of a section of this kind; empty where each has its own.
+    /// Returns the title of a section of this kind; empty if each section has a different one.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Question => "Question",
@@ -148,7 +148,7 @@ impl Kind {
         }
     }
 
-    /// Returns true if a section says what an answer rests on in full: a page folds it until somebody asks.
+    /// Returns true if a section holds detailed evidence: pages fold it until the reader opens it.
     pub const fn is_detail(self) -> bool {
         matches!(
             self,
@@ -166,16 +166,16 @@ impl Kind {
     }
 }
 
-/// A title with what stands below it.
+/// A title with the blocks below it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Section {
-    /// Which section it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Its title, in one line; may be empty on a terminal, where a blank line parts sections as well.
+    /// Its title, in one line; may be empty on a terminal, where a blank line also separates sections.
     pub title: Text,
-    /// What stands below the title.
+    /// The blocks below the title.
     pub blocks: Vec<Block>,
-    /// Sections of this one, as those of a series.
+    /// Subsections, such as those of a series.
     pub parts: Vec<Section>,
 }
 
@@ -185,7 +185,7 @@ impl Section {
         Self { kind, title: kind.title().into(), blocks, parts: Vec::new() }
     }
 
-    /// Returns a section with a title of its own.
+    /// Returns a section with a custom title.
     pub fn titled(title: impl Into<Text>, blocks: Vec<Block>) -> Self {
         Self { kind: Kind::Other, title: title.into(), blocks, parts: Vec::new() }
     }
@@ -196,32 +196,32 @@ impl Section {
     }
 }
 
-/// A statement with what to do about it.
+/// A statement with advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    /// What is to be known.
+    /// The statement.
     pub text: Text,
-    /// What to do; empty where there is nothing.
+    /// The advice; empty if there is none.
     pub advice: Text,
 }
 
-/// What stands before a line of an outline.
+/// The sign before a line of an outline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bullet {
     /// Nothing.
     None,
     /// Its number.
     Number(usize),
-    /// An arrow: what to do.
+    /// An arrow, which marks advice.
     Arrow,
-    /// A bar: a line quoted from elsewhere.
+    /// A bar, which marks a quoted line.
     Bar,
 }
 
 /// A line with others below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What stands before it.
+    /// The sign before it.
     pub bullet: Bullet,
     /// The line.
     pub text: Text,
@@ -240,25 +240,25 @@ impl Entry {
         Self::new(Bullet::None, text)
     }
 
-    /// Puts lines below this one.
+    /// Adds lines below this one.
     #[must_use]
     pub fn over(self, below: Vec<Self>) -> Self {
         Self { below, ..self }
     }
 }
 
-/// A chart in its place; it is drawn apart.
+/// A reference to a chart, which is drawn separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// The path of its PNG, from where the report lies.
+    /// The path of its PNG, relative to the report.
     pub path: String,
-    /// What it shows.
+    /// Caption.
     pub caption: String,
-    /// What it shows of this run: the answer in one line.
+    /// Alternative text: the answer of the run in one line.
     pub alternative: String,
 }
 
-/// What a section is made of.
+/// A block of a section.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Block {
     /// A paragraph.
@@ -269,26 +269,26 @@ pub enum Block {
     List(Vec<Text>),
     /// Lines, each with others below it.
     Outline(Vec<Entry>),
-    /// What the signs and words of a table mean.
+    /// Explanation of the signs and words of a table.
     Legend(Vec<Text>),
-    /// Names, each with what it is.
+    /// Names with their values.
     Facts(Vec<(Text, Text)>),
-    /// What to read with care, each with what to do.
+    /// Caveats with advice.
     Caveats(Vec<Advice>),
-    /// What must be seen before anything else.
+    /// A warning that must be seen before anything else.
     Warning(Text),
     /// A table.
     Table(Table),
-    /// Text of several lines that stand as they are.
+    /// Preformatted text of several lines.
     Code {
-        /// Its language, as `toml`; `text` where it has none.
+        /// Its language, such as `toml`; `text` if it has none.
         language: &'static str,
         /// The lines.
         text: String,
     },
     /// A chart.
     Picture(Picture),
-    /// Blocks that are folded away below a line.
+    /// Blocks folded below a summary line.
     Folded {
         /// The line.
         summary: Text,

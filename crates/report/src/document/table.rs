@@ -1,12 +1,12 @@
-//! Tables of typed cells, whose columns know how they are shown where there is room, and where there is little.
+//! Tables of typed cells. Columns know how to appear on wide and on narrow screens.
 
 use super::text::Text;
 use crate::words::units::{figure, percent, precise, thousands};
 
-/// The sign of a cell of which nothing is known.
+/// The sign of an unknown cell.
 pub const UNKNOWN: &str = "–";
 
-/// A sign before a verdict or a status; a word always goes with it, so that nothing is said by colour alone.
+/// A sign before a verdict or a status. A word always follows, so that nothing depends on colour alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mark {
     /// It meets, holds or is accepted.
@@ -15,12 +15,12 @@ pub enum Mark {
     Bad,
     /// It is undecided.
     Open,
-    /// It does not count.
+    /// It is invalid.
     Invalid,
 }
 
 impl Mark {
-    /// The sign.
+    /// Returns the sign.
     pub const fn sign(self) -> &'static str {
         match self {
             Self::Good => "●",
@@ -34,9 +34,9 @@ impl Mark {
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cell {
-    /// Nothing is known.
+    /// Unknown.
     Unknown,
-    /// There is nothing to say.
+    /// Nothing to show.
     Empty,
     /// Words.
     Text(Text),
@@ -48,28 +48,28 @@ pub enum Cell {
     Count(f64),
     /// A share of one, shown in per cent.
     Share(f64),
-    /// Less than a whole number.
+    /// A number below this whole number.
     Below(u32),
     /// The level of a step.
     Level {
-        /// By what rows are sorted: 0 for the unloaded server.
+        /// Sort key: 0 for the unloaded server.
         value: f64,
-        /// The level with its unit, and its series where there are several.
+        /// The level with its unit, and its series if there are several.
         full: String,
-        /// The bare number, below a head that has the unit.
+        /// The bare number, for a column whose head has the unit.
         short: String,
     },
     /// The verdict of a step.
     Verdict {
-        /// Its sign; none where the step was not measured for a verdict.
+        /// Its sign; none if the step was not measured for a verdict.
         mark: Option<Mark>,
         /// Its word.
         word: &'static str,
-        /// The limit that decided, where that is news.
+        /// The limit that decided, if that is new information.
         limit: Option<String>,
         /// True if the backlog grows.
         grows: bool,
-        /// True for a verdict that is expected, as an undecided step of a ramp: it has no colour on a terminal.
+        /// True for an expected verdict, such as an undecided step of a ramp: it has no colour on a terminal.
         expected: bool,
     },
     /// A sign with words.
@@ -78,16 +78,16 @@ pub enum Cell {
         mark: Mark,
         /// The words.
         words: String,
-        /// The number by which rows are sorted, where there is one.
+        /// Sort key, if any.
         value: Option<f64>,
     },
     /// A figure in words: with a unit, a bound or a second figure.
     Figure {
-        /// As it is shown.
+        /// The text shown.
         text: String,
-        /// The number by which rows are sorted, where there is one.
+        /// Sort key, if any.
         value: Option<f64>,
-        /// True if it is the news of its row.
+        /// True if it is the key figure of its row.
         strong: bool,
     },
 }
@@ -98,22 +98,22 @@ impl Cell {
         Self::Text(words.into())
     }
 
-    /// Returns a cell of words; unknown where there are none.
+    /// Returns a cell of words; unknown if they are empty.
     pub fn known(words: String) -> Self {
         if words.is_empty() { Self::Unknown } else { Self::text(words) }
     }
 
-    /// Returns a measured number; unknown where there is none.
+    /// Returns a measured number; unknown if there is none.
     pub fn number(x: Option<f64>) -> Self {
         x.filter(|x| x.is_finite()).map_or(Self::Unknown, Self::Number)
     }
 
-    /// Returns a whole number; unknown where there is none.
+    /// Returns a whole number; unknown if there is none.
     pub fn count(x: Option<f64>) -> Self {
         x.map_or(Self::Unknown, Self::Count)
     }
 
-    /// Returns a share; unknown where there is none.
+    /// Returns a share; unknown if there is none.
     pub fn share(x: Option<f64>) -> Self {
         x.map_or(Self::Unknown, Self::Share)
     }
@@ -123,7 +123,7 @@ impl Cell {
         Self::Figure { text: text.into(), value, strong: false }
     }
 
-    /// Returns a figure in words that is the news of its row.
+    /// Returns a figure in words that is the key figure of its row.
     pub fn strong(text: impl Into<String>) -> Self {
         Self::Figure { text: text.into(), value: None, strong: true }
     }
@@ -133,7 +133,7 @@ impl Cell {
         Self::Marked { mark, words: words.into(), value: None }
     }
 
-    /// Returns the number by which rows are sorted.
+    /// Returns the sort key.
     pub fn value(&self) -> Option<f64> {
         match self {
             Self::Number(x) | Self::Precise(x) | Self::Count(x) => Some(*x),
@@ -154,7 +154,7 @@ impl Cell {
         }
     }
 
-    /// Returns the cell as a page shows it. Nothing is escaped.
+    /// Returns the cell as a page shows it, unescaped.
     pub fn words(&self) -> String {
         match self {
             Self::Unknown => UNKNOWN.into(),
@@ -179,38 +179,38 @@ impl Cell {
     }
 }
 
-/// Where a column is shown.
+/// The media that show a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Place {
     /// In pages and on terminals.
     #[default]
     Everywhere,
-    /// In pages alone.
+    /// In pages only.
     Page,
-    /// On terminals alone.
+    /// On terminals only.
     Terminal,
 }
 
-/// Which columns a narrow terminal leaves out.
+/// The columns that a narrow terminal omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Priority {
-    /// It stays.
+    /// Always shown.
     #[default]
     Always,
-    /// It stays on terminals of at least so many columns.
+    /// Shown on terminals of at least this many columns.
     From(u16),
-    /// It stays on terminals of fewer columns than these.
+    /// Shown on terminals of fewer columns than this.
     Below(u16),
-    /// It goes where all do not fit, those of the lowest number first.
+    /// Omitted if not all columns fit, those of the lowest number first.
     Droppable(u8),
 }
 
-/// How a column is set.
+/// Alignment of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Align {
     Left,
     Right,
-    /// To the left in pages, where cells have units; to the right on terminals.
+    /// Left in pages, whose cells have units; right on terminals.
     Level,
 }
 
@@ -219,15 +219,15 @@ enum Align {
 pub struct Column {
     /// Its head.
     pub head: Text,
-    /// Its head where there is little room; its lines are broken where this has breaks.
+    /// Head for narrow terminals; its line breaks are preserved.
     pub short: Option<String>,
-    /// Where it is shown.
+    /// The media that show it.
     pub place: Place,
-    /// Whether a narrow terminal leaves it out.
+    /// Its priority on a narrow terminal.
     pub priority: Priority,
-    /// Characters that it takes up on a terminal, about.
+    /// Approximate width on a terminal, in characters.
     pub width: u16,
-    /// True if a terminal sets its cells in, below a head that is the title of the table.
+    /// True if a terminal indents its cells, below a head that is the title of the table.
     pub is_indented: bool,
     align: Align,
 }
@@ -260,7 +260,7 @@ impl Column {
         Self::new("level", Align::Level)
     }
 
-    /// Returns a column of quantities with their units: to the left in pages, to the right on terminals.
+    /// Returns a column of quantities with their units: left-aligned in pages, right-aligned on terminals.
     pub fn quantity(head: impl Into<Text>) -> Self {
         Self::new(head, Align::Level)
     }
@@ -270,48 +270,48 @@ impl Column {
         Self::new("#", Align::Right)
     }
 
-    /// Gives the column a head for terminals.
+    /// Sets a shorter head for terminals.
     #[must_use]
     pub fn short(self, head: impl Into<String>) -> Self {
         Self { short: Some(head.into()), ..self }
     }
 
-    /// Shows the column in one place alone.
+    /// Shows the column in one medium only.
     #[must_use]
     pub fn only(self, place: Place) -> Self {
         Self { place, ..self }
     }
 
-    /// Lets a narrow terminal leave the column out.
+    /// Sets the priority on narrow terminals.
     #[must_use]
     pub fn with(self, priority: Priority) -> Self {
         Self { priority, ..self }
     }
 
-    /// Sets about how many characters the column takes up on a terminal.
+    /// Sets the approximate width on a terminal, in characters.
     #[must_use]
     pub fn wide(self, width: u16) -> Self {
         Self { width, ..self }
     }
 
-    /// Sets the cells in on a terminal, below a head that is the title of the table.
+    /// Indents the cells on a terminal, below a head that is the title of the table.
     #[must_use]
     pub fn indented(self) -> Self {
         Self { is_indented: true, ..self }
     }
 
-    /// Returns true if pages set the column to the right.
+    /// Returns true if pages align the column to the right.
     pub fn is_right_in_pages(&self) -> bool {
         self.align == Align::Right
     }
 
-    /// Returns true if terminals set the column to the right.
+    /// Returns true if terminals align the column to the right.
     pub fn is_right_on_terminals(&self) -> bool {
         self.align != Align::Left
     }
 }
 
-/// A column with what its cells say of a row.
+/// A column with a function that makes its cells.
 pub struct Field<'a, T> {
     column: Column,
     cell: Box<dyn Fn(&T) -> Cell + 'a>,
@@ -323,7 +323,7 @@ impl<'a, T> Field<'a, T> {
         Self { column, cell: Box::new(cell) }
     }
 
-    /// Shows the column in one place alone.
+    /// Shows the column in one medium only.
     #[must_use]
     pub fn only(self, place: Place) -> Self {
         Self { column: self.column.only(place), ..self }
@@ -334,7 +334,7 @@ impl<'a, T> Field<'a, T> {
         (self.cell)(of)
     }
 
-    /// Returns the column for rows of another type, each of which has one of this.
+    /// Returns the column for rows of another type; `part` extracts the row of this type.
     pub fn within<U>(self, part: impl Fn(&U) -> T + 'a) -> Field<'a, U>
     where
         T: 'a,
@@ -343,17 +343,17 @@ impl<'a, T> Field<'a, T> {
     }
 }
 
-/// How a terminal sets a table.
+/// The layout of a table on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Setting {
-    /// Fitted into the width, with less space between columns where they would not fit.
+    /// Fitted into the width, with less space between columns if necessary.
     #[default]
     Fitted,
     /// Fitted into the width, with little space between columns.
     Tight,
-    /// As wide as it is: no cell is broken.
+    /// Natural width: no cell is broken.
     Whole,
-    /// As wide as it is, without lines: a few figures below a sentence.
+    /// Natural width, without lines: a few figures below a sentence.
     Bare,
 }
 
@@ -364,13 +364,13 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows, each with a cell for every column.
     pub rows: Vec<Vec<Cell>>,
-    /// What it holds, for those who hear it; the title of its section where it is empty.
+    /// Accessible caption, for screen readers; the title of the section if empty.
     pub caption: String,
-    /// Returns true if its rows may stand in any order: a page lets its reader sort them.
+    /// True if the order of the rows carries no meaning: a page lets its reader sort them.
     pub sorts: bool,
-    /// The column that names a row.
+    /// Index of the column that names a row.
     pub row_head: usize,
-    /// How a terminal sets it.
+    /// Layout on a terminal.
     pub setting: Setting,
 }
 
@@ -381,13 +381,13 @@ impl Table {
         Self { columns, rows, caption: String::new(), sorts: false, row_head: 0, setting: Setting::default() }
     }
 
-    /// Returns a table with a row for each of `of`.
+    /// Returns a table with one row for each item of `of`.
     pub fn of<'t, T: 't>(fields: Vec<Field<'_, T>>, of: impl IntoIterator<Item = &'t T>) -> Self {
         let rows = of.into_iter().map(|one| fields.iter().map(|f| (f.cell)(one)).collect()).collect();
         Self::new(fields.into_iter().map(|f| f.column).collect(), rows)
     }
 
-    /// Returns the places of the columns that pages show.
+    /// Returns the indices of the columns that pages show.
     pub fn in_pages(&self) -> impl Iterator<Item = usize> {
         (0..self.columns.len()).filter(|i| self.columns[*i].place != Place::Terminal)
     }
@@ -398,13 +398,13 @@ impl Table {
         Self { sorts: true, row_head, ..self }
     }
 
-    /// Says what the table holds.
+    /// Sets the accessible caption.
     #[must_use]
     pub fn captioned(self, caption: impl Into<String>) -> Self {
         Self { caption: caption.into(), ..self }
     }
 
-    /// Sets the table in a way of its own on terminals.
+    /// Sets the layout on terminals.
     #[must_use]
     pub fn set(self, setting: Setting) -> Self {
         Self { setting, ..self }

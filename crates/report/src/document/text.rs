@@ -1,20 +1,20 @@
 //! Inline text as typed spans.
 
-/// A piece of a line of text. What it holds is shown as it is: no markup in it means anything.
+/// A span of text. Its content is shown verbatim: markup in it has no meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Span {
     /// Text without emphasis.
     Plain(String),
-    /// Text of weight: an answer, a word that decides.
+    /// Strong text: an answer, a decisive word.
     Strong(String),
-    /// Text that stands out a little: a term, advice.
+    /// Emphasized text: a term, advice.
     Emphasis(String),
     /// A command, a file or a key.
     Code(String),
 }
 
 impl Span {
-    /// The words of the span.
+    /// Returns the words of the span.
     pub fn words(&self) -> &str {
         match self {
             Self::Plain(words) | Self::Strong(words) | Self::Emphasis(words) | Self::Code(words) => words,
@@ -27,12 +27,12 @@ pub fn plain(words: impl Into<String>) -> Span {
     Span::Plain(words.into())
 }
 
-/// Returns a span of weight.
+/// Returns a strong span.
 pub fn strong(words: impl Into<String>) -> Span {
     Span::Strong(words.into())
 }
 
-/// Returns a span that stands out a little.
+/// Returns an emphasized span.
 pub fn emphasis(words: impl Into<String>) -> Span {
     Span::Emphasis(words.into())
 }
@@ -58,7 +58,7 @@ impl Text {
         text
     }
 
-    /// Adds a span; plain words join those before them.
+    /// Adds a span; merges plain text with plain text before it.
     pub fn push(&mut self, span: Span) {
         match (self.spans.last_mut(), span) {
             (Some(Span::Plain(before)), Span::Plain(more)) => before.push_str(&more),
@@ -72,7 +72,7 @@ impl Text {
         self.push(plain(words));
     }
 
-    /// Returns the text with `more` behind it.
+    /// Returns the text with `more` appended.
     #[must_use]
     pub fn and(mut self, more: Self) -> Self {
         for span in more.spans {
@@ -81,7 +81,7 @@ impl Text {
         self
     }
 
-    /// The spans in their order.
+    /// Returns the spans in order.
     pub fn spans(&self) -> &[Span] {
         &self.spans
     }
@@ -91,7 +91,7 @@ impl Text {
         self.spans.iter().all(|span| span.words().trim().is_empty())
     }
 
-    /// Returns the words without their emphasis.
+    /// Returns the words without emphasis.
     pub fn words(&self) -> String {
         self.spans.iter().map(Span::words).collect()
     }

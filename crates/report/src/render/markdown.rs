@@ -1,14 +1,14 @@
-//! Documents as Markdown. Nothing of a text can start a table cell, a link, emphasis, code or HTML.
+//! Documents as Markdown. Text is escaped, so that it cannot start a table cell, a link, emphasis, code or HTML.
 
 use crate::document::{Block, Bullet, Cell, Document, Entry, Picture, Section, Span, Table, Text};
 use crate::escape::visible;
 
-/// Returns a document as a page of its own.
+/// Returns a document as a separate page.
 pub fn render(document: &Document) -> String {
     page(document, 1)
 }
 
-/// Returns a document whose title is a heading of `depth`, and whose sections are one below.
+/// Returns a document whose title is a heading of `depth`, and whose sections are one level below.
 pub fn page(document: &Document, depth: usize) -> String {
     let mut out = format!("{} {}\n\n", "#".repeat(depth), inline(&document.title));
     blocks_into(&mut out, &document.lead, 3);
@@ -31,7 +31,7 @@ fn write(section: &Section, depth: usize, out: &mut String) {
     }
 }
 
-/// Returns blocks, with a blank line between each and the next; headings in them are of `depth`.
+/// Returns blocks separated by blank lines; headings in them are of `depth`.
 pub fn blocks(blocks: &[Block], depth: usize) -> String {
     let mut out = String::new();
     blocks_into(&mut out, blocks, depth);
@@ -111,7 +111,7 @@ fn table(table: &Table) -> String {
     out
 }
 
-/// A head; the sign for a number means nothing where it stands alone.
+/// Returns the head of a column.
 fn head(text: &Text) -> String {
     if text.words() == "#" { "#".into() } else { in_cell(text) }
 }
@@ -119,7 +119,7 @@ fn head(text: &Text) -> String {
 fn cell(cell: &Cell) -> String {
     match cell {
         Cell::Text(text) => in_cell(text),
-        // Numbers of our own: there is nothing to escape in them.
+        // Our own numbers contain nothing to escape.
         Cell::Number(_)
         | Cell::Precise(_)
         | Cell::Count(_)
@@ -135,13 +135,13 @@ fn cell(cell: &Cell) -> String {
     }
 }
 
-/// A figure, which may have an interval in brackets: these alone are no link.
+/// Returns a figure. Its interval may be in brackets, which are no link here.
 fn figure(words: &str) -> String {
     let escaped = escaped(words);
     if words.contains("](") { escaped } else { escaped.replace("\\[", "[").replace("\\]", "]") }
 }
 
-/// A line of text in a table, where a bar ends the cell even within code.
+/// Returns a line of text for a table, where a bar ends the cell even within code.
 fn in_cell(text: &Text) -> String {
     let bars = |span: &Span| matches!(span, Span::Code(words) if words.contains('|'));
     if !text.spans().iter().any(bars) {
@@ -154,7 +154,7 @@ fn in_cell(text: &Text) -> String {
     text.spans().iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// A line of text.
+/// Returns a line of text.
 fn inline(text: &Text) -> String {
     let span = |span: &Span| match span {
         Span::Plain(words) => escape(&visible(words)),
@@ -165,7 +165,7 @@ fn inline(text: &Text) -> String {
     text.spans().iter().map(span).collect::<String>().trim().to_owned()
 }
 
-/// Words between signs, with the blanks around them outside, since emphasis that begins with a blank is none.
+/// Returns words between signs, with surrounding blanks outside: emphasis cannot begin with a blank.
 fn wrapped(sign: &str, words: &str) -> String {
     let inner = words.trim();
     if inner.is_empty() {
@@ -180,7 +180,7 @@ fn escaped(words: &str) -> String {
     escape(visible(words).trim())
 }
 
-/// Takes from characters what they mean in Markdown.
+/// Escapes the characters that have a meaning in Markdown.
 fn escape(words: &str) -> String {
     let chars: Vec<char> = words.chars().collect();
     let mut out = String::with_capacity(words.len());
@@ -196,7 +196,7 @@ fn escape(words: &str) -> String {
                 out.push_str("&#46;");
             }
             '@' => out.push_str("&#64;"),
-            // Within a word it emphasises nothing.
+            // Within a word it does not start emphasis.
             '_' if word(i.checked_sub(1)) && word(Some(i + 1)) => out.push('_'),
             '\\' | '|' | '`' | '*' | '_' | '[' | ']' | '#' | '~' | '$' => {
                 out.push('\\');
@@ -208,7 +208,8 @@ fn escape(words: &str) -> String {
     out
 }
 
-/// A fenced block that its text cannot close: the fence is longer than any run of backticks in it. Line breaks stay.
+/// Returns a fenced block that its text cannot close: the fence is longer than any run of backticks in it. Line breaks
+/// are preserved.
 fn fence(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let ticks = "`".repeat(longest.max(2) + 1);

@@ -1,4 +1,4 @@
-//! The renderers: each makes one kind of file out of a document, and alone escapes what came from outside.
+//! The renderers. Each converts a document into one format and escapes text from outside; nothing else does.
 
 pub mod html;
 pub mod markdown;

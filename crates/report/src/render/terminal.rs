@@ -1,5 +1,5 @@
-//! Documents for a terminal: sections parted by blank lines, tables as wide as there is room. Nothing of a text is obeyed in the place of
-//! being shown.
+//! Documents for a terminal: sections separated by blank lines, tables as wide as there is room. Control sequences in
+//! text are shown, not obeyed.
 
 use crate::document::{
     Advice, Block, Bullet, Cell, Column, Document, Entry, Mark, Place, Priority, Section, Setting, Table,
@@ -8,37 +8,37 @@ use crate::document::{
 use crate::escape::{lines, plain, visible};
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, TableStyle};
 
-/// Columns of a terminal that does not tell its width.
+/// Width of a terminal that does not report it, in columns.
 const WIDTH: u16 = 100;
 
-/// Lines above, below and under the head; none between rows, so that a sweep of twenty steps stays on one screen.
+/// Lines above, below and under the head; none between rows, so that a sweep of twenty steps fits on one screen.
 const STYLE: TableStyle = {
     let line = LineStyle::none().fill('─').junction('─');
     TableStyle::new().top_border(line).header_separator(line).bottom_border(line)
 };
 
-/// Characters without a width that stand around what is in colour until tables are laid out; text from outside cannot hold them.
+/// Zero-width characters that mark coloured text until tables are laid out; text from outside cannot contain them.
 const COLOUR_ENDS: char = '\u{2060}';
 
-/// What a document is shown on.
+/// The capabilities of the output device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Screen {
-    /// Columns.
+    /// Width in columns.
     pub width: u16,
-    /// True if lines are broken between words where they do not fit.
+    /// True if long lines are broken between words.
     pub wraps: bool,
-    /// True if verdicts and caveats are in colour.
+    /// True if verdicts and caveats are coloured.
     pub colour: bool,
 }
 
 impl Default for Screen {
-    /// What is not a terminal, as a file or a pipe.
+    /// Returns the settings for output that is not a terminal, such as a file or a pipe.
     fn default() -> Self {
         Self { width: WIDTH, wraps: false, colour: false }
     }
 }
 
-/// Returns a document as lines of text, without a line break at the end.
+/// Returns a document as lines of text, without a final line break.
 pub fn render(document: &Document, screen: &Screen) -> String {
     let mut printer = Printer { screen: *screen, out: String::new() };
     if !document.title.is_empty() {
@@ -51,7 +51,7 @@ pub fn render(document: &Document, screen: &Screen) -> String {
     painted(printer.out.trim_end(), screen.colour)
 }
 
-/// Characters that stand for the beginning of a colour, with the code of the colour.
+/// Returns the placeholder character that begins a colour, and the code of the colour.
 const fn colour(mark: Mark) -> (char, u8) {
     match mark {
         Mark::Good => ('\u{2061}', 32),
@@ -61,12 +61,12 @@ const fn colour(mark: Mark) -> (char, u8) {
     }
 }
 
-/// Words in the colour of a mark.
+/// Returns words in the colour of a mark.
 fn coloured(mark: Mark, words: &str) -> String {
     format!("{}{words}{COLOUR_ENDS}", colour(mark).0)
 }
 
-/// Puts colours in the place of the characters that stand for them, or nothing.
+/// Replaces the placeholders with colour codes, or removes them.
 fn painted(text: &str, colours: bool) -> String {
     let all = [Mark::Good, Mark::Bad, Mark::Open, Mark::Invalid].map(colour);
     let mut out = String::with_capacity(text.len());
@@ -82,7 +82,7 @@ fn painted(text: &str, colours: bool) -> String {
     out
 }
 
-/// A line of text.
+/// Returns a line of text.
 fn inline(text: &Text) -> String {
     let words: String = text.spans().iter().map(|span| visible(span.words())).collect();
     words.trim().to_owned()
@@ -142,7 +142,7 @@ impl Printer {
         }
     }
 
-    /// Adds a line that begins behind `indent` blanks; what does not fit goes on behind `hang`.
+    /// Adds a line indented by `indent` blanks; continuation lines are indented by `hang`.
     fn line(&mut self, indent: usize, hang: usize, text: &str) {
         let text = format!("{}{text}", " ".repeat(indent));
         if self.screen.wraps {
@@ -170,7 +170,7 @@ impl Printer {
         }
     }
 
-    /// Adds as many items to a line as fit.
+    /// Adds items, as many to a line as fit.
     fn legend(&mut self, items: &[Text]) {
         let mut line = String::new();
         for item in items.iter().map(inline) {
@@ -187,7 +187,7 @@ impl Printer {
         self.out.push_str(&format!("{line}\n"));
     }
 
-    /// Adds names and what they are in two columns.
+    /// Adds names and values in two columns.
     fn facts(&mut self, facts: &[(Text, Text)]) {
         let named: Vec<(String, String)> =
             facts.iter().map(|(name, text)| (inline(name), inline(text))).collect();
@@ -218,7 +218,8 @@ impl Printer {
     }
 }
 
-/// Returns the places of the columns that a terminal of so many columns shows: those of the lowest priority go first where not all fit.
+/// Returns the indices of the columns that a terminal of this width shows: those of the lowest priority are dropped
+/// first if not all fit.
 fn shown(table: &Table, width: u16) -> Vec<usize> {
     let stays = |c: &Column| match c.priority {
         _ if c.place == Place::Page => false,
@@ -242,7 +243,7 @@ fn shown(table: &Table, width: u16) -> Vec<usize> {
     shown
 }
 
-/// Returns about how many characters columns take up, each with so many between it and the next.
+/// Returns the approximate total width of columns, with `between` characters between them.
 fn room(table: &Table, shown: &[usize], between: u16) -> u16 {
     shown.iter().map(|i| table.columns[*i].width + between).sum()
 }
@@ -254,7 +255,7 @@ fn head(column: &Column) -> String {
     }
 }
 
-/// A table between lines.
+/// Returns a table between lines.
 fn ruled(table: &Table, shown: &[usize], width: u16) -> String {
     let mut out = comfy_table::Table::new();
     out.load_style(STYLE);
@@ -283,7 +284,7 @@ fn ruled(table: &Table, shown: &[usize], width: u16) -> String {
     out.to_string().lines().map(|l| format!("{}\n", l.trim_end())).collect()
 }
 
-/// A few figures below a sentence, without lines.
+/// Returns a few figures below a sentence, without lines.
 fn bare(table: &Table, shown: &[usize]) -> String {
     let heads: Vec<String> = shown.iter().map(|i| head(&table.columns[*i])).collect();
     let cells = |row: &Vec<Cell>| shown.iter().map(|i| painted(&cell(&row[*i]), false)).collect();
@@ -333,7 +334,7 @@ fn cell(cell: &Cell) -> String {
 mod tests {
     use super::*;
 
-    /// Text that a terminal would obey, in every kind of block.
+    /// Control sequences in every kind of block.
     #[test]
     fn a_terminal_obeys_nothing() {
         let evil = "a|b\nc <script>\u{1b}[31m\u{1b}]0;t\u{7}\u{9b}1m\u{202e}\u{2061}x\u{2060}";

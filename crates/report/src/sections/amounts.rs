@@ -1,4 +1,4 @@
-//! What an answer amounts to: requests, tokens and cost at the rates that are shown to be served.
+//! The capacity of an answer: requests, tokens and cost at the rates that are shown to be served.
 
 use crate::document::{Block, Cell, Column, Kind, Section, Table, Text, plain, strong};
 use crate::escape::clip;
@@ -7,7 +7,7 @@ use goodput_run::rundir::Run;
 use goodput_stats::capacity::Capacity;
 use goodput_stats::search::answer::Answer;
 
-/// The section of the report; empty where no level is shown to meet.
+/// Returns the section of the report; empty if no level is shown to meet.
 pub(super) fn section(run: &Run) -> Section {
     let price = words::price(run).map_or_else(
         || " Cost is not known: the plan has no price (hardware.price-per-hour).".to_owned(),
@@ -41,7 +41,7 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Capacity, blocks)
 }
 
-/// What a level amounts to: the server's figures, and those of one GPU where it has several.
+/// Returns the capacity at a level: the server's figures, and those of one GPU if it has several.
 fn table(run: &Run, c: &Capacity) -> Table {
     let several = has_several_gpus(run);
     let mut columns = vec![Column::text(""), Column::number(clip(&words::subject(&run.meta), 60))];
@@ -54,7 +54,7 @@ fn table(run: &Run, c: &Capacity) -> Table {
     Table::new(columns, words::capacity(run, c).into_iter().map(row).collect())
 }
 
-/// What an estimate amounts to: at its safe rate, and beside it at its median.
+/// Returns the capacity of an estimate: at its safe rate and at its median.
 fn table_at_both(run: &Run, safe: &Capacity, median: &Capacity) -> Table {
     let several = has_several_gpus(run);
     let mut columns = vec![Column::text(""), Column::number("at the safe rate")];
@@ -75,17 +75,17 @@ fn has_several_gpus(run: &Run) -> bool {
     run.meta.gpus.is_some_and(|n| n > 1)
 }
 
-/// A figure behind its name; requests need none.
+/// Returns a figure after its name; requests need no name.
 fn named((name, text): (&str, String)) -> String {
     if name == words::REQUESTS { text } else { format!("{name} {text}") }
 }
 
-/// Returns what an answer amounts to, in one line.
+/// Returns the capacity at an answer, in one line.
 pub(super) fn in_a_line(run: &Run, a: &Answer) -> String {
     let Some(c) = run.capacity(a) else {
         return format!("goodput {}", words::goodput_cell(a.control, &a.goodput));
     };
-    // Where there is a safe rate it is the one to plan with.
+    // If there is a safe rate, it is the one to plan with.
     let (c, basis) = match run.capacity_at_safe_rate(a) {
         Some(safe) => (safe.clone(), words::safe_basis(a, &safe)),
         None => (c.clone(), words::basis(a, &c)),
@@ -94,7 +94,8 @@ pub(super) fn in_a_line(run: &Run, a: &Answer) -> String {
     format!("held all the time {basis}: {}", parts.join("; "))
 }
 
-/// What the first answer amounts to, for a terminal: a title with figures below it; `None` where no level is shown to meet.
+/// Returns the capacity at the first answer, for a terminal: a title with figures below it; `None` if no level is shown
+/// to meet.
 pub(super) fn brief(run: &Run, a: &Answer) -> Option<Section> {
     let c = run.capacity(a)?;
     let within = if words::several_tiers(run) {

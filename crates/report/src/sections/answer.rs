@@ -1,11 +1,11 @@
-//! What was found: in words, and as the three numbers that are called goodput.
+//! The answer: in words, and as the three numbers that are called goodput.
 
 use crate::document::{Block, Bullet, Entry, Kind, Section, Text, emphasis, plain, strong};
 use crate::words::{self, Said};
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 
-/// The section of the report.
+/// Returns the section of the report.
 pub(super) fn section(run: &Run) -> Section {
     let Some(first) = run.answers.first() else {
         return Section::new(Kind::Answer, vec![Block::paragraph("There is none: no step was finished.")]);
@@ -38,7 +38,7 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Answer, blocks)
 }
 
-/// Returns whose an answer is, behind a word for it: ` of gold`; nothing where there is one answer.
+/// Returns a suffix that identifies an answer: ` of gold`; empty if there is one answer.
 fn of(run: &Run, a: &Answer) -> String {
     let whose = words::whose(run, a);
     if whose.is_empty() { whose } else { format!(" of {whose}") }
@@ -69,7 +69,7 @@ fn three(run: &Run, a: &Answer) -> Vec<Text> {
     all
 }
 
-/// The first answer for a terminal, a line for each sentence.
+/// Returns the first answer for a terminal, a line for each sentence.
 pub(super) fn brief(run: &Run) -> Vec<Block> {
     let Some(a) = run.answers.first() else {
         return vec![Block::paragraph("No answer: no step was finished.")];
@@ -78,7 +78,7 @@ pub(super) fn brief(run: &Run) -> Vec<Block> {
     [s.answer, s.plan, s.soak, s.with, s.evidence].into_iter().map(Block::paragraph).collect()
 }
 
-/// An answer that is not the first, for a terminal: the answer, and what it amounts to.
+/// Returns a further answer for a terminal: the answer, and its capacity.
 pub(super) fn other(run: &Run, a: &Answer) -> Block {
     let Said { answer, plan, .. } = words::sentences(run, a);
     let limit = words::cost_limit(run, a).map(|c| format!("; cost limit {c}")).unwrap_or_default();

@@ -1,10 +1,11 @@
-//! The step that stands for an answer.
+//! The step that represents an answer.
 
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::usable_safe_rate;
 use goodput_stats::stats::step::{Step, Verdict};
 
-/// Returns of the steps that tell something the one at the answer; where there is none, the highest that was not overloaded, else the last.
+/// Returns the step at the answer for which `tells` is true; if there is none, the highest such step that was not
+/// overloaded, else the last.
 pub(super) fn at_the_answer(run: &Run, tells: impl Fn(&Step) -> bool) -> Option<&Step> {
     let told = |s: &&Step| tells(s);
     let answer = run.answers.first();

@@ -1,4 +1,4 @@
-//! What a run comes to for a terminal: the table, and below it the answer with what decides it.
+//! The result of a run for a terminal: the table, and below it the answer with its evidence.
 
 use super::{
     amounts, answer, caveats, checks, figures, groups, matrix, mixing, offline, recovery, roofline,
@@ -9,7 +9,7 @@ use goodput_run::rundir::Run;
 use goodput_stats::stats::groups::GroupBy;
 use std::path::{Path, PathBuf};
 
-/// Which of its forms the answer of a run takes.
+/// The form of a run's answer.
 enum Form {
     /// The rows of a matrix.
     Matrix,
@@ -42,7 +42,7 @@ pub fn table(run: &Run) -> Document {
     of(vec![Section::titled("", blocks)])
 }
 
-/// Returns the answer of a run with its figures, its caveats and where its files are.
+/// Returns the answer of a run with its figures, its caveats and the paths of its files.
 pub fn answer(run: &Run, files: &[PathBuf]) -> Document {
     let mut sections = match form(run) {
         Form::Matrix => with_causes(run, matrix::brief(run)),
@@ -90,20 +90,20 @@ fn of_several(run: &Run) -> Vec<Section> {
     all
 }
 
-/// Adds what was measured beside what the hardware allows, and why limits were missed.
+/// Adds the comparison with the hardware's floors, and why limits were missed.
 fn with_causes(run: &Run, mut sections: Vec<Section>) -> Vec<Section> {
     sections.extend(floors(run));
     sections.extend(why::brief(run));
     sections
 }
 
-/// What was measured beside what the hardware allows, a line for each series.
+/// Returns the measured latencies compared with the hardware's floors, a line for each series.
 fn floors(run: &Run) -> Vec<Section> {
     let line = |line: String| Section::titled("", vec![Block::paragraph(line)]);
     roofline::lines(run).into_iter().map(line).collect()
 }
 
-/// Where the files are: those that stand alone by name, of a folder of charts how many.
+/// Returns the paths of the files: single files by name, a folder of charts by the number of its files.
 fn places(files: &[PathBuf]) -> Vec<Block> {
     let folder = |f: &Path| f.parent().unwrap_or(Path::new("")).to_path_buf();
     let ends = |f: &Path, ending: &str| f.extension().is_some_and(|e| e == ending);

@@ -1,4 +1,4 @@
-//! The table and the answer as a terminal shows them.
+//! Tests of the table and the answer on a terminal.
 
 use super::*;
 use crate::render::terminal::{Screen, render};

@@ -1,10 +1,10 @@
-//! A calibration as the person reads it who must decide whether this machine may measure.
+//! The report of a calibration, for a reader who must decide if this machine is fit to measure.
 
 use crate::document::{Block, Cell, Column, Document, Field, Section, Setting, Table};
 use goodput_core::units::{short, thousands};
 use goodput_stats::calibration::{AtRate, Calibration, ERROR_TOKENS, EXACT_MS, Streams, TOKENS};
 
-/// The whole calibration: figures, and what to do where they are low.
+/// Returns the whole calibration: figures, and advice if they are low.
 pub fn brief(c: &Calibration) -> Document {
     let server = match &c.url {
         Some(url) => format!("against the null server at {url}"),
@@ -43,7 +43,7 @@ pub fn brief(c: &Calibration) -> Document {
     Document { sections, ..Document::default() }
 }
 
-/// What was measured at a rate.
+/// The measurement at one rate.
 struct Row<'a> {
     what: &'static str,
     at: &'a AtRate,
@@ -82,7 +82,7 @@ fn streams(s: &Streams) -> String {
     )
 }
 
-/// What would raise the limits that were met.
+/// Returns advice on how to raise the limits that were reached.
 fn advice(c: &Calibration) -> Vec<String> {
     let mut told: Vec<String> = c.streams.as_ref().map(for_more_streams).unwrap_or_default();
     let late = c.lateness.iter().find(|a| a.rate >= 1_000.0 && a.quantiles.p99_ms > EXACT_MS);

@@ -1,4 +1,4 @@
-//! The answers at the head of the page: each as one figure with its status in words, and what must be known beside it.
+//! The summary cards at the head of the page: each answer as one figure with its status in words, and key facts.
 
 use crate::document::{Card, Mark};
 use crate::words;
@@ -12,10 +12,10 @@ use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most};
 use goodput_run::rundir::variants::Best;
 use goodput_stats::search::answer::{Answer, Goodput, Status};
 
-/// So many answers have a card; the comparison has all.
+/// Maximum number of cards; the comparison has all answers.
 const MOST: usize = 8;
 
-/// The cards of a run, the first answer first.
+/// Returns the cards of a run, the first answer first.
 pub(super) fn cards(run: &Run) -> Vec<Card> {
     if !run.matrix.is_empty() {
         return vec![of_matrix(run)];
@@ -25,7 +25,7 @@ pub(super) fn cards(run: &Run) -> Vec<Card> {
     }
     let best = Best::of(&run.variants).at_slo.and_then(|i| run.variants.get(i)).map(|v| v.series.as_str());
     let mut answers: Vec<&Answer> = run.answers.iter().collect();
-    // The best variant stands first, the others in their order.
+    // The best variant first, then the others in order.
     answers.sort_by_key(|a| best != Some(a.series.as_str()));
     let mut all: Vec<Card> = answers.into_iter().take(MOST).map(|a| of_answer(run, a)).collect();
     if let (Some(_), Some(first)) = (best, all.first_mut()) {
@@ -34,7 +34,7 @@ pub(super) fn cards(run: &Run) -> Vec<Card> {
     all
 }
 
-/// Returns a status in words, with its sign: never told by colour alone.
+/// Returns a status in words with its mark, so that it does not depend on colour alone.
 fn status(g: &Goodput) -> (Mark, &'static str) {
     match g.status {
         Status::Found => (Mark::Good, "● found"),
@@ -71,7 +71,7 @@ fn of_answer(run: &Run, a: &Answer) -> Card {
     }
 }
 
-/// The goodput as a figure, and whether it takes a unit.
+/// Returns the goodput as a figure, and true if it takes a unit.
 fn figure(a: &Answer) -> (String, bool) {
     let g = &a.goodput;
     let known = g.rate.or(g.met);
@@ -104,16 +104,16 @@ fn facts(run: &Run, a: &Answer) -> Vec<(String, String)> {
         (None, None, None) => {}
     }
     let safe = ends.and_then(|e| e.1).or_else(|| usable_safe_rate(g).map(words::level_number));
-    // Beside others there is no room to say what is the same for all.
+    // With several cards there is no room for common facts.
     let alone = run.answers.len() == 1;
     let note = if alone { format!(" ({})", words::chance_clause(run, g)) } else { String::new() };
     let safe = safe.map_or_else(|| "none is shown".to_owned(), |s| format!("{s}{note}"));
-    // A closed loop has no safe rate but a safe number.
+    // A closed loop has a safe concurrency instead of a safe rate.
     out.push((if a.control == Control::Concurrency { "safe concurrency" } else { "safe rate" }, safe));
     out.extend(per_gpu(run, a).map(|each| ("per GPU", each)));
     let binding = g.binding.as_deref().map_or("none was reached".to_owned(), words::binding);
     out.push(("limit that binds", binding));
-    // Of a class by itself its own limits, and not those of the mix.
+    // A class alone has its limits, not those of the mix.
     let part = run.part(&a.series);
     let tier = words::tier_of(part, a).map_or_else(|| part.meta.slo.clone(), words::slo);
     out.push(("SLO", tier));
@@ -127,12 +127,12 @@ fn facts(run: &Run, a: &Answer) -> Vec<(String, String)> {
             ("cost", format!("{} {currency} per million output tokens at the {at}", words::figure(x)))
         })
     }));
-    // The exit code hangs on it, whatever the status of the SLO.
+    // The exit code depends on the cost limit, whatever the status of the SLO.
     out.extend(words::cost_verdict(run, a).map(|said| ("cost limit", said)));
     out.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
 }
 
-/// The goodput of each GPU, where it is known how many there are.
+/// Returns the goodput per GPU, if the number of GPUs is known.
 fn per_gpu(run: &Run, a: &Answer) -> Option<String> {
     let g = &a.goodput;
     let gpus = run.meta.gpus.filter(|n| *n > 0)?;
@@ -169,7 +169,7 @@ fn of_matrix(run: &Run) -> Card {
     }
 }
 
-/// The cards of what has no limit to keep: the first and the last level of latencies, the most of throughput.
+/// Returns the cards of a run without a limit: the first and the last level of latencies, the maximum of throughput.
 fn of_levels(run: &Run) -> Vec<Card> {
     let all = levels(run);
     let (Some(first), Some(last)) = (all.first(), all.last()) else { return Vec::new() };

@@ -1,22 +1,23 @@
-//! What to read with care, each with what to do about it.
+//! Caveats with advice.
 
 use crate::document::{Advice, Block, Kind, Section};
 use crate::words;
 use goodput_core::caveat::Caveat;
 use goodput_run::rundir::Run;
 
-/// The section of the report; empty where there is nothing.
+/// Returns the section of the report; empty if there are no caveats.
 pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Caveats, vec![block(run)])
 }
 
-/// The section of the report of several series: what is to be known of the run as a whole; what is of one series stands there.
+/// Returns the section of the report of several series: the caveats of the run as a whole. Those of one series are in
+/// its section.
 pub(super) fn of_all(run: &Run) -> Section {
     let of_all = run.caveats.iter().filter(|c| run.series_of(c).is_empty()).cloned().collect();
     section(&Run { caveats: of_all, ..run.clone() })
 }
 
-/// The caveats for a terminal.
+/// Returns the caveats for a terminal.
 pub(super) fn brief(run: &Run) -> Section {
     Section::titled("Caveats", vec![block(run)])
 }
@@ -26,7 +27,7 @@ fn block(run: &Run) -> Block {
     Block::Caveats(words::caveats(run).into_iter().map(one).collect())
 }
 
-/// Returns the caveats of a part that are not about the whole run, for its own section.
+/// Returns the caveats of a part that are not about the whole run, for the section of that part.
 pub(super) fn own(run: &Run, part: &Run) -> Vec<Caveat> {
     let own = |c: &&Caveat| run.series_of(c).contains(&part.series());
     part.caveats.iter().filter(own).cloned().collect()

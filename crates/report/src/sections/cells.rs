@@ -1,4 +1,4 @@
-//! Cells that many tables have: of a step its number, level and verdict, and its latencies.
+//! Cells shared by many tables: number, level, verdict and latencies of a step.
 
 use crate::document::{Cell, Column, Field, Mark, Table, UNKNOWN};
 use crate::escape::clip;
@@ -6,17 +6,18 @@ use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
 
-/// Returns a latency of a step in milliseconds. Where the backlog grows there is none: the longer the step, the larger it is.
+/// Returns a latency of a step in milliseconds. Unknown if the backlog grows: the latency then depends on the length of
+/// the step.
 pub(super) fn latency(s: &Step, ms: Option<f64>) -> Cell {
     Cell::number(ms.filter(|_| s.stable != Some(false)))
 }
 
-/// Returns the number of a step: several steps may have one level.
+/// Returns the number of a step, which identifies it: several steps may have one level.
 pub(super) fn number(s: &Step) -> Cell {
     Cell::figure(s.step.to_string(), Some(f64::from(s.step)))
 }
 
-/// Returns the level of a step, with its series where there are several.
+/// Returns the level of a step, with its series if there are several.
 pub(super) fn level(run: &Run, s: &Step) -> Cell {
     let several = run.steps.iter().any(|other| other.series != s.series);
     let series = if several { format!("{}: ", clip(&s.series, 40)) } else { String::new() };
@@ -45,7 +46,7 @@ fn level_of(s: &Step, series: &str) -> Cell {
     Cell::Level { value, full: format!("{series}{}", words::step_level(s)), short }
 }
 
-/// Returns the columns that a table of steps begins with: the number of each, and its level in `column`.
+/// Returns the first columns of a table of steps: the number of each, and its level in `column`.
 pub(super) fn of_step<'s>(run: &'s Run, column: Column) -> [Field<'s, &'s Step>; 2] {
     [
         Field::new(Column::step_number().wide(2), |s: &&Step| number(s)),
@@ -53,14 +54,14 @@ pub(super) fn of_step<'s>(run: &'s Run, column: Column) -> [Field<'s, &'s Step>;
     ]
 }
 
-/// Returns a table of these steps, that readers may sort: number and level, then `fields`.
+/// Returns a sortable table of these steps: number and level, then `fields`.
 pub(super) fn step_table<'s>(run: &'s Run, steps: &[&'s Step], fields: Vec<Field<'s, &'s Step>>) -> Table {
     let mut all: Vec<Field<'s, &'s Step>> = of_step(run, Column::level()).into();
     all.extend(fields);
     Table::of(all, steps).sorted_by_readers(1)
 }
 
-/// Returns the sign of a verdict.
+/// Returns the mark of a verdict.
 pub(super) const fn mark(v: Verdict) -> Mark {
     match v {
         Verdict::Meets => Mark::Good,
@@ -70,8 +71,8 @@ pub(super) const fn mark(v: Verdict) -> Mark {
     }
 }
 
-/// Returns the verdict of a step, with the limit that decided where that is news. The unloaded server meets nothing, it can only miss; and
-/// auxiliary steps are not measured for a verdict, unless they tell nothing at all.
+/// Returns the verdict of a step, with the limit that decided if that is new information. The unloaded server cannot
+/// meet the SLO, only miss it; and auxiliary steps are not measured for a verdict, unless they are invalid.
 pub(super) fn verdict(s: &Step) -> Cell {
     let unjudged = match s.verdict {
         Verdict::Meets | Verdict::Undecided => s.kind == StepKind::Baseline || s.kind.is_auxiliary(),

@@ -1,4 +1,4 @@
-//! Whether answers were what the plan says they must be, for `report.md` and the terminal.
+//! Checks of answers against the plan, for `report.md` and the terminal.
 
 use super::cells;
 use crate::document::{Block, Cell, Column, Kind, Section, Table, Text};
@@ -8,7 +8,7 @@ use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::{CheckRow, Step};
 
-/// The checks of a run, in the order of the plan, by class and name.
+/// Returns the checks of a run, in the order of the plan, by class and name.
 fn checks(run: &Run) -> Vec<(&str, &str)> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     for row in run.steps.iter().flat_map(|s| &s.checks) {
@@ -23,24 +23,25 @@ fn of<'a>(step: &'a Step, (class, check): (&str, &str)) -> Option<&'a CheckRow> 
     step.checks.iter().find(|r| (r.class.as_str(), r.check.as_str()) == (class, check))
 }
 
-/// Answers asked and failed over all steps.
+/// Returns the number of answers checked and failed over all steps.
 fn total(run: &Run, check: (&str, &str)) -> (u64, u64) {
     let rows = run.steps.iter().filter_map(|s| of(s, check));
     rows.fold((0, 0), |(n, failed), r| (n + r.n, failed + r.failed))
 }
 
-/// The name, behind its class where that is not all there is.
+/// Returns the name of a check, after its class unless that is `all`.
 fn title((class, check): (&str, &str)) -> String {
     if class == "all" { clip(check, 40) } else { clip(&format!("{class}: {check}"), 60) }
 }
 
-/// The share that passed; empty where nothing was asked.
+/// Returns the share that passed; empty if nothing was checked.
 fn passed(n: u64, failed: u64) -> String {
     let share = (n > 0).then(|| n.saturating_sub(failed) as f64 / n as f64);
     share.map_or(crate::document::UNKNOWN.into(), words::percent)
 }
 
-/// The share of answers that passed each check in each step, and a sample of those that failed; empty without checks.
+/// Returns the share of answers that passed each check in each step, and a sample of those that failed; empty without
+/// checks.
 pub(super) fn section(run: &Run) -> Section {
     let all = checks(run);
     if all.is_empty() {
@@ -82,7 +83,7 @@ fn table(run: &Run, all: &[(&str, &str)]) -> Table {
     Table::new(columns, rows)
 }
 
-/// A line for each check, over all steps, for a terminal; empty without checks.
+/// Returns a line for each check, over all steps, for a terminal; empty without checks.
 pub(super) fn brief(run: &Run) -> Section {
     let line = |check: (&str, &str)| -> Text {
         let (n, failed) = total(run, check);

@@ -1,4 +1,4 @@
-//! The client's own lateness, and what else tells whether it was the limit.
+//! The client's lateness, and other signs that it was the limit.
 
 use super::cells::step_table;
 use crate::document::{Block, Cell, Column, Field, Kind, Section};
@@ -6,7 +6,7 @@ use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::Step;
 
-/// The section of the report; empty where there is no step.
+/// Returns the section of the report; empty if there is no step.
 pub(super) fn section(run: &Run) -> Section {
     if run.steps.is_empty() {
         return Section::new(Kind::Client, Vec::new());

@@ -1,4 +1,4 @@
-//! Runs beside one another, for people: what differs first, then the table, then the sentence that answers.
+//! Runs side by side, for people: the differences first, then the table, then the sentence that answers.
 
 mod brief;
 mod notes;

@@ -1,4 +1,4 @@
-//! What was accepted and what was rejected, each level and each variant with the evidence for it, and why the search stopped there.
+//! Accepted and rejected levels and variants with the evidence for each, and why the search stopped.
 
 use super::cells;
 use crate::document::{Block, Cell, Column, Field, Kind, Mark, Section, Table, Text, emphasis, plain};
@@ -11,14 +11,14 @@ use goodput_run::rundir::{Run, VariantRun};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 
-/// A level of an answer with what it is shown to do, and the steps that show it, the telling one first.
+/// A level of an answer with its verdict, and the steps that show it, the most informative first.
 struct Decided<'a> {
     level: f64,
     verdict: Verdict,
     steps: Vec<&'a Step>,
 }
 
-/// The levels by what they are shown to do, with the evidence for each; for each answer.
+/// Returns the levels by verdict, with the evidence for each; for each answer.
 pub(super) fn section(run: &Run) -> Section {
     let (whole, run) = (run, &*run.in_levels());
     let several = run.answers.len() > 1;
@@ -36,13 +36,14 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Decisions, blocks)
 }
 
-/// A run with the windows of each level taken together, and as it was measured.
+/// A run with the windows of each level combined, and the run as measured.
 struct Windows<'a> {
     run: &'a Run,
     whole: &'a Run,
 }
 
-/// Each level of an answer once, from the lowest. Of a level that was measured several times a fail counts first: it is never outweighed.
+/// Returns each level of an answer once, from the lowest. If a level was measured several times, a fail has priority
+/// and is never outweighed.
 fn decided<'a>(run: &'a Run, a: &Answer) -> Vec<Decided<'a>> {
     let mut steps = words::steps_of(run, a);
     steps.retain(|s| !s.kind.is_outside_search());
@@ -60,7 +61,7 @@ fn decided<'a>(run: &'a Run, a: &Answer) -> Vec<Decided<'a>> {
     out
 }
 
-/// What an estimate accepts and rejects beyond the single steps; empty where there is none.
+/// Returns the levels that an estimate accepts and rejects beyond the single steps; empty without an estimate.
 fn by_fit(run: &Run, a: &Answer) -> Vec<Text> {
     let g = &a.goodput;
     let unit = a.control.unit();
@@ -86,10 +87,10 @@ fn by_fit(run: &Run, a: &Answer) -> Vec<Text> {
     out
 }
 
-/// The levels in a line for each verdict.
+/// Returns the levels in a line for each verdict.
 fn in_short(run: &Run, a: &Answer, all: &[Decided<'_>]) -> Vec<Text> {
     let mut out = Vec::new();
-    // The accepted ones are what a reader looks for first.
+    // Accepted levels first: readers look for these.
     for verdict in [Verdict::Meets, Verdict::Fails, Verdict::Invalid, Verdict::Undecided] {
         let say = |d: &Decided<'_>| {
             let mut notes: Vec<String> = words::measured(run, a, d.level).into_iter().collect();
@@ -119,10 +120,10 @@ fn in_short(run: &Run, a: &Answer, all: &[Decided<'_>]) -> Vec<Text> {
     out
 }
 
-/// The evidence for each level: the limit that decides it with its counts and bounds, and why.
+/// Returns the evidence for each level: the limit that decides it with its counts and bounds, and the reason.
 fn evidence(of: &Windows<'_>, a: &Answer, all: &[Decided<'_>]) -> Vec<Block> {
     let Windows { run, .. } = of;
-    // Where nothing was tried under load, the unloaded server decides.
+    // If nothing was tried under load, the unloaded server decides.
     let unloaded = run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline);
     let unloaded = unloaded.filter(|_| all.is_empty() && a.goodput.status == Status::None);
     let unloaded: Vec<Decided<'_>> = unloaded
@@ -145,15 +146,15 @@ fn evidence(of: &Windows<'_>, a: &Answer, all: &[Decided<'_>]) -> Vec<Block> {
     vec![Block::Paragraph(said), table(run, a, &rows).into()]
 }
 
-/// A level with what the table of evidence says of it.
+/// A row of the table of evidence: a level.
 struct Row<'a> {
     decided: &'a Decided<'a>,
-    /// The step that tells most.
+    /// The most informative step.
     first: &'a Step,
     /// The numbers of all its steps.
     steps: Vec<u32>,
     limit: Option<&'a LimitRow>,
-    /// True if it fails since the backlog grows.
+    /// True if it fails because the backlog grows.
     grows: bool,
 }
 
@@ -161,7 +162,7 @@ impl<'a> Row<'a> {
     fn of(of: &Windows<'a>, a: &Answer, d: &'a Decided<'a>) -> Option<Self> {
         let Windows { run, whole } = of;
         let first: &'a Step = d.steps.first()?;
-        // A level that was measured in windows has more steps than are counted as one here.
+        // A level that was measured in windows has more steps than the one counted here.
         let in_windows = run.steps.len() < whole.steps.len();
         let steps = if in_windows { whole.steps_at(a, first.level.value) } else { d.steps.clone() };
         Some(Self {
@@ -205,11 +206,11 @@ fn table(run: &Run, a: &Answer, rows: &[Row<'_>]) -> Table {
     Table::of(fields, rows).sorted_by_readers(1)
 }
 
-/// What is decided of a level.
+/// The decision on a level.
 struct Decision {
     mark: Mark,
     word: &'static str,
-    /// True if its own requests are too few to tell, and all steps together tell.
+    /// True if its requests alone are too few, and the fit of all steps decides.
     by_fit: bool,
 }
 
@@ -219,7 +220,7 @@ impl Decision {
     }
 }
 
-/// Returns the decision on a level: by its own requests, else by all steps together, where these tell.
+/// Returns the decision on a level: by its own requests, else by all steps together, if these decide.
 fn decision(a: &Answer, d: &Decided<'_>) -> Decision {
     let g = &a.goodput;
     let high = interval(g).filter(|_| g.status != Status::NotReached).map(|(_, [_, high])| high);
@@ -236,7 +237,8 @@ fn decision(a: &Answer, d: &Decided<'_>) -> Decision {
     Decision { mark, word, by_fit }
 }
 
-/// The limit that decides a step: the one that binds there, else that of the answer, else the one nearest to being missed.
+/// Returns the limit that decides a step: the one that binds there, else that of the answer, else the one nearest to
+/// being missed.
 fn limit<'a>(run: &Run, a: &Answer, s: &'a Step) -> Option<&'a LimitRow> {
     let own = || s.limits.iter().filter(|l| l.tier == a.tier);
     let named = |name: Option<&str>| own().find(|l| name.is_some_and(|key| l.is(key)));
@@ -248,7 +250,7 @@ fn limit<'a>(run: &Run, a: &Answer, s: &'a Step) -> Option<&'a LimitRow> {
     named(binding.as_deref()).or_else(|| named(a.goodput.binding.as_deref())).or_else(worst)
 }
 
-/// Which variants are accepted and which rejected, each with its evidence; empty where the run has none.
+/// Returns accepted and rejected variants, each with its evidence; empty if the run has none.
 pub(super) fn variants(run: &Run) -> Section {
     let best = Best::of(&run.variants);
     let top = best.at_slo.and_then(|i| run.variants.get(i));
@@ -274,13 +276,13 @@ pub(super) fn variants(run: &Run) -> Section {
     Section::new(Kind::Decisions, vec![Table::of(fields, &judged).sorted_by_readers(1).into()])
 }
 
-/// What a variant was made with: its knobs.
+/// Returns the settings of a variant's knobs.
 fn settings(v: &VariantRun) -> String {
     let all: Vec<String> = v.knobs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
     clip(&all.join(", "), 120)
 }
 
-/// What is decided of a variant, and why.
+/// The decision on a variant, and the reason.
 struct VariantDecision {
     mark: Mark,
     word: &'static str,
@@ -336,7 +338,7 @@ impl VariantDecision {
     }
 }
 
-/// Why the search stopped where it did, what it had used by then, and what more would buy; for each answer.
+/// Returns why the search stopped, what it had used by then, and the benefit of more time; for each answer.
 pub(super) fn stopped(run: &Run) -> Section {
     let several = run.answers.len() > 1;
     let one = |a: &Answer| -> Text {
@@ -360,7 +362,7 @@ pub(super) fn stopped(run: &Run) -> Section {
     Section::new(Kind::Stopped, vec![Block::List(all), Block::paragraph(time)])
 }
 
-/// The end of a search in a sentence or two: `The search ended because the budget of 15m is spent.`
+/// Returns the end of a search in a sentence or two: `The search ended because the budget of 15m is spent.`
 fn sentence(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
     let ended = match g.reason.ended() {
@@ -420,7 +422,7 @@ mod tests {
         assert!(top.contains("measured 3 times: undecided, meets, meets"), "{top}");
     }
 
-    /// Rows have as many cells as their heads, whatever the run.
+    /// In every case, rows have as many cells as their heads.
     #[test]
     fn every_case_has_whole_rows() {
         for (name, run) in fixture::cases() {

@@ -4,7 +4,7 @@ use crate::document::{Cell, Column, Field, Kind, Section, Table};
 use crate::escape::clip;
 use goodput_run::rundir::{FailureRow, Run};
 
-/// The section of the report; empty where nothing failed.
+/// Returns the section of the report; empty if nothing failed.
 pub(super) fn section(run: &Run) -> Section {
     let fields: Vec<Field<'_, FailureRow>> = vec![
         Field::new(Column::number("step"), |f: &FailureRow| match f.step {

@@ -1,4 +1,5 @@
-//! The figures of the first answer for a terminal: the three goodputs, the knee, and how far client and server were from their limits.
+//! The figures of the first answer for a terminal: the three goodputs, the knee, and the margins of client and server
+//! to their limits.
 
 use super::server;
 use crate::document::{Block, Section};
@@ -6,7 +7,7 @@ use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 
-/// The figures as names, each with what it is.
+/// Returns the figures as names with values.
 pub(super) fn brief(run: &Run, a: &Answer) -> Section {
     let cell = |g| words::goodput_cell(a.control, g);
     let target = words::joint_target(run, a);

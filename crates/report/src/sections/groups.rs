@@ -1,4 +1,4 @@
-//! The classes of a mix, and the turns of conversations, beside one another.
+//! The classes of a mix, and the turns of conversations, side by side.
 
 use super::at_the_answer::at_the_answer;
 use super::cells::{self, latency};
@@ -10,12 +10,12 @@ use goodput_run::rundir::Run;
 use goodput_stats::stats::groups::{Group, GroupBy};
 use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
-/// The groups of one kind of a step.
+/// Returns the groups of one kind in a step.
 fn of(step: &Step, by: GroupBy) -> Vec<&Group> {
     step.groups.iter().filter(|g| g.by == by).collect()
 }
 
-/// What stands at the head of the column with their names.
+/// Returns the head of the column with their names.
 const fn noun(by: GroupBy) -> &'static str {
     match by {
         GroupBy::Class => "class",
@@ -23,7 +23,8 @@ const fn noun(by: GroupBy) -> &'static str {
     }
 }
 
-/// Each group at the step of the answer, and the p99 TTFT of each over all levels; empty where requests are all of one kind.
+/// Returns each group at the step of the answer, and the p99 TTFT of each over all levels; empty if requests are all of
+/// one kind.
 pub(super) fn section(run: &Run, by: GroupBy) -> Section {
     let kind = match by {
         GroupBy::Class => Kind::Classes,
@@ -51,7 +52,7 @@ pub(super) fn section(run: &Run, by: GroupBy) -> Section {
     Section::new(kind, blocks)
 }
 
-/// A group of requests, or all of them together.
+/// A group of requests, or the total of all.
 struct Row<'a> {
     name: String,
     requests: u64,
@@ -89,7 +90,7 @@ impl<'a> Row<'a> {
 }
 
 fn table(step: &Step, by: GroupBy) -> Table {
-    // Of turns no gaps are pooled.
+    // For turns, inter-token gaps are not pooled.
     let gaps = of(step, by).iter().any(|g| g.quantiles(Metric::Itl).n > 0);
     let time = |head: &str, metric: Metric, of: fn(&Quantiles) -> Option<f64>| {
         Field::new(Column::number(head), move |r: &Row<'_>| latency(step, of(&(r.quantiles)(metric))))
@@ -115,7 +116,7 @@ fn table(step: &Step, by: GroupBy) -> Table {
     Table::of(fields, &rows)
 }
 
-/// TTFT of each group at every step of the series; `None` where there is one step.
+/// Returns the TTFT of each group at every step of the series; `None` if there is only one step.
 fn over_levels(run: &Run, chosen: &Step, by: GroupBy) -> Option<Table> {
     let mut steps: Vec<&Step> =
         run.steps.iter().filter(|s| s.series == chosen.series && !of(s, by).is_empty()).collect();
@@ -156,7 +157,8 @@ fn over_levels(run: &Run, chosen: &Step, by: GroupBy) -> Option<Table> {
     Some(Table::of(fields, &steps).sorted_by_readers(1))
 }
 
-/// The same in a line for a terminal: `TTFT p99 by class at 8 req/s: short 180 ms, long 1.2 s`; empty where requests are all of one kind.
+/// Returns the groups in a line for a terminal: `TTFT p99 by class at 8 req/s: short 180 ms, long 1.2 s`; empty if
+/// requests are all of one kind.
 pub(super) fn in_short(run: &Run, by: GroupBy) -> String {
     let Some(step) = at_the_answer(run, |s| !of(s, by).is_empty()) else { return String::new() };
     let said = |g: &Group| {
@@ -173,7 +175,7 @@ mod tests {
     use crate::render::markdown::blocks;
     use goodput_run::fixture;
 
-    /// A run whose steps have classes, or turns.
+    /// Returns a run whose steps have classes, or turns.
     fn with(by: GroupBy, names: &[&str]) -> Run {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
         for s in &mut run.steps {

@@ -22,7 +22,7 @@ impl Key {
     }
 }
 
-/// The section of the report; empty where no step was judged.
+/// Returns the section of the report; empty if no step was judged.
 pub(super) fn section(run: &Run) -> Section {
     let mut keys: Vec<Key> = Vec::new();
     for l in run.steps.iter().flat_map(|s| &s.limits) {
@@ -45,7 +45,7 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Limits, vec![Block::paragraph(said), table.into()])
 }
 
-/// Returns the name of a limit, behind its tier and class where there are several: the numbers stand in the SLO.
+/// Returns the name of a limit, after its tier and class if there are several; the SLO gives its numbers.
 fn title(key: &Key, all: &[Key]) -> String {
     let mut whose = Vec::new();
     whose.extend(all.iter().any(|k| k.tier != key.tier).then(|| clip(&key.tier, 40)));

@@ -1,4 +1,4 @@
-//! The answers of a matrix: a table, and below it each row's question with its answer and whether what was expected held.
+//! The answers of a matrix: a table, and below it each row's question with its answer and the check of its expectation.
 
 use crate::document::{
     Block, Bullet, Cell, Column, Entry, Field, Mark, Place, Section, Setting, Table, Text, UNKNOWN, emphasis,
@@ -15,7 +15,7 @@ fn number(x: Option<f64>) -> String {
     x.filter(|x| x.is_finite()).map_or(UNKNOWN.into(), words::figure)
 }
 
-/// Two percentiles of a latency: `9.8 / 14.1`.
+/// Formats two percentiles of a latency: `9.8 / 14.1`.
 fn both(p50: Option<f64>, p99: Option<f64>) -> Cell {
     match (p50, p99) {
         (None, None) => Cell::Unknown,
@@ -32,7 +32,7 @@ fn held(r: &RowAnswer) -> Cell {
     }
 }
 
-/// What sets the latency, and which: `decode (e2e)`.
+/// Returns the component that dominates a latency, and its metric: `decode (e2e)`.
 fn limited(r: &RowAnswer) -> Cell {
     let what = r.measured.map_or("undecided", |b| b.name());
     Cell::text(format!("{what} ({})", r.metric.title()))
@@ -47,7 +47,7 @@ fn share(x: Option<f64>) -> Cell {
     x.map_or(Cell::Unknown, |x| Cell::figure(text(x), Some(100.0 * x)))
 }
 
-/// The rows of the matrix. A column is a line here.
+/// Returns the rows of the matrix.
 fn table(run: &Run) -> Table {
     let judged = run.matrix.iter().any(|r| r.figures.is_some_and(|f| f.verdict.is_some()));
     let hits = run.matrix.iter().any(|r| r.figures.is_some_and(|f| f.hit_rate.is_some()));
@@ -87,7 +87,7 @@ fn table(run: &Run) -> Table {
     Table::of(fields, &run.matrix).sorted_by_readers(0).set(Setting::Tight)
 }
 
-/// What stands in the place of the answer; `None` where the run is no matrix.
+/// Returns the blocks that replace the answer; `None` if the run is not a matrix.
 pub(super) fn blocks(run: &Run) -> Option<Vec<Block>> {
     if run.matrix.is_empty() {
         return None;
@@ -113,12 +113,12 @@ pub(super) fn blocks(run: &Run) -> Option<Vec<Block>> {
     Some(blocks)
 }
 
-/// The table for a terminal.
+/// Returns the table for a terminal.
 pub(super) fn brief_table(run: &Run) -> Block {
     table(run).into()
 }
 
-/// The questions with their answers, for a terminal.
+/// Returns the questions with their answers, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
     let head = Section::titled("", vec![Block::paragraph(format!("{}.", words::headline_of_matrix(run)))]);
     let one = |r: &RowAnswer| {
@@ -130,7 +130,7 @@ pub(super) fn brief(run: &Run) -> Vec<Section> {
     std::iter::once(head).chain(run.matrix.iter().map(one)).collect()
 }
 
-/// The answer to the question of a row, with its figures.
+/// Returns the answer to the question of a row, with its figures.
 fn answer(r: &RowAnswer) -> String {
     let Some(f) = r.figures else { return "It was not measured.".into() };
     let time = |ms: Option<f64>| ms.map_or_else(|| UNKNOWN.to_owned(), words::latency);
@@ -156,7 +156,7 @@ fn answer(r: &RowAnswer) -> String {
     )
 }
 
-/// What sets the latency, whether it was expected, and the evidence.
+/// Returns the dominant component of the latency, if it was expected, and the evidence.
 fn verdict(r: &RowAnswer) -> String {
     let evidence = &r.evidence;
     match (r.measured, r.expected) {
@@ -172,7 +172,7 @@ fn verdict(r: &RowAnswer) -> String {
     }
 }
 
-/// Where the time goes: `Of the median e2e: overhead 5.2 ms, prefill …`.
+/// Returns the components of a latency: `Of the median e2e: overhead 5.2 ms, prefill …`.
 fn parts(p: &Parts) -> String {
     let first = if p.overhead.is_some() { "reading the prompt" } else { "first token, unloaded" };
     let all = [

@@ -1,4 +1,4 @@
-//! What it costs to serve several kinds of request together: the mix beside each of its classes alone.
+//! The cost of serving several kinds of request together: the mix compared with each of its classes alone.
 
 use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
 use crate::escape::clip;
@@ -8,14 +8,14 @@ use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::groups::GroupBy;
 
-/// A change of less than so many per cent either way is next to nothing.
+/// A change smaller than this, in per cent, counts as no change.
 const NOTHING: f64 = 2.0;
 
-/// What is known of a rate: it lies between two ends, or above one.
+/// The known range of a rate: between two ends, or above one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Range {
     low: f64,
-    /// None where no level was shown to be too much.
+    /// `None` if no level was shown to be too high.
     high: Option<f64>,
 }
 
@@ -24,7 +24,7 @@ impl Range {
         Self { low: self.low * x, high: self.high.map(|h| h * x) }
     }
 
-    /// `8`, `8–16`, `≥ 8`.
+    /// Formats the range for a table cell: `8`, `8–16`, `≥ 8`.
     fn cell(self) -> String {
         let low = words::figure(self.low);
         match self.high.map(words::figure) {
@@ -34,7 +34,7 @@ impl Range {
         }
     }
 
-    /// `8`, `8 to 16`, `at least 8`.
+    /// Formats the range for a sentence: `8`, `8 to 16`, `at least 8`.
     fn said(self) -> String {
         let low = words::figure(self.low);
         match self.high.map(words::figure) {
@@ -45,21 +45,21 @@ impl Range {
     }
 }
 
-/// A class in the mix and by itself.
+/// A class in the mix and alone.
 #[derive(Debug, Clone, PartialEq)]
 struct Part {
     name: String,
-    /// Its share of the mix's requests.
+    /// Its share of the mix's requests, 0 to 1.
     share: f64,
-    /// Requests per second that the server takes of it alone.
+    /// Requests per second that the server can serve of this class alone.
     alone: Option<Range>,
 }
 
-/// The mix of a tier beside its classes.
+/// The mix of a tier compared with its classes.
 #[derive(Debug, Clone, PartialEq)]
 struct Mixing {
     tier: String,
-    /// What sets it apart from other mixes of the run: the state of the cache.
+    /// The state of the cache, which distinguishes it from other mixes of the run.
     under: String,
     /// Requests per second of the mix.
     mixed: Range,
@@ -67,19 +67,20 @@ struct Mixing {
 }
 
 impl Mixing {
-    /// Requests per second and server of as many servers shared out among the classes, none of them mixed: 1 / Σ(share / alone).
-    /// It lies between what the lower ends of all classes make and what the upper ends do.
+    /// Returns the requests per second per server if the servers were divided among the classes, unmixed: 1 / Σ(share /
+    /// alone). The result lies between the values for the lower and for the upper ends of all classes.
     fn apart(&self) -> Option<Range> {
         let sum = |of: fn(Range) -> f64| -> Option<f64> {
             self.parts.iter().map(|p| Some(p.share / of(p.alone?))).sum::<Option<f64>>()
         };
         let low = 1.0 / sum(|r| r.low)?;
-        // A class of which any number may be taken takes no part of a server.
+        // A class without an upper bound needs no share of a server.
         let high = 1.0 / sum(|r| r.high.unwrap_or(f64::INFINITY))?;
         low.is_finite().then_some(Range { low, high: Some(high).filter(|h| h.is_finite()) })
     }
 
-    /// What mixing changes, in per cent of what is taken apart: the least and the most that the ends allow, negative where it costs.
+    /// Returns the change by mixing, in per cent of the unmixed rate: the least and the most that the ends allow,
+    /// negative if mixing costs throughput.
     fn change(&self) -> Option<(f64, f64)> {
         let apart = self.apart()?;
         let least = apart.high.map_or(-100.0, |high| 100.0 * (self.mixed.low / high - 1.0));
@@ -88,7 +89,8 @@ impl Mixing {
     }
 }
 
-/// Requests per second at an answer: its interval, or from the highest level shown to meet to the lowest shown to fail.
+/// Returns the requests per second at an answer: its interval, or from the highest level shown to meet to the lowest
+/// shown to fail.
 fn range(run: &Run, a: &Answer) -> Option<Range> {
     let g = &a.goodput;
     let (low, high) = match (interval(g), usable_safe_rate(g)) {
@@ -99,7 +101,7 @@ fn range(run: &Run, a: &Answer) -> Option<Range> {
     Some(Range { low, high: high.and_then(|high| run.throughput(a, high)).map(|high| high.max(low)) })
 }
 
-/// Every mix of the run whose classes were measured alone as well.
+/// Returns every mix of the run whose classes were also measured alone.
 fn mixings(run: &Run) -> Vec<Mixing> {
     run.answers.iter().filter_map(|a| mixing(run, a)).collect()
 }
@@ -131,7 +133,7 @@ fn mixing(run: &Run, a: &Answer) -> Option<Mixing> {
     })
 }
 
-/// What mixing comes to, in a sentence or two.
+/// Returns the effect of mixing, in a sentence or two.
 fn said(run: &Run, m: &Mixing) -> String {
     let whose = [(words::several_tiers(run), &m.tier), (!m.under.is_empty(), &m.under)];
     let whose: Vec<String> =
@@ -154,7 +156,7 @@ fn said(run: &Run, m: &Mixing) -> String {
     )
 }
 
-/// What a change between two ends, in per cent, comes to: nothing is said of its sign where both are possible.
+/// Returns the verdict on a change between two ends, in per cent. It does not state a sign if both are possible.
 fn verdict((least, most): (f64, f64)) -> String {
     let percent = |low: f64, high: Option<f64>| Range { low, high }.said();
     if least >= -NOTHING && most <= NOTHING {
@@ -177,7 +179,7 @@ fn verdict((least, most): (f64, f64)) -> String {
     format!("what mixing costs cannot be told, anything from {cost} to {gain} is possible")
 }
 
-/// The mix beside its classes; empty where no class was measured alone.
+/// Returns the mix compared with its classes; empty if no class was measured alone.
 pub(super) fn section(run: &Run) -> Section {
     let how = "Servers apart: how many servers that serve this class alone take what one server serves of it in the mix; the sum is \
                what one mixed server stands for. Two figures are the ends of an interval, or the highest rate shown to meet and the lowest shown \
@@ -204,13 +206,13 @@ fn table(m: &Mixing) -> Table {
     Table::of(fields, &m.parts)
 }
 
-/// What is served of a class in the mix, in servers that serve it alone.
+/// Returns the number of single-class servers that would serve a class's share of the mix.
 fn servers(share: Range, alone: Range) -> Range {
     let low = alone.high.map_or(0.0, |high| share.low / high);
     Range { low, high: share.high.map(|high| high / alone.low) }
 }
 
-/// What mixing comes to, for a terminal.
+/// Returns the effect of mixing, for a terminal.
 pub(super) fn brief(run: &Run) -> Section {
     let all: Vec<String> = mixings(run).iter().map(|m| said(run, m)).collect();
     Section::titled("", vec![Block::paragraph(all.join(" "))])
@@ -233,7 +235,7 @@ mod tests {
         Mixing { tier: "main".into(), under: String::new(), mixed, parts: parts.iter().map(part).collect() }
     }
 
-    /// Rows: share and rate alone of the classes, and the rate apart.
+    /// Rows: share and rate alone of each class, and the unmixed rate.
     #[test]
     fn pools_apart_take_the_harmonic_mean() {
         let at = |x: f64| Some(range(x, x));
@@ -267,7 +269,7 @@ mod tests {
             (range(7.0, 8.0), known, "mixing costs 20 to 30 % of the throughput."),
             (range(9.9, 10.1), known, "mixing costs next to nothing."),
             (range(12.0, 12.0), known, "mixing buys 20 % more throughput."),
-            // The same bracket of coarse steps is no proof that nothing is lost.
+            // An equal bracket of coarse steps does not prove that nothing is lost.
             (
                 bracket,
                 bracket,
@@ -296,7 +298,7 @@ mod tests {
         assert_eq!(servers(range(4.0, 8.0), open).cell(), "0–1");
     }
 
-    /// The ends are those of the answer: an interval where there is one, else the bracket, whatever lies open.
+    /// The ends are those of the answer: its interval if it has one, else the bracket.
     #[test]
     fn what_is_known_of_an_answer_are_both_its_ends() {
         let (_, mut run) = goodput_run::fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();

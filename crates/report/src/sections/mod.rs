@@ -1,4 +1,4 @@
-//! The sections of reports, each written once as a function from facts to blocks, and the reports that they make up.
+//! The sections of reports, each defined once as a function from facts to blocks, and the reports composed of them.
 
 mod amounts;
 mod answer;

@@ -1,4 +1,5 @@
-//! The reports of `goodput latency` and `goodput throughput`: a table, what it says in words, and why it is not capacity.
+//! The reports of `goodput latency` and `goodput throughput`: a table, its interpretation in words, and why it is not
+//! capacity.
 
 use super::percentiles::effective;
 use crate::document::{Block, Cell, Column, Field, Section, Setting, Table, Text, UNKNOWN, strong};
@@ -9,10 +10,10 @@ use goodput_run::rundir::Run;
 use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most, not_capacity};
 use goodput_stats::stats::step::Quantiles;
 
-/// The last tenth of a burst takes about a tenth of its time; where it takes more than this share the draining shows.
+/// Share of a burst's time above which its last tenth of requests counts as a long tail; about a tenth is expected.
 const LONG_TAIL: f64 = 0.15;
 
-/// The latencies that are shown.
+/// The latencies shown.
 const METRICS: [Metric; 4] = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2e];
 
 fn number(x: Option<f64>) -> String {
@@ -23,12 +24,12 @@ fn time(ms: Option<f64>) -> String {
     ms.map_or_else(|| UNKNOWN.to_owned(), words::latency)
 }
 
-/// How long a step took, for people.
+/// Formats the duration of a step for people.
 fn seconds(s: f64) -> String {
     words::latency(1e3 * s)
 }
 
-/// What the figures say beyond the headline.
+/// Returns findings beyond the headline.
 fn findings(run: &Run) -> Vec<String> {
     let all = levels(run);
     let Some(first) = all.first() else { return Vec::new() };
@@ -40,7 +41,7 @@ fn findings(run: &Run) -> Vec<String> {
     }
 }
 
-/// One request without contention.
+/// Returns a sentence on one request without contention.
 fn alone(l: &LevelFigures) -> String {
     format!(
         "Without contention the median request has its first token after {}, then one every {}, and is whole after {}: {} output tokens \
@@ -52,7 +53,7 @@ fn alone(l: &LevelFigures) -> String {
     )
 }
 
-/// How a burst was worked off, and how long its end took.
+/// Returns sentences on the progress of a burst, and the duration of its tail.
 fn drained(l: &LevelFigures) -> String {
     let q = l.e2e_ms;
     let tail = q.p90.map(|p90| (1e3 * l.seconds - p90).max(0.0));
@@ -74,7 +75,7 @@ fn drained(l: &LevelFigures) -> String {
     )
 }
 
-/// Where the ladder ended, and what the ceiling costs.
+/// Returns where the ladder ended, and the latency at the ceiling.
 fn ceiling(run: &Run, all: &[LevelFigures]) -> Vec<String> {
     let (Some(best), Some(first), Some(last)) = (most(all), all.first(), all.last()) else {
         return Vec::new();
@@ -117,7 +118,7 @@ fn ceiling(run: &Run, all: &[LevelFigures]) -> Vec<String> {
     out
 }
 
-/// The throughput of each level.
+/// Returns the throughput of each level.
 fn throughput(run: &Run, all: &[LevelFigures]) -> Table {
     let gpus = run.meta.gpus.is_some_and(|n| n > 1);
     let number = |head: &str, short: &str, of: fn(&LevelFigures) -> Option<f64>| {
@@ -151,7 +152,7 @@ fn in_flight(l: &LevelFigures) -> Cell {
     Cell::figure(words::level_number(l.in_flight), Some(l.in_flight))
 }
 
-/// The bounds of a p99: `12.1 to 15.9`; an open upper end where there are too few requests for one.
+/// Formats the bounds of a p99: `12.1 to 15.9`; an open upper end if there are too few requests for one.
 fn bounds(q: &Quantiles) -> Cell {
     match (q.p99_low, q.p99_high) {
         (None, None) => Cell::Unknown,
@@ -159,7 +160,7 @@ fn bounds(q: &Quantiles) -> Cell {
     }
 }
 
-/// A latency of a level; the first of a level tells what is of all of them.
+/// One latency of a level; the first row of a level also has the figures common to all of them.
 struct Row<'a> {
     level: &'a LevelFigures,
     metric: Metric,
@@ -167,7 +168,7 @@ struct Row<'a> {
     is_first: bool,
 }
 
-/// The latencies: one row for each level and metric.
+/// Returns the latencies: one row for each level and metric.
 fn latencies(all: &[LevelFigures]) -> Table {
     let of_level = |level| {
         let measured = METRICS.into_iter().filter(|m: &Metric| LevelFigures::quantiles(level, *m).n > 0);
@@ -198,7 +199,7 @@ fn latencies(all: &[LevelFigures]) -> Table {
     Table::of(fields, &rows).set(Setting::Tight)
 }
 
-/// Returns true if the bounds take into account how slow requests cluster.
+/// Returns true if the bounds account for the clustering of slow requests.
 fn has_effective(all: &[LevelFigures]) -> bool {
     all.iter().any(|l| METRICS.into_iter().any(|m| l.quantiles(m).inflation.is_some()))
 }
@@ -208,7 +209,7 @@ fn table(run: &Run) -> Table {
     if run.purpose == Purpose::Latency { latencies(&all) } else { throughput(run, &all) }
 }
 
-/// What the columns mean.
+/// Returns an explanation of the columns.
 fn notes(run: &Run) -> &'static str {
     if run.purpose == Purpose::Latency && has_effective(&levels(run)) {
         "All latency counts from when a slot of the loop was free. The p99 lies between “from” and “to” with 95 % confidence, at the effective \
@@ -224,12 +225,12 @@ fn notes(run: &Run) -> &'static str {
     }
 }
 
-/// The table for a terminal.
+/// Returns the table for a terminal.
 pub(super) fn brief_table(run: &Run) -> Block {
     table(run).into()
 }
 
-/// What is said below the table, for a terminal.
+/// Returns the text below the table, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
     let mut said = vec![format!("{}.", words::headline_of_levels(run))];
     said.extend(findings(run));
@@ -239,7 +240,7 @@ pub(super) fn brief(run: &Run) -> Vec<Section> {
     ]
 }
 
-/// What stands in the place of the answer; `None` where the run is about the goodput.
+/// Returns the blocks that replace the answer; `None` if the run is about the goodput.
 pub(super) fn blocks(run: &Run) -> Option<Vec<Block>> {
     if run.purpose.is_goodput() {
         return None;

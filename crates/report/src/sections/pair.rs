@@ -1,4 +1,4 @@
-//! What a warm cache is worth, in words and as a table: goodput and median TTFT, cold and warm.
+//! The benefit of a warm cache, in words and as a table: goodput and median TTFT, cold and warm.
 
 use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
 use crate::words::{self, tenths};
@@ -6,7 +6,7 @@ use goodput_core::level::Control;
 use goodput_run::rundir::{At, Gain, Medians, Pair, Run};
 use goodput_stats::search::answer::{Answer, Status};
 
-/// The section of the report; empty where the run has no pair.
+/// Returns the section of the report; empty if the run has no pair.
 pub(super) fn section(run: &Run) -> Section {
     let mut blocks = Vec::new();
     for p in &Pair::all(run) {
@@ -16,13 +16,13 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::CachePair, blocks)
 }
 
-/// The pairs for a terminal, a line for each sentence.
+/// Returns the pairs for a terminal, a line for each sentence.
 pub(super) fn brief(run: &Run) -> Vec<Block> {
     let said = Pair::all(run).into_iter().flat_map(|pair| sentences(run, &pair));
     said.map(Block::paragraph).collect()
 }
 
-/// What the pair shows: the goodput, and the median TTFT at a load that both can take and unloaded.
+/// Returns the results of a pair: the goodput, and the median TTFT unloaded and at a load that both can serve.
 fn sentences(run: &Run, pair: &Pair) -> Vec<String> {
     let answer = |name: &str| run.answers.iter().find(|a| a.series == name);
     let (Some(cold), Some(warm)) = (answer(&pair.cold), answer(&pair.warm)) else { return Vec::new() };
@@ -53,7 +53,7 @@ fn goodput(pair: &Pair, cold: &Answer, warm: &Answer) -> String {
     }
 }
 
-/// What a share may be, given the bounds of both figures.
+/// Returns the range of a share, given the bounds of both figures.
 fn range(gain: &Gain) -> String {
     gain.bounds
         .map(|[low, high]| format!(" (between {} and {})", tenths(low), tenths(high)))
@@ -94,7 +94,7 @@ fn medians(m: &Medians) -> String {
     )
 }
 
-/// Median TTFT and hit rate, cold and warm, unloaded and under the common load.
+/// Returns median TTFT and hit rate, cold and warm, unloaded and under the common load.
 fn table(pair: &Pair, run: &Run) -> Vec<Block> {
     let rows: Vec<&Medians> = [&pair.unloaded, &pair.loaded].into_iter().flatten().collect();
     if rows.is_empty() {

@@ -1,10 +1,10 @@
-//! What another tool would report of a run.
+//! The figures that another tool would report for a run.
 
 use crate::document::{Block, Cell, Column, Document, Field, Section, Setting, Table, Text};
 use crate::words;
 use goodput_run::peers::{AsTool, Figure, StepAs};
 
-/// The figures of each step for a terminal, and below them why they differ from ours.
+/// Returns the figures of each step for a terminal, and below them why they differ from ours.
 pub fn brief(of: &AsTool) -> Document {
     let head = format!(
         "The measured requests as {} {} counts them; the limits of request goodput are those of the SLO, each on single requests.",

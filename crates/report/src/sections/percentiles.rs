@@ -1,4 +1,4 @@
-//! Percentiles of every metric, with what they are worth.
+//! Percentiles of every metric, with their uncertainty.
 
 use super::cells::{latency, of_step};
 use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, code, plain};
@@ -8,7 +8,7 @@ use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::interval;
 use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
-/// Of so many steps every one has its percentiles in the report.
+/// Maximum number of steps up to which each has its percentiles in the report.
 const FEW: usize = 8;
 
 /// A row: a metric of a step.
@@ -18,7 +18,7 @@ struct Measured<'a> {
     quantiles: Quantiles,
 }
 
-/// The section of the report; empty where nothing has a percentile.
+/// Returns the section of the report; empty if nothing has a percentile.
 pub(super) fn section(run: &Run) -> Section {
     let shown = telling(run);
     let of = |step: &'_ Step| -> Vec<(Metric, Quantiles)> {
@@ -36,13 +36,13 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Percentiles, blocks)
 }
 
-/// Returns the steps that are worth a row for every metric: all of a few; of many, the unloaded server, the ends of the answer and what lies
-/// between them.
+/// Returns the steps that get a row for every metric: all if they are few; otherwise the unloaded server, the ends of
+/// the answer and the steps between them.
 fn telling(run: &Run) -> Vec<&Step> {
     if run.steps.len() > FEW
         && let Some((_, [low, high])) = run.answers.first().and_then(|a| interval(&a.goodput))
     {
-        // A little more than the interval, for the steps that hem it in.
+        // Slightly more than the interval, to include the steps just outside it.
         let near = |s: &&Step| (low * 0.9..=high * 1.1).contains(&s.level.value);
         let unloaded_or_soak = |s: &&Step| s.kind.is_outside_search() || s.kind == StepKind::Confirm;
         return run.steps.iter().filter(|s| near(s) || unloaded_or_soak(s)).collect();
@@ -58,7 +58,7 @@ fn telling(run: &Run) -> Vec<&Step> {
     run.steps.iter().filter(between).collect()
 }
 
-/// Returns true if the bounds take into account how slow requests cluster; folders of earlier versions have none such.
+/// Returns true if the bounds account for the clustering of slow requests; run folders of earlier versions lack this.
 fn is_clustered(shown: &[&Step]) -> bool {
     shown.iter().any(|s| s.latency.values().any(|q| q.inflation.is_some()))
 }
@@ -92,7 +92,7 @@ fn table<'s>(run: &'s Run, rows: &[Measured<'s>]) -> Table {
     Table::of(fields, rows).sorted_by_readers(1)
 }
 
-/// Returns how many independent values a latency is worth in the bounds of its p99: `1,340`.
+/// Returns the effective number of independent values behind the bounds of a p99: `1,340`.
 pub(super) fn effective(q: &Quantiles) -> Cell {
     match q.effective() {
         Some(n) if n < 1.0 => Cell::Below(1),
@@ -101,7 +101,7 @@ pub(super) fn effective(q: &Quantiles) -> Cell {
     }
 }
 
-/// What the figures are, and how sure.
+/// Returns a description of the figures and their uncertainty.
 fn about(run: &Run, shown: &[&Step]) -> Text {
     let left_out = match run.steps.len() - shown.len() {
         0 => "",
@@ -135,7 +135,7 @@ fn about(run: &Run, shown: &[&Step]) -> Text {
     ])
 }
 
-/// Requests without a latency; the paragraph is empty where every one has its own.
+/// Returns the number of requests without a latency; the paragraph is empty if every request has one.
 fn missing(run: &Run) -> Block {
     let sum = |of: fn(&Step) -> u64| run.steps.iter().map(of).sum::<u64>();
     let missing: Vec<String> = [

@@ -1,24 +1,24 @@
-//! The charts of a run in their places; they are drawn apart.
+//! References to the charts of a run, which are drawn separately.
 
 use crate::document::{Block, Kind, Picture, Section};
 use crate::words;
 use goodput_run::rundir::Run;
 
-/// A chart that is drawn for a report.
+/// A chart drawn for a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Drawn {
-    /// File name without its ending.
+    /// File name without its extension.
     pub name: &'static str,
-    /// What it shows.
+    /// Caption.
     pub caption: &'static str,
 }
 
-/// The section of the report; `charts` lie in `folder`.
+/// Returns the section of the report; `charts` are in `folder`.
 pub(super) fn section(run: &Run, charts: &[Drawn], folder: &str) -> Section {
     Section::new(Kind::Charts, blocks(run, charts, folder))
 }
 
-/// The charts, which lie in `folder`.
+/// Returns the charts, which are in `folder`.
 pub(super) fn blocks(run: &Run, charts: &[Drawn], folder: &str) -> Vec<Block> {
     let alternative = words::headline(run);
     let one = |c: &Drawn| {

@@ -1,4 +1,4 @@
-//! What was asked, and of what.
+//! The question and the system under test.
 
 use crate::document::{Block, Kind, Section};
 use crate::escape::clip;
@@ -7,7 +7,7 @@ use goodput_core::level::Control;
 use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 
-/// The section of the report; of several series it names them.
+/// Returns the section of the report; with several series, it names them.
 pub(super) fn section(run: &Run) -> Section {
     let m = &run.meta;
     let control = run.answers.first().map_or(Control::Rate, |a| a.control);

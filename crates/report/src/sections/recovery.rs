@@ -1,4 +1,4 @@
-//! How the server recovered from a surge, in words.
+//! The recovery of the server from a surge, in words.
 
 use crate::document::{Block, Kind, Section};
 use crate::words;
@@ -9,7 +9,7 @@ use goodput_run::rundir::recovery::Recovery;
 use goodput_stats::search::recovery::NotMeasured;
 use goodput_stats::stats::recovery::{IN_A_ROW, LEVEL, MissCounts, Recovered};
 
-/// Sentences on the recovery of a run; none where the plan asks for none.
+/// Returns sentences on the recovery of a run; none if the plan asks for none.
 fn sentences(run: &Run) -> Vec<String> {
     let Some(r) = &run.view.recovery else { return Vec::new() };
     if let Some(why) = r.not_measured {
@@ -52,7 +52,7 @@ fn not_measured(r: &Recovery, why: NotMeasured) -> String {
     }
 }
 
-/// The answer: how long it took.
+/// Returns the answer: the time of recovery.
 fn recovered(r: &Recovery, o: &Recovered, what: &str, hold_s: f64) -> String {
     let metric = r.metric.and_then(Metric::of_limit).map_or("TTFT", Metric::title);
     match o.recovery_s {
@@ -113,17 +113,17 @@ fn p_value(p: f64) -> String {
     }
 }
 
-/// The section of the report; empty where there is nothing to say.
+/// Returns the section of the report; empty if there is nothing to say.
 pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Recovery, sentences(run).into_iter().map(Block::paragraph).collect())
 }
 
-/// A line for a terminal.
+/// Returns a line for a terminal.
 pub(super) fn brief(run: &Run) -> Section {
     Section::titled("", vec![Block::paragraph(sentences(run).join(" "))])
 }
 
-/// The rate of the surge in a few words, for charts.
+/// Returns the rate of the surge in a few words, for charts.
 pub(crate) fn surge_title(r: &Recovery) -> String {
     let control = r.level.map_or(Control::Rate, |l| l.control);
     r.held.map_or_else(String::new, |held| words::level(control, held * r.factor))

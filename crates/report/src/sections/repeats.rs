@@ -1,4 +1,4 @@
-//! Several runs of one plan, for people: a table of the runs, and what they come to together.
+//! Several runs of one plan, for people: a table of the runs, and their pooled result.
 
 use crate::document::{Block, Cell, Column, Document, Field, Section, Setting, Table, Text, code, plain};
 use crate::escape::argument;
@@ -8,7 +8,7 @@ use goodput_run::rundir::repeats::{PooledAnswer, RepeatedRun, Repeats, Shortfall
 use goodput_stats::search::answer::{Answer, Status};
 use std::path::Path;
 
-/// Returns everything for a terminal: the table of runs, and what they come to, for each series and tier.
+/// Returns the whole report for a terminal: the table of runs, and the pooled result for each series and tier.
 pub fn brief(repeats: &Repeats, files: &[String]) -> Document {
     let mut sections = Vec::new();
     for pooled in &repeats.pooled {
@@ -29,7 +29,7 @@ fn facts(pooled: &PooledAnswer) -> Block {
     Block::Facts(lines(pooled).into_iter().map(|(name, text)| (name.into(), text.into())).collect())
 }
 
-/// The runs with the answer of each.
+/// Returns the runs with the answer of each.
 fn table(repeats: &Repeats, pooled: &PooledAnswer) -> Table {
     let is_own =
         |a: &&Answer| (&a.series, &a.tier, &a.class) == (&pooled.series, &pooled.tier, &pooled.class);
@@ -77,7 +77,7 @@ pub fn page(repeats: &Repeats, dir: &Path) -> Document {
     if repeats.pooled.is_empty() {
         lead.push(Block::paragraph("No run has an answer yet."));
     }
-    // What is of all of them stands behind the last.
+    // Facts common to all are given after the last.
     let mut rest = method(repeats);
     rest.extend(about(repeats, dir));
     match sections.last_mut() {
@@ -88,16 +88,16 @@ pub fn page(repeats: &Repeats, dir: &Path) -> Document {
     Document { title: title.into(), lead, sections, ..Document::default() }
 }
 
-/// A name with what it is.
+/// A name with its value.
 type Fact = (&'static str, String);
 
-/// Names and what they are, in two columns.
+/// Returns names and values in two columns.
 fn named(facts: Vec<Fact>) -> Table {
     let rows = facts.into_iter().map(|(name, text)| vec![Cell::text(name), Cell::text(text)]).collect();
     Table::new(vec![Column::text(""), Column::text("")], rows)
 }
 
-/// How the runs are pooled.
+/// Returns how the runs are pooled.
 fn method(repeats: &Repeats) -> Vec<Block> {
     let pooled = "Each run is a sweep with a seed of its own. The runs are pooled as logarithms by a random-effects model: the variance between runs by \
          Paule and Mandel, the interval of the mean by Hartung and Knapp (Student's distribution, one degree of freedom less than there are \
@@ -111,7 +111,7 @@ fn method(repeats: &Repeats) -> Vec<Block> {
     vec![Block::paragraph(pooled), Block::paragraph(between)]
 }
 
-/// What was measured, and how to make this again.
+/// Returns the subject of the measurement, and how to repeat it.
 fn about(repeats: &Repeats, dir: &Path) -> Vec<Block> {
     let about = &repeats.about;
     let started = repeats.runs.iter().find_map(|run| run.started.as_deref()).map(date);
@@ -136,7 +136,7 @@ fn about(repeats: &Repeats, dir: &Path) -> Vec<Block> {
     vec![named(facts).into(), Block::Paragraph(made)]
 }
 
-/// Returns the series and tier of an answer, where there are several; else nothing.
+/// Returns the series and tier of an answer, if there are several; else nothing.
 fn whose(repeats: &Repeats, pooled: &PooledAnswer) -> String {
     if repeats.pooled.len() < 2 {
         return String::new();
@@ -147,7 +147,7 @@ fn whose(repeats: &Repeats, pooled: &PooledAnswer) -> String {
     named.join(", ")
 }
 
-/// Returns what the runs come to together, each line with its name.
+/// Returns the pooled result, each line with its name.
 pub(super) fn lines(p: &PooledAnswer) -> Vec<Fact> {
     let unit = p.control.unit();
     let mut all = Vec::new();
@@ -214,7 +214,7 @@ fn without_mean(p: &PooledAnswer) -> String {
     }
 }
 
-/// Returns the reason why no rate is called safe for the next run.
+/// Returns why no rate is called safe for the next run.
 fn why_not_safe(p: &PooledAnswer) -> String {
     let reason = |s: &Shortfall| match s {
         Shortfall::TooFewRates => format!("{} of {} runs have a rate with an interval", p.pooled, p.runs),
@@ -231,7 +231,7 @@ fn why_not_safe(p: &PooledAnswer) -> String {
     if all.is_empty() { "the runs give brackets and no intervals".to_owned() } else { all.join("; ") }
 }
 
-/// Returns the runs that are no part of the mean, by the kind of their answer.
+/// Returns the runs that are excluded from the mean, by the kind of their answer.
 fn others(p: &PooledAnswer) -> String {
     let open = p.found - p.pooled.min(p.found);
     let kinds = [

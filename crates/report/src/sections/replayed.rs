@@ -1,4 +1,4 @@
-//! How much of a trace was replayed.
+//! The share of a trace that was replayed.
 
 use crate::document::{Block, Kind, Section, Text};
 use crate::words;
@@ -6,7 +6,7 @@ use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::coverage;
 
-/// The section of the report, a line for each series; empty where no trace was replayed.
+/// Returns the section of the report, a line for each series; empty if no trace was replayed.
 pub(super) fn section(run: &Run) -> Section {
     let mut names: Vec<&str> = Vec::new();
     for step in &run.steps {

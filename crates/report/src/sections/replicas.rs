@@ -1,4 +1,4 @@
-//! The replicas of a service beside one another.
+//! The replicas of a service side by side.
 
 use super::at_the_answer::at_the_answer;
 use super::cells::latency;
@@ -10,10 +10,11 @@ use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::{OutlierMetric, Quantiles, Replica, Step};
 
-/// So many replicas are shown at most; of more, those with the longest TTFT.
+/// Maximum number of replicas shown: those with the longest TTFT.
 const MOST: usize = 16;
 
-/// Each replica at the step of the answer, and which is far worse than the others; empty where there are not several.
+/// Returns each replica at the step of the answer, and which is far worse than the others; empty unless there are
+/// several.
 pub(super) fn section(run: &Run) -> Section {
     let Some(step) = at_the_answer(run, |s| !s.replicas.is_empty()) else {
         return Section::new(Kind::Replicas, Vec::new());
@@ -37,7 +38,7 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Replicas, blocks)
 }
 
-/// The URL of the replica that a caveat names, where it does.
+/// Returns the URL of the replica that a caveat names, if any.
 fn named(caveat: &Caveat) -> Option<&str> {
     match caveat {
         Caveat::Replicas(caveat) => Some(caveat.url()),
@@ -45,7 +46,7 @@ fn named(caveat: &Caveat) -> Option<&str> {
     }
 }
 
-/// A replica, or all of them together.
+/// A replica, or the total of all.
 struct Row<'a> {
     name: String,
     requests: u64,
@@ -62,7 +63,7 @@ fn table(run: &Run, step: &Step) -> Table {
         shown.truncate(MOST);
     }
     let row = |r: &&'_ Replica| {
-        // What one step shows may be chance; it stands in replicas.csv.
+        // A difference in one step may be chance; it is listed in replicas.csv.
         let sure = run.caveats.iter().any(|c| named(c) == Some(&r.url));
         let one = (*r).clone();
         Row {

@@ -1,4 +1,5 @@
-//! The report of a run: a decision record. What was asked, what was found and how sure that is, and how to measure it again.
+//! The report of a run: a decision record with the question, the answer and its certainty, and how to repeat the
+//! measurement.
 
 use super::{
     amounts, answer, cards, caveats, checks, client, decisions, failures, groups, limits, matrix, mixing,
@@ -11,9 +12,9 @@ use goodput_run::rundir::Run;
 use goodput_stats::stats::groups::GroupBy;
 use pictures::Drawn;
 
-/// Returns the report of a run of one series, with the charts that it has.
+/// Returns the report of a run of one series, with its charts.
 pub fn document(run: &Run, charts: &[Drawn]) -> Document {
-    // A matrix and what has no limit to keep have questions and answers of their own.
+    // A matrix and a run without a limit have special questions and answers.
     let own = matrix::blocks(run).or_else(|| offline::blocks(run));
     let mut sections = of_series(run, charts, "charts");
     match own {
@@ -31,13 +32,14 @@ pub fn document(run: &Run, charts: &[Drawn]) -> Document {
 /// Charts of one of several series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OfSeries {
-    /// The folder that they lie in, within that of all charts.
+    /// Their folder, within that of all charts.
     pub folder: String,
     /// The charts.
     pub charts: Vec<Drawn>,
 }
 
-/// Returns the report of a run of several series: what compares them, then a section for each. `over` are the charts that compare them.
+/// Returns the report of a run of several series: their comparison, then a section for each. `over` are the charts that
+/// compare them.
 pub fn of_several(run: &Run, over: &[Drawn], parts: &[OfSeries]) -> Document {
     let mut sections = vec![
         question::section(run),
@@ -52,7 +54,7 @@ pub fn of_several(run: &Run, over: &[Drawn], parts: &[OfSeries]) -> Document {
     whole(run, sections)
 }
 
-/// A document of these sections, and of those that every report ends with.
+/// Returns a document of these sections, and of those that every report ends with.
 fn whole(run: &Run, mut sections: Vec<Section>) -> Document {
     sections.extend([server::facts(run), reproduce::section(run), reproduce::notes(run)]);
     Document {
@@ -63,7 +65,7 @@ fn whole(run: &Run, mut sections: Vec<Section>) -> Document {
     }
 }
 
-/// What is said of one of several series.
+/// Returns the section of one of several series.
 fn section_of_series(run: &Run, part: &Run, of: &OfSeries) -> Section {
     let section = |blocks, parts| Section { kind: Kind::Series, title: several::title(part), blocks, parts };
     if let Some(blocks) = several::unmeasured_part(run, part) {
@@ -74,7 +76,7 @@ fn section_of_series(run: &Run, part: &Run, of: &OfSeries) -> Section {
     section(variants::failed(run, part.series()).unwrap_or_default(), parts)
 }
 
-/// What was found and what it rests on, empty where there is nothing to say; the charts lie in `folder`.
+/// Returns the answer and its evidence, in sections that may be empty; the charts are in `folder`.
 fn of_series(run: &Run, charts: &[Drawn], folder: &str) -> Vec<Section> {
     vec![
         answer::section(run),

@@ -1,4 +1,4 @@
-//! The report of whole runs, word by word.
+//! Tests of the report of whole runs, word by word.
 
 use super::*;
 use crate::charts;
@@ -8,7 +8,7 @@ use crate::sections::brief;
 use goodput_run::fixture;
 use goodput_run::rundir::Traces;
 
-/// The report as Markdown, with these charts.
+/// Returns the report as Markdown, with these charts.
 fn render(run: &Run, charts: &[Drawn]) -> String {
     markdown::render(&document(run, charts))
 }
@@ -25,7 +25,7 @@ fn case(name: &str) -> Run {
     fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
 }
 
-/// The report of the two-step case up to, and from, the table of steps.
+/// Returns the report of the two-step case up to, or from, the table of steps.
 fn small(from_steps: bool) -> String {
     let charts = charts::of(&case("two-steps"), &Traces::default());
     let charts: Vec<Drawn> = charts.iter().map(|c| Drawn { name: c.name, caption: c.caption }).collect();
@@ -253,7 +253,8 @@ fn text_from_outside_starts_nothing() {
     );
 }
 
-/// Of many steps only the telling ones have their percentiles; a level that a second step decided is not undecided.
+/// With many steps only the informative ones have their percentiles; a level that a second step decided is not
+/// undecided.
 #[test]
 fn an_adaptive_report_stays_short() {
     let run = case("adaptive");
@@ -276,7 +277,7 @@ fn an_adaptive_report_stays_short() {
     assert!(steps.contains("| 1 | unloaded | baseline | 41 |") && steps.contains("| – |\n"));
 }
 
-/// Set `GOODPUT_TEXT_DIR` to keep the texts and read them.
+/// Set `GOODPUT_TEXT_DIR` to write the texts to files and read them.
 #[test]
 fn every_case_reads_as_a_whole() {
     let keep = std::env::var_os("GOODPUT_TEXT_DIR").map(std::path::PathBuf::from);
@@ -323,7 +324,7 @@ fn a_folder_of_an_earlier_version_assumes_independent_requests() {
     );
 }
 
-/// Every row has a cell for each column, whatever the run.
+/// In every case, every row has a cell for each column.
 #[test]
 fn every_table_has_whole_rows() {
     fn check(name: &str, sections: &[Section]) {

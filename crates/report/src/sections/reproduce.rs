@@ -1,10 +1,10 @@
-//! How to measure it again, and the plan's free text.
+//! How to repeat the measurement, and the plan's free text.
 
 use crate::document::{Block, Kind, Section, Text, code, plain};
 use crate::words;
 use goodput_run::rundir::{Imported, Run};
 
-/// The section of the report.
+/// Returns the section of the report.
 pub(super) fn section(run: &Run) -> Section {
     let m = &run.meta;
     if let Some(imported) = &m.imported {
@@ -37,7 +37,8 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Reproduce, blocks)
 }
 
-/// Where an imported run comes from. Its plan says what was measured, as far as that is known: it is none to measure the same again.
+/// Returns the source of an imported run. Its plan describes the measurement as far as it is known, but cannot repeat
+/// it.
 fn of_import(run: &Run, imported: &Imported) -> Vec<Block> {
     let said = format!(
         "{} measured it; imported by goodput {} on {} from",
@@ -53,7 +54,7 @@ fn of_import(run: &Run, imported: &Imported) -> Vec<Block> {
     ]
 }
 
-/// The plan's free text; empty where it has none.
+/// Returns the plan's free text; empty if it has none.
 pub(super) fn notes(run: &Run) -> Section {
     let text = run.meta.notes.clone().unwrap_or_default();
     Section::new(Kind::Notes, vec![Block::Code { language: "text", text }])

@@ -1,4 +1,4 @@
-//! What was measured beside what the hardware allows at the least, in words and as a table.
+//! Measured latencies compared with the lower bounds of the hardware, in words and as a table.
 
 use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, emphasis, plain, strong};
 use crate::escape::clip;
@@ -7,12 +7,12 @@ use goodput_run::rundir::Run;
 use goodput_stats::diagnosis::{Measured, Reading, Roofline};
 use goodput_stats::roofline::{Decode, Prefill};
 
-/// A line for the terminal for each series with a `[model]`; none where there is none.
+/// Returns a line for the terminal for each series with a `[model]`.
 pub(super) fn lines(run: &Run) -> Vec<String> {
     run.why.roofline.iter().filter_map(|r| line(run, r)).collect()
 }
 
-/// One request alone beside its floor, and the goodput beside its own.
+/// Returns one request alone compared with its floor, and the goodput compared with its bound.
 fn line(run: &Run, r: &Roofline) -> Option<String> {
     let several = run.why.roofline.len() > 1;
     let whose = if several { format!(" of {}", clip(&r.series, 40)) } else { String::new() };
@@ -31,7 +31,7 @@ fn line(run: &Run, r: &Roofline) -> Option<String> {
     Some(format!("TPOT{whose} against memory bandwidth: {}. Alone it is {first}.", all.join("; ")))
 }
 
-/// `A token takes 5.9 ms for one request alone (step 1), 3.2 times what reading …`.
+/// Returns `A token takes 5.9 ms for one request alone (step 1), 3.2 times what reading …`.
 fn decode(r: &Roofline, m: &Measured<Decode>) -> String {
     let when = if m.alone {
         format!("for one request alone (step {})", m.step)
@@ -48,7 +48,7 @@ fn decode(r: &Roofline, m: &Measured<Decode>) -> String {
     )
 }
 
-/// What a ratio says, within a sentence.
+/// Returns the interpretation of a ratio, for use within a sentence.
 fn says(r: &Roofline, reading: Reading, ratio: f64, alone: bool, decode: bool) -> String {
     let share = percent((100.0 / ratio).round() / 100.0);
     match reading {
@@ -72,7 +72,7 @@ fn says(r: &Roofline, reading: Reading, ratio: f64, alone: bool, decode: bool) -
     }
 }
 
-/// The section of the report; empty where the plan has no `[model]`.
+/// Returns the section of the report; empty if the plan has no `[model]`.
 pub(super) fn section(run: &Run) -> Section {
     let several = run.why.roofline.len() > 1;
     Section::new(Kind::Roofline, run.why.roofline.iter().flat_map(|r| of_series(r, several)).collect())
@@ -105,7 +105,7 @@ fn of_series(r: &Roofline, several: bool) -> Vec<Block> {
     blocks
 }
 
-/// What the hardware and the model allow.
+/// Returns the limits of the hardware and the model.
 fn hardware(r: &Roofline) -> String {
     let m = &r.machine;
     let gpus =
@@ -130,7 +130,7 @@ fn hardware(r: &Roofline) -> String {
     )
 }
 
-/// A measured latency beside its floor.
+/// A measured latency compared with its floor.
 struct Row {
     what: String,
     step: u32,

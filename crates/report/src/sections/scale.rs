@@ -1,4 +1,4 @@
-//! What the requests already recorded say of tighter and of looser limits, in words.
+//! The goodput under tighter and looser limits, computed from the recorded requests, in words.
 
 use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, plain, strong};
 use crate::words;
@@ -7,7 +7,7 @@ use goodput_core::slo::Limit;
 use goodput_core::units::ms;
 use goodput_run::rundir::{Reach, Run, Scaled, SloScale};
 
-/// A table of the goodput by the factor on every latency limit; empty where the requests are not known.
+/// Returns a table of the goodput by the factor on every latency limit; empty if the requests are not known.
 pub(super) fn section(run: &Run) -> Section {
     let (Some(scale), Some(answer)) = (&run.view.scale, run.answers.first()) else {
         return Section::new(Kind::Scale, Vec::new());
@@ -50,7 +50,7 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Scale, blocks)
 }
 
-/// What is known for one factor: `33.4 requests/s, 90 % interval 31.6 – 35.3, safe 31.2`.
+/// Returns the result for one factor: `33.4 requests/s, 90 % interval 31.6 – 35.3, safe 31.2`.
 pub(crate) fn said(control: Control, p: &Scaled, scale: &SloScale) -> String {
     let (n, level) = (words::level_number, |v: f64| words::level(control, v));
     let most = scale.measured[1];

@@ -1,4 +1,4 @@
-//! What moves the answer, in words and tables: the elasticity of the goodput in each property of the workload.
+//! The sensitivity of the answer, in words and tables: the elasticity of the goodput in each property of the workload.
 
 use crate::document::{Block, Cell, Column, Field, Kind, Section, Setting, Table, UNKNOWN};
 use crate::escape::clip;
@@ -9,7 +9,7 @@ use goodput_run::rundir::sensitivity::{Effect, Sensitivity};
 use goodput_stats::capacity::workload_change::{CHANGE, FleetBand};
 use goodput_workload::factors::{Factor, FactorKind};
 
-/// The name of a factor for people: `prompt length`, `share of class chat`.
+/// Returns the name of a factor for people: `prompt length`, `share of class chat`.
 pub(crate) fn title(factor: &Factor) -> String {
     match (factor.kind, &factor.class) {
         (FactorKind::PromptLength, _) => "prompt length".into(),
@@ -21,7 +21,7 @@ pub(crate) fn title(factor: &Factor) -> String {
     }
 }
 
-/// A change of a factor in words: `prompts 20 % longer`.
+/// Returns a change of a factor in words: `prompts 20 % longer`.
 pub(crate) fn change(factor: &Factor, times: f64) -> String {
     let by = format!("{:.0} %", 100.0 * (times - 1.0).abs());
     let more = times > 1.0;
@@ -38,7 +38,7 @@ pub(crate) fn change(factor: &Factor, times: f64) -> String {
     }
 }
 
-/// A value of a factor with its unit: `600 tokens`, `40 %`, `cv 1`.
+/// Formats a value of a factor with its unit: `600 tokens`, `40 %`, `cv 1`.
 pub(crate) fn value(kind: FactorKind, value: f64) -> String {
     match kind {
         FactorKind::PromptLength | FactorKind::AnswerLength => format!("{} tokens", words::figure(value)),
@@ -47,10 +47,10 @@ pub(crate) fn value(kind: FactorKind, value: f64) -> String {
     }
 }
 
-/// A signed number with so many decimals, a true minus sign before it.
+/// Formats a signed number with this many decimals and a true minus sign.
 fn signed(x: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", x.abs());
-    // −0.00 is none.
+    // −0.00 has no sign.
     let zero = text.chars().all(|c| matches!(c, '0' | '.'));
     format!(
         "{}{text}",
@@ -64,18 +64,18 @@ fn signed(x: f64, decimals: usize) -> String {
     )
 }
 
-/// A relative change in percent: `−17 %`.
+/// Formats a relative change in per cent: `−17 %`.
 pub(crate) fn percent(times: f64) -> String {
     let change = 100.0 * (times - 1.0);
     format!("{} %", signed(change, usize::from(change.abs() < 9.95)))
 }
 
-/// An elasticity: `−0.82`.
+/// Formats an elasticity: `−0.82`.
 fn elasticity(effect: &Effect) -> String {
     effect.elasticity.map_or(UNKNOWN.into(), |e| signed(e.value, 2))
 }
 
-/// Its 90 % interval: `−0.95 to −0.70`.
+/// Formats the 90 % interval of an elasticity: `−0.95 to −0.70`.
 fn interval(effect: &Effect) -> String {
     match effect.elasticity.map(|e| e.interval90) {
         Some(Some([low, high])) => format!("{} to {}", signed(low, 2), signed(high, 2)),
@@ -84,7 +84,7 @@ fn interval(effect: &Effect) -> String {
     }
 }
 
-/// What 20 % more of a factor does to the goodput: `−14 % (−16 % to −12 %)`.
+/// Returns the change of the goodput if a factor is 20 % larger: `−14 % (−16 % to −12 %)`.
 fn more(effect: &Effect) -> String {
     let Some((times, bounds)) = effect.goodput_times(1.0 + CHANGE) else { return UNKNOWN.into() };
     match bounds {
@@ -93,7 +93,7 @@ fn more(effect: &Effect) -> String {
     }
 }
 
-/// The factors with their effects.
+/// Returns the factors with their effects.
 fn table(s: &Sensitivity) -> Table {
     let text = |head: &str, short: &str, of: fn(&Effect) -> String| {
         Field::new(Column::text(head).short(short), move |e: &Effect| Cell::text(of(e)))
@@ -111,7 +111,7 @@ fn table(s: &Sensitivity) -> Table {
     Table::of(fields, &s.effects).set(Setting::Bare)
 }
 
-/// The largest effect that is told from none, in a sentence; that there is none, where so.
+/// Returns the largest effect whose interval excludes zero, in a sentence, or a sentence that there is none.
 pub(crate) fn headline(s: &Sensitivity) -> String {
     let shown = |e: &&Effect| {
         e.elasticity.and_then(|e| e.interval90).is_some_and(|[low, high]| low > 0.0 || high < 0.0)
@@ -124,7 +124,7 @@ pub(crate) fn headline(s: &Sensitivity) -> String {
     format!("What moves the goodput most: with {what} it changes by {}.", percent(times))
 }
 
-/// How it was measured, and what it assumes.
+/// Returns the method and its assumptions.
 fn basis(run: &Run, s: &Sensitivity) -> Vec<String> {
     let control = run.answers.first().map_or(Control::Rate, |a| a.control);
     let mut all = vec![format!(
@@ -159,14 +159,14 @@ fn basis(run: &Run, s: &Sensitivity) -> Vec<String> {
     all
 }
 
-/// The section of the report; empty where nothing was moved.
+/// Returns the section of the report; empty if no factor was varied.
 pub(super) fn section(run: &Run) -> Section {
     let Some(s) = &run.view.sensitivity else { return Section::new(Kind::Sensitivity, Vec::new()) };
     let basis = basis(run, s).into_iter().map(Into::into).collect();
     Section::new(Kind::Sensitivity, vec![Block::paragraph(headline(s)), table(s).into(), Block::List(basis)])
 }
 
-/// The lines for a terminal; empty where nothing was moved.
+/// Returns the lines for a terminal; empty if no factor was varied.
 pub(super) fn brief(run: &Run) -> Section {
     let Some(s) = &run.view.sensitivity else { return Section::titled("", Vec::new()) };
     let mut blocks = vec![Block::paragraph(headline(s)), table(s).into()];
@@ -177,7 +177,8 @@ pub(super) fn brief(run: &Run) -> Section {
     Section::titled("", blocks)
 }
 
-/// What a changed workload does to the GPUs: `with prompts 20 % longer: 5 GPUs instead of 4 (90 % interval 5 to 6)`.
+/// Returns the effect of a changed workload on the GPUs: `with prompts 20 % longer: 5 GPUs instead of 4 (90 % interval
+/// 5 to 6)`.
 pub(crate) fn band(band: &FleetBand, planned: u64) -> String {
     let what = change(&band.moved.factor, band.moved.times);
     let gpus =

@@ -1,4 +1,4 @@
-//! What was sent, as it was measured: how long prompts and answers were, and what is to be known of the files they came from.
+//! The requests sent, as measured: lengths of prompts and answers, and notes on the files they came from.
 
 use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
 use crate::escape::clip;
@@ -12,7 +12,7 @@ struct Row<'a> {
     lengths: &'a Distribution,
 }
 
-/// The section of the report; empty where nothing is known.
+/// Returns the section of the report; empty if nothing is known.
 pub(super) fn section(run: &Run) -> Section {
     let mut blocks: Vec<Block> =
         run.meta.traffic.iter().map(|note| Block::paragraph(clip(note, 600))).collect();
@@ -58,7 +58,7 @@ fn table(sent: &[Sent], rows: &[Row<'_>]) -> Table {
     if series { table.sorted_by_readers(0) } else { table }
 }
 
-/// Whether there are several of what one goes by.
+/// Returns true if `name` takes several values.
 fn several(sent: &[Sent], name: impl Fn(&Sent) -> &String) -> bool {
     sent.iter().any(|s| name(s) != name(&sent[0]))
 }

@@ -1,4 +1,4 @@
-//! The server's own view: what it told of itself, and what its counters say of every step.
+//! The server's view: the facts it reports, and its metrics for every step.
 
 use super::at_the_answer::at_the_answer;
 use super::cells::step_table;
@@ -13,17 +13,17 @@ use goodput_stats::stats::server::{gpu_use, gpu_watts};
 use goodput_stats::stats::step::{ClientSide, MetricRow, ServerLatency, Step, Verdict};
 use std::collections::BTreeMap;
 
-/// So many series of `[[metrics]]` are shown at most.
+/// Maximum number of `[[metrics]]` series shown.
 const MOST: usize = 40;
 
-/// Everything that is known from the server's side; empty where nothing is.
+/// Returns all data from the server's side; empty if there is none.
 pub(super) fn section(run: &Run) -> Section {
     let parts = [gauges(run), latencies(run), agreement(run), gpus(run), series(run)];
     Section::new(Kind::ServerView, parts.concat())
 }
 
-/// What the server says of the step of an answer, and of the lowest that is shown to fail: its queue, its KV cache, preemptions, and its
-/// GPUs; `None` where it says nothing.
+/// Returns the server's metrics at the step of an answer and at the lowest step shown to fail: its queue, its KV cache,
+/// preemptions, and its GPUs; `None` if there are none.
 pub(super) fn in_short(run: &Run, a: &Answer) -> Option<String> {
     let met = at_the_answer(run, |s| s.server.kv_max.is_some() || s.server.waiting_max.is_some());
     let failed = a.goodput.failed.and_then(|f| run.step_at(a, f, Verdict::Fails));
@@ -32,7 +32,7 @@ pub(super) fn in_short(run: &Run, a: &Answer) -> Option<String> {
     (!said.is_empty()).then(|| said.join("; "))
 }
 
-/// `at 30 req/s at most 4 waiting, KV cache up to 83 %, 12 preemptions, 2 GPUs 91 % busy, 540 W`.
+/// Returns `at 30 req/s at most 4 waiting, KV cache up to 83 %, 12 preemptions, 2 GPUs 91 % busy, 540 W`.
 fn step_in_short(s: &Step) -> Option<String> {
     let v = &s.server;
     let (used, watts) = (gpu_use(&s.metrics), gpu_watts(&s.metrics));
@@ -52,7 +52,7 @@ fn step_in_short(s: &Step) -> Option<String> {
     (!said.is_empty()).then(|| format!("at {} {}", words::step_level(s), said.join(", ")))
 }
 
-/// What the server is: what it told, and what the plan declares.
+/// Returns the facts about the server: those it reported, and those that the plan declares.
 pub(super) fn facts(run: &Run) -> Section {
     let mut blocks: Vec<Block> = run.meta.facts.iter().map(|f| told(f, run.meta.facts.len() > 1)).collect();
     for variant in run.meta.variants.iter().filter(|v| !v.facts.is_empty()) {
@@ -89,7 +89,7 @@ fn told(f: &Facts, several: bool) -> Block {
     Block::Facts(known.map(|(name, text)| (name.into(), clip(&text, 1500).into())).collect())
 }
 
-/// Returns the steps of which `tells` holds.
+/// Returns the steps for which `tells` is true.
 fn known(run: &Run, tells: impl Fn(&Step) -> bool) -> Vec<&Step> {
     run.steps.iter().filter(|s| tells(s)).collect()
 }
@@ -98,7 +98,7 @@ fn field<'s>(head: &str, of: fn(&Step) -> Cell) -> Field<'s, &'s Step> {
     Field::new(Column::number(head), move |s: &&Step| of(s))
 }
 
-/// Queue, cache and what was preempted.
+/// Returns queue, cache and preemptions.
 fn gauges(run: &Run) -> Vec<Block> {
     let steps = known(run, |s| s.server.is_known());
     if steps.is_empty() {
@@ -119,7 +119,7 @@ fn gauges(run: &Run) -> Vec<Block> {
     vec![Block::paragraph(said), table.into()]
 }
 
-/// Where a request's time goes, by the server's own clock.
+/// Returns the phases of a request's latency, by the server's clock.
 fn latencies(run: &Run) -> Vec<Block> {
     let steps = known(run, |s| s.server.latencies().iter().any(|(_, l)| l.is_some()));
     if steps.is_empty() {
@@ -148,7 +148,7 @@ fn latencies(run: &Run) -> Vec<Block> {
     vec![Block::paragraph(said), table.into()]
 }
 
-/// The client's figures beside the server's, over the same time.
+/// Returns the client's figures next to the server's, over one time span.
 fn agreement(run: &Run) -> Vec<Block> {
     let steps = known(run, |s| s.server.client.is_some());
     if steps.is_empty() {
@@ -182,7 +182,7 @@ fn agreement(run: &Run) -> Vec<Block> {
     vec![Block::Paragraph(said), table.into()]
 }
 
-/// Use and power of GPUs, where `[[metrics]]` names a page that has them.
+/// Returns use and power of GPUs, if `[[metrics]]` names a page that has them.
 fn gpus(run: &Run) -> Vec<Block> {
     let steps = known(run, |s| gpu_use(&s.metrics).is_some() || gpu_watts(&s.metrics).is_some());
     let fields = vec![
@@ -212,7 +212,7 @@ impl Series<'_> {
     }
 }
 
-/// The series of `[[metrics]]`, each over all steps; every step stands in `metrics.csv`.
+/// Returns the series of `[[metrics]]`, each over all steps; `metrics.csv` has every step.
 fn series(run: &Run) -> Vec<Block> {
     type Key<'a> = (&'a str, &'a str, &'a str);
     let mut all: BTreeMap<Key<'_>, Vec<&MetricRow>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Several series beside one another: the table that compares them, and what is said of each.
+//! Several series side by side: the table that compares them, and a summary of each.
 
 use super::{amounts, answer, pair, variants, why};
 use crate::document::{
@@ -11,28 +11,28 @@ use goodput_run::rundir::{At, Pair, Run, common_level};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::StepKind;
 
-/// Series whose hit rates are further apart differ by their caches as well.
+/// Difference of hit rates above which series are not comparable without regard to their caches.
 const ALIKE: f64 = 0.05;
-/// Below this width a terminal leaves out the limits that bind.
+/// Width below which a terminal omits the limits that bind.
 const NARROW: u16 = 96;
 
 /// A row: an answer of a series, or a series that has none.
 struct Row<'a> {
-    /// The series, with the tier or class where there are several.
+    /// The series, with the tier or class if there are several.
     name: String,
     part: &'a Run,
     answer: Option<&'a Answer>,
-    /// What the series shows at the common level.
+    /// Latencies of the series at the common level.
     at: Option<At>,
 }
 
-/// The series beside one another.
+/// The series side by side.
 struct Compared<'a> {
-    /// The level at which latencies are compared, where there is one.
+    /// The level at which latencies are compared, if any.
     level: Option<f64>,
     control: Control,
     rows: Vec<Row<'a>>,
-    /// What the reader must know to compare them.
+    /// Notes that the reader needs to compare them.
     notes: Vec<String>,
 }
 
@@ -91,21 +91,21 @@ impl Row<'_> {
         binding.map_or(Cell::Unknown, |b| Cell::text(words::binding(b)))
     }
 
-    /// A TTFT at the common level; `≈` where that lies between two steps.
+    /// Returns a TTFT at the common level, with `≈` if that lies between two steps.
     fn ttft(&self, of: fn(&At) -> Option<f64>) -> Cell {
         let about = if self.at.as_ref().is_some_and(|a| a.steps.len() > 1) { "≈ " } else { "" };
         let ms = self.at.as_ref().and_then(of);
         ms.map_or(Cell::Unknown, |ms| Cell::figure(format!("{about}{}", words::figure(ms)), Some(ms)))
     }
 
-    /// Share of the prompt tokens from the server's prefix cache.
+    /// Returns the share of the prompt tokens served from the server's prefix cache.
     fn hit_rate(&self) -> Cell {
         let rate = self.at.as_ref().and_then(|a| a.hit_rate).or_else(|| mean_hit_rate(self.part));
         rate.map_or(Cell::Unknown, |r| Cell::figure(tenths(r), Some(100.0 * r)))
     }
 }
 
-/// The table. Terminals leave out columns of which nothing is known.
+/// Returns the table. Terminals omit columns without any known value.
 fn table<'a>(c: &Compared<'a>) -> Table {
     let at = c.level.map(|l| words::level(c.control, l));
     let page = at.as_ref().map_or(" ms".to_owned(), |l| format!(" at {l}, ms"));
@@ -134,7 +134,7 @@ fn table<'a>(c: &Compared<'a>) -> Table {
     Table::of(fields, &c.rows).sorted_by_readers(0)
 }
 
-/// The comparison in the report.
+/// Returns the comparison in the report.
 pub(super) fn section(run: &Run, charts: Vec<Block>) -> Section {
     let c = compared(run);
     let mut blocks = vec![table(&c).into(), Block::paragraph(c.notes.join(" "))];
@@ -142,14 +142,14 @@ pub(super) fn section(run: &Run, charts: Vec<Block>) -> Section {
     Section::new(Kind::Comparison, blocks)
 }
 
-/// The comparison for a terminal, a line for each note.
+/// Returns the comparison for a terminal, a line for each note.
 pub(super) fn brief_table(run: &Run) -> Vec<Block> {
     let c = compared(run);
     let notes = c.notes.iter().map(|n| Block::paragraph(n.as_str()));
     std::iter::once(table(&c).into()).chain(notes).collect()
 }
 
-/// Each series in short, for a terminal.
+/// Returns each series in short, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
     let pairs = Section::titled("", pair::brief(run));
     std::iter::once(pairs).chain(run.parts.iter().flat_map(|part| of_part(run, part))).collect()
@@ -178,13 +178,14 @@ fn of_part(run: &Run, part: &Run) -> Vec<Section> {
     std::iter::once(Section::titled("", vec![first])).chain(others).collect()
 }
 
-/// Returns what became of the variant that a part is of, where nothing was measured on it.
+/// Returns the state of the variant of a part, if nothing was measured on it.
 fn unmeasured(run: &Run, part: &Run) -> Option<&'static str> {
     let v = run.variants.iter().find(|v| v.series == part.series())?;
     part.steps.is_empty().then(|| v.state.name())
 }
 
-/// What is said of one of several series, in the report; `None` where its sections are to be shown.
+/// Returns the blocks that replace the sections of a series without measurements; `None` if its sections are to be
+/// shown.
 pub(super) fn unmeasured_part(run: &Run, part: &Run) -> Option<Vec<Block>> {
     let failed = || variants::failed(run, part.series());
     (part.steps.is_empty() && variants::any(run))
@@ -213,7 +214,7 @@ fn notes(run: &Run, level: Option<f64>, between: bool) -> Vec<String> {
     }
     let rates: Vec<f64> = run.parts.iter().filter_map(mean_hit_rate).collect();
     let ends = rates.iter().fold((1.0_f64, 0.0_f64), |(l, h), r| (l.min(*r), h.max(*r)));
-    // What a pair is about is said of it at length.
+    // A run that consists of one pair has a section about it.
     let pair_alone = run.parts.len() == 2 && Pair::all(run).len() == 1;
     if !pair_alone && rates.len() > 1 && ends.1 - ends.0 > ALIKE {
         notes.push(format!(
@@ -225,7 +226,7 @@ fn notes(run: &Run, level: Option<f64>, between: bool) -> Vec<String> {
     notes
 }
 
-/// The hit rate of a series, as far as its steps know it: the mean over the steps under load.
+/// Returns the mean hit rate of a series over the steps under load that have one.
 fn mean_hit_rate(part: &Run) -> Option<f64> {
     let known: Vec<f64> = part
         .steps
@@ -236,7 +237,7 @@ fn mean_hit_rate(part: &Run) -> Option<f64> {
     (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
-/// Folder names for the series, each once: `mix-cold`.
+/// Returns folder names for the series, each unique: `mix-cold`.
 pub(crate) fn slugs(run: &Run) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for part in &run.parts {

@@ -1,4 +1,4 @@
-//! The table of steps: every column once, for pages and for terminals.
+//! The table of steps: each column is defined once, for pages and for terminals.
 
 use super::cells::{latency, of_step, verdict};
 use crate::document::{
@@ -11,10 +11,10 @@ use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::{Quantiles, Step, StepKind, Verdict};
 
-/// Below this width a terminal leaves out which limit decided.
+/// Width below which a terminal omits the limit that decided.
 const NARROW: u16 = 96;
 
-/// A percentile that steps have.
+/// A percentile of a latency.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Percentile {
     P50,
@@ -45,10 +45,10 @@ impl Percentile {
     }
 }
 
-/// A latency that a column has: a metric at one of its percentiles.
+/// The latency of a column: a metric at one of its percentiles.
 type Latency = (Metric, Percentile);
 
-/// The section of the report; empty where there is no step.
+/// Returns the section of the report; empty if there is no step.
 pub(super) fn section(run: &Run) -> Section {
     let steps: Vec<&Step> = run.steps.iter().collect();
     let table = table(run, &steps);
@@ -56,12 +56,12 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Steps, blocks)
 }
 
-/// The table for a terminal, in the order of the levels, and what its signs mean.
+/// Returns the table for a terminal, in the order of the levels, and the meaning of its signs.
 pub(super) fn brief(run: &Run) -> Vec<Block> {
     vec![table(run, &sorted(run)).into(), Block::Legend(legend(run))]
 }
 
-/// The steps as a table, in the order of `steps`. A column is a line here.
+/// Returns the steps as a table, in the order of `steps`.
 fn table(run: &Run, steps: &[&Step]) -> Table {
     let several = run.steps.iter().any(|s| s.series != run.steps[0].series);
     let mixed = words::mixed(run);
@@ -95,7 +95,7 @@ fn table(run: &Run, steps: &[&Step]) -> Table {
     Table::of(fields, steps).sorted_by_readers(1)
 }
 
-/// The number and the level, whose head has the unit on a terminal.
+/// Returns the columns of number and level; on a terminal the head of the level has the unit.
 fn of_step_columns(run: &Run) -> [Field<'_, &Step>; 2] {
     let control = run.answers.first().map(|a| a.control).or(run.steps.first().map(|s| s.level.control));
     let head = match control.unwrap_or(Control::Rate) {
@@ -107,7 +107,8 @@ fn of_step_columns(run: &Run) -> [Field<'_, &Step>; 2] {
     of_step(run, Column::level().short(head))
 }
 
-/// The latencies that mostly decide, and on a terminal any other one that the SLO limits: without it the reader cannot see what decided.
+/// Returns the latencies that mostly decide, and on a terminal any other one that the SLO limits: without it the reader
+/// could not see the deciding figure.
 fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
     let limits = run.tiers.iter().flat_map(|t| t.limits());
     let limited: Vec<Latency> = limits
@@ -116,7 +117,7 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
             Percentile::ALL.into_iter().find(|p| p.name() == name).map(|p| (l.metric, p))
         })
         .collect();
-    // Where answers came in one piece e2e is what there is; that TTFT is not known is shown.
+    // If responses were not streamed, e2e is the main latency; TTFT is shown as unknown.
     let whole = run.steps.iter().any(|s| s.response_metric() == Metric::E2e);
     let (first, beside) = if whole { (Metric::E2e, Metric::Ttft) } else { (Metric::Ttft, Metric::Tpot) };
     let (median, tail) = ((first, Percentile::P50), (first, Percentile::P99));
@@ -147,7 +148,7 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
     all
 }
 
-/// The verdict, on wide terminals with the limit that decided.
+/// Returns the verdict, on wide terminals with the limit that decided.
 fn verdicts(run: &Run) -> [Field<'_, &'_ Step>; 2] {
     let (head, short) = match run.tiers.first() {
         Some(t) if words::several_tiers(run) => {
@@ -169,7 +170,7 @@ fn verdicts(run: &Run) -> [Field<'_, &'_ Step>; 2] {
     ]
 }
 
-/// Returns steps by series, the unloaded server first, then by level; those of one level as they were measured.
+/// Returns steps by series, the unloaded server first, then by level; those of one level in the order of measurement.
 fn sorted(run: &Run) -> Vec<&Step> {
     let series: Vec<&str> = run.steps.iter().map(|s| s.series.as_str()).collect();
     let place = |s: &Step| series.iter().position(|name| *name == s.series);
@@ -181,7 +182,7 @@ fn sorted(run: &Run) -> Vec<&Step> {
     steps
 }
 
-/// What is said of the table where there is room.
+/// Returns the notes on the table for pages.
 fn notes(run: &Run) -> Text {
     let has = |of: fn(&Step) -> bool| run.steps.iter().any(of);
     let kind = |kind: StepKind| run.steps.iter().any(|s| s.kind == kind);
@@ -223,7 +224,7 @@ fn notes(run: &Run) -> Text {
     text
 }
 
-/// What is said of the table where there is little room.
+/// Returns the notes on the table for terminals.
 fn legend(run: &Run) -> Vec<Text> {
     let any = |of: fn(&Step) -> bool| run.steps.iter().any(of);
     [

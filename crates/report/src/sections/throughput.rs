@@ -1,4 +1,4 @@
-//! Throughput as three numbers, never only their sum, with the mean lengths; cost where there is a price.
+//! Throughput as three numbers, never only their sum, with the mean lengths; cost if there is a price.
 
 use super::cells::step_table;
 use crate::document::{Cell, Column, Field, Kind, Section};
@@ -6,7 +6,7 @@ use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::Step;
 
-/// The section of the report; empty where there is no step.
+/// Returns the section of the report; empty if there is no step.
 pub(super) fn section(run: &Run) -> Section {
     let priced = run.steps.iter().any(|s| s.cost_per_mtok.is_some());
     let number = |head: &str, of: fn(&Step) -> Option<f64>| {

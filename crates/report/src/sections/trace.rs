@@ -1,4 +1,4 @@
-//! A trace as the person reads it who must know what a replay of it asks of a server.
+//! The description of a trace, for a reader who must know the load that its replay puts on a server.
 
 use crate::document::{
     Block, Bullet, Cell, Column, Document, Entry, Field, Section, Setting, Table, UNKNOWN,
@@ -8,14 +8,15 @@ use goodput_core::units::{short, thousands};
 use goodput_workload::trace::{Dispersion, Distribution, Summary, Trace, duration_text};
 use serde_json::json;
 
-/// Counts that vary less than this, times those of Poisson arrivals, are called steady; more than the second, bursty.
+/// Ratio of the index of dispersion to that of Poisson arrivals: below the range arrivals are called steady, above
+/// bursty.
 const POISSON: std::ops::Range<f64> = 0.7..1.5;
-/// Where counts of fewer intervals than this look like Poisson's, that is not taken for a proof.
+/// With fewer intervals than this, counts that look like Poisson's are no proof.
 const ENOUGH: u64 = 100;
-/// Characters of the rate over time.
+/// Width of the chart of the rate over time, in characters.
 const LINE: usize = 60;
 
-/// The whole description for a terminal: tables, and sentences that say what they mean.
+/// Returns the whole description for a terminal: tables, and sentences that interpret them.
 pub fn brief(trace: &Trace) -> Document {
     let s = trace.summary();
     let rate = format!(
@@ -41,17 +42,17 @@ pub fn brief(trace: &Trace) -> Document {
     Document { sections, ..Document::default() }
 }
 
-/// A note with the lines below it.
+/// Returns a note with the lines below it.
 fn in_one_text(note: &Entry) -> String {
     let below = note.below.iter().map(|line| format!("\n    {}", line.text.words()));
     format!("{}{}", note.text.words(), below.collect::<String>())
 }
 
-/// The same as JSON.
+/// Returns the description as JSON.
 ///
 /// # Errors
 ///
-/// It cannot be written as JSON.
+/// It cannot be serialized.
 pub fn json(trace: &Trace) -> Result<String> {
     let whole = json!({
         "file": trace.source().file,
@@ -101,7 +102,7 @@ fn dispersion(s: &Summary) -> Table {
     Table::of(fields, &s.dispersion).set(Setting::Whole)
 }
 
-/// The rate in a line of blocks, each for an equal part of the time.
+/// Returns the rate over time as a line of block characters, each for an equal part of the time.
 fn over_time(s: &Summary) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let bins = &s.over_time.bins;
@@ -109,7 +110,7 @@ fn over_time(s: &Summary) -> String {
     let rate = |c: &[goodput_workload::trace::Bin]| {
         c.iter().map(|b| b.requests).sum::<u64>() as f64 / (c.len() as f64 * s.over_time.width_s)
     };
-    // The last bin is cut by the end of the trace: it is drawn, but it is no lowest rate.
+    // The last bin is cut by the end of the trace: it is drawn, but does not count as the lowest rate.
     let rates: Vec<f64> = bins.chunks(each).map(rate).collect();
     let whole = if rates.len() > 1 { &rates[..rates.len() - 1] } else { &rates };
     let (most, least) =
@@ -126,7 +127,7 @@ fn over_time(s: &Summary) -> String {
     )
 }
 
-/// What the spread of arrivals means for the capacity.
+/// Returns the effect of the burstiness of arrivals on the capacity.
 fn bursts(s: &Summary) -> String {
     let Some(d) = telling(s) else {
         return "Burstiness: too short a time to tell.".into();
@@ -134,7 +135,7 @@ fn bursts(s: &Summary) -> String {
     let index = d.index.unwrap_or(1.0);
     let cv = s.gap_cv.map_or(String::new(), |cv| format!("; cv of gaps {}", short(cv)));
     let width = duration_text(d.width_s);
-    // What the index of as many Poisson counts is within, nineteen times of twenty.
+    // The index of as many Poisson counts lies within this distance of 1 in nineteen of twenty cases.
     let chance = 2.0 * (2.0 / d.intervals as f64).sqrt();
     if index < POISSON.start.min(1.0 - chance) {
         format!(
@@ -164,19 +165,20 @@ fn bursts(s: &Summary) -> String {
     }
 }
 
-/// Counts over ten seconds, where there are enough of them and the clock is fine enough; else the widest or finest that tell.
+/// Returns the dispersion of counts over ten seconds, if there are enough of them and the clock is fine enough; else of
+/// the widest or finest usable intervals.
 fn telling(s: &Summary) -> Option<&Dispersion> {
     let fine = |d: &&Dispersion| d.index.is_some() && s.grid_s.is_none_or(|g| d.width_s >= 2.0 * g);
     let known: Vec<&Dispersion> = s.dispersion.iter().filter(fine).collect();
     known.iter().find(|d| d.width_s > 9.0).or(known.last()).copied()
 }
 
-/// What else a reader must know.
+/// Returns further notes.
 fn notes(s: &Summary) -> Vec<Entry> {
     let count = |n: u64| thousands(n as f64);
     let requests = |n: u64| if n == 1 { "1 request".into() } else { format!("{} requests", count(n)) };
     let mut notes: Vec<Entry> = Vec::new();
-    // What cannot be read has no time that would lie in a window.
+    // Unreadable rows have no time, so they cannot be assigned to a window.
     let whole = if s.rows < s.rows_in_file { " of the whole file" } else { "" };
     if s.rows < s.rows_in_file {
         notes.push(Entry::line(format!("The file holds {} in all.", requests(s.rows_in_file))));
@@ -255,7 +257,7 @@ mod tests {
         render(&brief(&Trace::open(&TraceSource::of(file.path())).unwrap()), &Screen::default())
     }
 
-    /// Row: times in milliseconds, and what is said of them.
+    /// Rows: times in milliseconds, and the expected text.
     #[test]
     fn bursts_are_told_from_steady_arrivals_and_from_chance() {
         let mut x = 7u64;

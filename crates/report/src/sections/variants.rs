@@ -1,4 +1,4 @@
-//! Variants side by side: a table, which is best by what, and what became of those that failed.
+//! Variants side by side: a table, the best by several criteria, and the causes of failures.
 
 use crate::document::{
     Block, Bullet, Cell, Column, Entry, Field, Kind, Mark, Place, Priority, Section, Setting, Table, Text,
@@ -11,12 +11,12 @@ use goodput_run::rundir::variants::{Best, Peak, State, VariantAnswer};
 use goodput_run::rundir::{Run, VariantRun};
 use goodput_stats::search::answer::{Answer, Goodput, Status};
 
-/// Below this width a terminal's table has fewer columns: with all of them heads would be broken within words.
+/// Width below which a terminal's table has fewer columns: with all of them, heads would be broken within words.
 const NARROW: u16 = 124;
-/// So many of the last lines of a log stand on a terminal.
+/// Maximum number of last log lines on a terminal.
 const LINES: usize = 6;
 
-/// The variants beside one another: the columns that say something of any of them. A column is a line here.
+/// Returns the variants side by side, with the columns that have a value for any of them.
 fn table(run: &Run) -> Table {
     let knob = only_knob(run);
     let wide = Priority::From(NARROW);
@@ -62,7 +62,7 @@ fn table(run: &Run) -> Table {
     Table::of(fields, &run.variants).sorted_by_readers(0).set(Setting::Tight)
 }
 
-/// Returns a cell on the answer of a variant; unknown where nothing was measured.
+/// Returns a cell on the answer of a variant; unknown if nothing was measured.
 fn answered(v: &VariantAnswer, cell: impl Fn(&Answer) -> Cell) -> Cell {
     v.answer.as_ref().map_or(Cell::Unknown, cell)
 }
@@ -89,7 +89,7 @@ fn tpot(v: &VariantAnswer) -> Cell {
     }
 }
 
-/// The number by which a goodput is sorted.
+/// Returns the sort key of a goodput.
 fn sorted_by(g: &Goodput) -> Option<f64> {
     g.rate.or(g.met).or(g.safe_rate)
 }
@@ -129,7 +129,7 @@ fn safe(a: &Answer) -> Cell {
     }
 }
 
-/// An answer where there is little room: `34.1 req/s`, `at least 30 req/s`, `undecided`.
+/// Returns an answer for a narrow column: `34.1 req/s`, `at least 30 req/s`, `undecided`.
 fn in_short(a: &Answer, g: &Goodput) -> Cell {
     let (control, known) = (a.control, matches!(g.status, Status::Found | Status::NotReached));
     let text = match (words::ends(control, g), g.rate.or(g.met)) {
@@ -140,19 +140,19 @@ fn in_short(a: &Answer, g: &Goodput) -> Cell {
     Cell::figure(text, sorted_by(g))
 }
 
-/// Returns true if there is anything to say of variants.
+/// Returns true if the run has variants.
 pub(crate) fn any(run: &Run) -> bool {
     !run.variants.is_empty()
 }
 
-/// Limits on the pace of tokens of the first tier: `p99 TPOT ≤ 20 ms`.
+/// Returns the limits on the token pace of the first tier: `p99 TPOT ≤ 20 ms`.
 fn pace(run: &Run) -> String {
     let paced = |l: &Limit| matches!(l.metric, Metric::Tpot | Metric::Itl);
     let limits = run.tiers.first().map(goodput_core::slo::Slo::limits).unwrap_or_default();
     words::list(&limits.iter().filter(|l| paced(l)).map(words::limit).collect::<Vec<_>>())
 }
 
-/// Which variant is best at the SLO, which at raw throughput, and what became of those that failed.
+/// Returns the best variant at the SLO, the best at raw throughput, and the causes of failures.
 fn sentences(run: &Run) -> Vec<String> {
     let best = Best::of(&run.variants);
     let name = |i: usize| clip(&run.variants[i].series, NAME);
@@ -198,7 +198,7 @@ fn sentences(run: &Run) -> Vec<String> {
     out
 }
 
-/// The raw peak, and the highest of those that keep the pace of tokens within the SLO.
+/// Returns the raw peak, and the highest peak of the variants that meet the limits on token pace.
 fn peaks(run: &Run, best: &Best, raw: usize) -> String {
     let name = |i: usize| clip(&run.variants[i].series, NAME);
     let at = |i: usize| {
@@ -220,7 +220,7 @@ fn peaks(run: &Run, best: &Best, raw: usize) -> String {
     }
 }
 
-/// The section of the report; empty where the run has no variants.
+/// Returns the section of the report; empty if the run has no variants.
 pub(super) fn section(run: &Run) -> Section {
     if !any(run) {
         return Section::new(Kind::Variants, Vec::new());
@@ -230,7 +230,7 @@ pub(super) fn section(run: &Run) -> Section {
     Section::new(Kind::Variants, blocks)
 }
 
-/// What is to be said of a variant that failed or died, in the report: why, and its last lines.
+/// Returns the cause and the last log lines of a variant that failed or died, for the report.
 pub(super) fn failed(run: &Run, series: &str) -> Option<Vec<Block>> {
     let v = run.variants.iter().find(|v| v.series == series)?;
     if !matches!(v.state, State::Failed | State::Died) {
@@ -246,7 +246,7 @@ pub(super) fn failed(run: &Run, series: &str) -> Option<Vec<Block>> {
     Some(blocks)
 }
 
-/// The knob of a grid that has one: its points are told by their values alone where there is little room.
+/// Returns the knob of a grid with one knob: its points can be identified by their values.
 fn only_knob(run: &Run) -> Option<&str> {
     let knob = |m: &'_ VariantRun| match &m.knobs[..] {
         [(name, _)] => Some(name.clone()),
@@ -258,12 +258,12 @@ fn only_knob(run: &Run) -> Option<&str> {
     name.filter(|_| alike && run.variants.len() == run.meta.variants.len())
 }
 
-/// The table for a terminal.
+/// Returns the table for a terminal.
 pub(super) fn brief_table(run: &Run) -> Block {
     table(run).into()
 }
 
-/// What the table says in sentences, and the last lines of variants that failed, for a terminal.
+/// Returns sentences about the table, and the last log lines of failed variants, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
     let said = sentences(run).into_iter().map(Block::paragraph).collect();
     let last = |v: &VariantAnswer| {

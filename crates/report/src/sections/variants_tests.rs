@@ -5,7 +5,7 @@ use crate::render::terminal::{self, Screen};
 use crate::sections::brief as for_terminal;
 use goodput_run::fixture;
 
-/// Two that were measured, and one that ran out of memory.
+/// Returns a run of two variants that were measured, and one that ran out of memory.
 fn run() -> Run {
     fixture::variants()
 }

@@ -1,4 +1,4 @@
-//! Why a limit was missed, and what to change: short for a terminal, in full for the report.
+//! Why a limit was missed, and the recommended changes: short for a terminal, in full for the report.
 
 use crate::document::{
     Block, Bullet, Entry, Kind as SectionKind, Section, Text, code, emphasis, plain, strong,
@@ -8,25 +8,26 @@ use crate::words::{self, capital, finding};
 use goodput_run::rundir::Run;
 use goodput_stats::diagnosis::{Finding, Kind, Next, Untold};
 
-/// So many findings stand in the terminal; the report has all.
+/// Maximum number of findings on a terminal; the report has all.
 const SHOWN: usize = 3;
-/// Of several series, or of rows, so many each.
+/// Maximum number of findings for each of several series, or of several rows.
 const SHOWN_EACH: usize = 2;
 
-/// Returns what stands before a finding where there are several series: `warm: `.
+/// Returns the prefix of a finding if there are several series: `warm: `.
 fn whose(run: &Run, series: &str) -> String {
     let several = run.steps.iter().any(|s| s.series != series);
     if several { format!("{}: ", clip(series, 40)) } else { String::new() }
 }
 
-/// The figures of a finding in one line.
+/// Returns the figures of a finding in one line.
 fn evidence(f: &Finding) -> String {
     f.evidence.iter().map(|e| finding::evidence(&e.fact)).collect::<Vec<_>>().join("; ")
 }
 
-/// The findings for a terminal, what binds first, each with its first advice and what to measure next. Empty where there are none.
+/// Returns the findings for a terminal, the binding one first, each with its first advice and the next measurement.
+/// Empty if there are none.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
-    // What sets the latency of a row of a matrix has been said with its answer.
+    // The answer of a matrix row already names what sets its latency.
     let told = |f: &&Finding| run.matrix.is_empty() || !of_latency(f.kind);
     let shown: Vec<&Finding> = run.why.findings.iter().filter(told).take(SHOWN).collect();
     let mut entries: Vec<Entry> = shown.iter().enumerate().map(|(i, f)| entry(run, i + 1, f)).collect();
@@ -43,7 +44,7 @@ pub(super) fn brief(run: &Run) -> Vec<Section> {
     vec![Section::titled("Why, and what to change", blocks)]
 }
 
-/// A finding in short.
+/// Returns a finding in short.
 fn entry(run: &Run, number: usize, f: &Finding) -> Entry {
     let title = format!(
         "{}{} (confidence: {})",
@@ -57,12 +58,12 @@ fn entry(run: &Run, number: usize, f: &Finding) -> Entry {
     Entry::new(Bullet::Number(number), title).over(below)
 }
 
-/// Whether it is a part of the latency itself, and not something that makes it worse.
+/// Returns true if a finding is a component of the latency, not a cause that increases it.
 const fn of_latency(kind: Kind) -> bool {
     matches!(kind, Kind::PrefillBound | Kind::DecodeBound | Kind::BatchingTradeOff | Kind::Queueing)
 }
 
-/// The first findings of a part of a run of several series, a line each and its first advice.
+/// Returns the first findings of one of several series, each in a line with its first advice.
 pub(super) fn of_part(part: &Run) -> Vec<Entry> {
     let lines = |f: &Finding| {
         let (title, sure) = (capital(finding::title(f.kind)), f.confidence.name());
@@ -73,7 +74,7 @@ pub(super) fn of_part(part: &Run) -> Vec<Entry> {
     part.why.findings.iter().take(SHOWN_EACH).flat_map(lines).collect()
 }
 
-/// What cannot be told, in a line: `Cannot be told here: …`.
+/// Returns the questions that the data cannot answer, in a line: `Cannot be told here: …`.
 fn untold_in_short(untold: &[Untold]) -> String {
     if untold.is_empty() {
         return String::new();
@@ -89,7 +90,7 @@ fn takes(missing: &str) -> String {
     format!("that takes {missing}")
 }
 
-/// Kinds by what is missing, each once.
+/// Groups kinds by the missing data, each once.
 fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = Vec::new();
     for u in untold {
@@ -104,7 +105,7 @@ fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
     out
 }
 
-/// The section of the report; empty where nothing was found and nothing is missing.
+/// Returns the section of the report; empty if nothing was found and nothing is missing.
 pub(super) fn section(run: &Run) -> Section {
     let why = &run.why;
     if why.findings.is_empty() && why.untold.is_empty() {
@@ -166,7 +167,7 @@ fn one(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
     [Block::Paragraph(title), Block::List(lines)]
 }
 
-/// What to measure, with the command as code.
+/// Returns the next measurement, with the command as code.
 fn next(n: &Next) -> Text {
     Text::of([plain(format!("{}: ", finding::next(&n.measurement))), code(n.command.as_str())])
 }

@@ -1,4 +1,4 @@
-//! The answer in words: one line for above a chart, and two sentences for a reader who must decide by them.
+//! The answer in words: a headline for charts, and a few sentences for a reader who decides by them.
 
 use super::levels::{level, many, noun, step_level};
 use super::limits::{binding, slo};
@@ -20,7 +20,7 @@ pub(super) fn verb(meta: &Meta, singular: &str) -> String {
     if plural(meta) { singular.to_owned() } else { format!("{singular}s") }
 }
 
-/// What fails, for behind a level: `TTFT`, `the backlog grows`.
+/// Returns the cause of a failure, to follow a level: `TTFT`, `the backlog grows`.
 fn cause(name: &str) -> String {
     match name {
         "stability" => "the backlog grows".into(),
@@ -44,7 +44,7 @@ fn binding_clause(name: &str) -> String {
     }
 }
 
-/// The limit that binds at a level that fails: `, where p99 TTFT is the limit that binds`.
+/// Returns the limit that binds at a level that fails: `, where p99 TTFT is the limit that binds`.
 pub(super) fn binds(g: &Goodput) -> String {
     match g.binding.as_deref() {
         Some("stability") => ", where the backlog grows".into(),
@@ -55,7 +55,8 @@ pub(super) fn binds(g: &Goodput) -> String {
     }
 }
 
-/// The answer in one line, for above a chart. A bracket is never told by its low end alone; what another tool measured is told as such.
+/// Returns the answer in one line, for above a chart. A bracket is never reduced to its low end, and imported results
+/// are marked as imported.
 pub fn headline(run: &Run) -> String {
     let line = own_headline(run);
     match &run.meta.imported {
@@ -118,7 +119,7 @@ fn own_headline(run: &Run) -> String {
     }
 }
 
-/// An estimate that is open, in short: its upper end is known, or a rate that is safe.
+/// Returns an open estimate in short, if its upper end or a safe rate is known.
 fn open_in_short(run: &Run, a: &Answer) -> Option<String> {
     let g = &a.goodput;
     if g.status != Status::Undecided {
@@ -172,22 +173,23 @@ fn none_in_short(run: &Run, a: &Answer) -> String {
     }
 }
 
-/// `fails`, or `fail` where the level is a number of requests.
+/// Returns `fails`, or `fail` if the level is a number of requests.
 fn fails(control: Control, value: f64) -> &'static str {
     if many(control, value) { "fail" } else { "fails" }
 }
 
-/// Whether the answer is two measured levels and nothing more.
+/// Returns true if the answer has only two measured levels and no interval.
 fn bracket_only(g: &Goodput) -> bool {
     g.interval90.is_none() && g.failed.is_some()
 }
 
-/// The level that fails, where it is the lowest that was measured.
+/// Returns the level that fails, if it is the lowest that was measured.
 fn fails_at_the_lowest(run: &Run, a: &Answer) -> Option<f64> {
     a.goodput.failed.filter(|f| lowest(run, a).is_some_and(|low| low >= *f))
 }
 
-/// Where every request failed, `at 2 requests/s` or `unloaded`, and their most frequent kind: ` (server-error 500)`.
+/// If every request failed, returns where (`at 2 requests/s` or `unloaded`) and their most frequent kind in brackets:
+/// `(server-error 500)`.
 fn nothing_answered(run: &Run, a: &Answer) -> Option<(String, String)> {
     let (step, place) = match a.goodput.failed {
         Some(failed) => {
@@ -212,7 +214,7 @@ fn lowest(run: &Run, a: &Answer) -> Option<f64> {
     steps_of(run, a).iter().map(|s| s.level.value).min_by(f64::total_cmp)
 }
 
-/// A level of an answer; in a closed loop with what was achieved there, since the number in flight is no rate.
+/// Returns a level of an answer; in a closed loop with the achieved rate, since the number in flight is no rate.
 fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
     match (a.control, run.step_at(a, value, Verdict::Meets)) {
         (Control::Concurrency | Control::Sessions, Some(s)) => {
@@ -222,22 +224,22 @@ fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
     }
 }
 
-/// What is said of an answer, each a sentence or two, empty where there is nothing to say.
+/// The sentences about an answer, a sentence or two per field, empty if there is nothing to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// What was found, per GPU, at which SLO, and which limit binds.
+    /// The result, per GPU, its SLO, and the limit that binds.
     pub answer: String,
-    /// Which rate to plan with, and what more time would buy.
+    /// The rate to plan with, and the benefit of more measuring time.
     pub plan: String,
-    /// What the soak after the search showed.
+    /// The result of the soak after the search.
     pub soak: String,
-    /// The workload that it was measured with.
+    /// The workload that was measured.
     pub with: String,
-    /// The evidence, why the search ended, and what would decide where nothing is decided.
+    /// The evidence, why the search ended, and, if undecided, what would decide it.
     pub evidence: String,
 }
 
-/// The answer in sentences. They claim no more than was shown.
+/// Returns the answer in sentences. They claim no more than was shown.
 pub fn sentences(run: &Run, a: &Answer) -> Said {
     let g = &a.goodput;
     let told = estimate::said(run, a);
@@ -261,7 +263,7 @@ pub fn sentences(run: &Run, a: &Answer) -> Said {
     }
 }
 
-/// Returns what an answer rests on, and what would decide where nothing is decided: a sentence that begins with a level.
+/// Returns the evidence for an answer and, if undecided, what would decide it: a sentence that begins with a level.
 pub fn evidence_of(run: &Run, a: &Answer) -> String {
     let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
     format!("{}{decides}.", evidence::evidence(run, a).trim_end_matches('.'))
@@ -271,12 +273,13 @@ fn limits(run: &Run, a: &Answer) -> String {
     tier_of(run, a).map_or_else(|| run.meta.slo.clone(), slo)
 }
 
-/// The limits that are kept, with the name of their SLO where there are several.
+/// Returns the limits that are met, with the name of their SLO if there are several.
 pub(super) fn kept(run: &Run, a: &Answer) -> String {
     if several_tiers(run) { format!("{} ({})", slo_name(run, a), limits(run, a)) } else { limits(run, a) }
 }
 
-/// A level is shown to meet: how much at least, and what is known of more.
+/// Returns the answer for a level that is shown to meet: the rate that is served at least, and what is known of higher
+/// rates.
 fn serves(run: &Run, a: &Answer, rate: f64) -> String {
     let g = &a.goodput;
     let more = match (g.status, g.failed) {
@@ -297,7 +300,7 @@ fn serves(run: &Run, a: &Answer, rate: f64) -> String {
     )
 }
 
-/// A level for each of several GPUs, in brackets: ` (10 per GPU)`.
+/// Returns a level per GPU in brackets, if there are several GPUs: ` (10 per GPU)`.
 pub(super) fn per_gpu(run: &Run, g: &Goodput, rate: f64) -> String {
     match (g.per_gpu, run.meta.gpus) {
         (_, None | Some(0 | 1)) => String::new(),
@@ -305,7 +308,7 @@ pub(super) fn per_gpu(run: &Run, g: &Goodput, rate: f64) -> String {
     }
 }
 
-/// No level is shown to meet: why, and whether that is the server's fault.
+/// Returns the answer if no level is shown to meet: why, and whether the server is the cause.
 fn serves_nothing(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
     let (who, keep) = (lower(&subject(&run.meta)), kept(run, a));
@@ -371,35 +374,36 @@ fn serves_nothing(run: &Run, a: &Answer) -> String {
     }
 }
 
-/// A step of the answer within which the server was started anew.
+/// Returns a step of the answer during which the server was restarted.
 fn restarted<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
     steps_of(run, a).into_iter().find(|s| s.server.restarted)
 }
 
-/// What steps of an answer are invalid for.
+/// Returns why steps of an answer are invalid.
 fn fault(run: &Run, a: &Answer) -> &'static str {
     restarted(run, a).map_or("the client was the limit", Step::fault)
 }
 
-/// [`fault`], and who was not at fault.
+/// Returns [`fault`], and that the server was not at fault unless it was restarted.
 fn not_the_server(run: &Run, a: &Answer) -> String {
     let whose = if restarted(run, a).is_some() { "" } else { ", not the server" };
     format!("{}{whose}", fault(run, a))
 }
 
-/// Whether the server went away in a step of the answer's series.
+/// Returns true if the server became unreachable in a step of the answer's series.
 fn gone(run: &Run, a: &Answer) -> bool {
     run.steps.iter().any(|s| s.series == a.series && s.abort == Some(Abort::ServerGone))
 }
 
-/// What would decide an answer that is open.
+/// Returns what would decide an open answer.
 pub(crate) fn remedy(run: &Run, a: &Answer) -> Option<String> {
     let text = advice(run, a)?;
     let enough = enough(run, a).filter(|_| text.contains("step.min-requests"));
     Some(enough.map_or(text.to_owned(), |(level, many)| format!("{text}: at {level} {many}")))
 }
 
-/// How many more requests would decide a level that is undecided: the one with the most requests, which needs the fewest more.
+/// Returns an undecided level and how many more requests would decide it: the level with the most requests, which needs
+/// the fewest more.
 fn enough(run: &Run, a: &Answer) -> Option<(String, String)> {
     let error = run.terms.map_or(0.05, |t| 1.0 - t.confidence);
     let open = steps_of(run, a).into_iter().filter(|s| run.judged(a, s).0 == Verdict::Undecided);
@@ -418,7 +422,7 @@ fn advice(run: &Run, a: &Answer) -> Option<&'static str> {
             "a higher search.max-rate would tell how much more"
         }
         Status::Found if interval(g).is_some() => return None,
-        // Levels within the bracket that the steps were too short for: the reason names them.
+        // Levels within the bracket whose steps were too short: the reason names them.
         Status::Found if !adaptive(&run.steps) && open_levels(run, a) => {
             "longer steps at the undecided levels would narrow it (step.measure, step.min-requests)"
         }
@@ -446,7 +450,7 @@ fn advice(run: &Run, a: &Answer) -> Option<&'static str> {
     Some(text)
 }
 
-/// Whether levels are undecided below the one that fails and above the one that meets.
+/// Returns true if there are undecided levels between the one that meets and the one that fails.
 fn open_levels(run: &Run, a: &Answer) -> bool {
     let g = &a.goodput;
     steps_of(run, a).into_iter().any(|s| {

@@ -1,4 +1,4 @@
-//! Caveats in English: what is the case, and what to do about it.
+//! Caveats in English: the finding, and the advice.
 //!
 //! One file for each family of [`Caveat`], with one arm for each caveat that gives both its text and its advice.
 
@@ -22,18 +22,18 @@ use goodput_run::rundir::Run;
 /// A caveat in English.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CaveatWords {
-    /// What is the case, as one or more sentences.
+    /// The finding, as one or more sentences.
     pub text: String,
-    /// What to do about it, as one or more sentences.
+    /// The advice, as one or more sentences.
     pub advice: &'static str,
 }
 
 /// The facts about a run that advice depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Context {
-    /// The search chose its own levels, so that its settings are other keys of the plan than those of a list.
+    /// True if the search chose its levels, which has other plan keys than a list of levels.
     pub adaptive: bool,
-    /// Another tool measured it, whose client has settings of its own.
+    /// True if another tool measured it, whose client has other settings.
     pub imported: bool,
 }
 
@@ -69,12 +69,12 @@ impl CaveatWords {
     }
 }
 
-/// A share to a tenth of a per cent: `12.5 %`.
+/// Formats a share to a tenth of a per cent: `12.5 %`.
 fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// How many other steps there are, in brackets; nothing where there is only one step.
+/// Returns the number of other steps in brackets; empty if there is only one step.
 fn and_other_steps(steps: u32) -> String {
     match steps {
         0 | 1 => String::new(),
@@ -87,7 +87,7 @@ fn and_other_steps(steps: u32) -> String {
 mod tests {
     use super::*;
 
-    /// Every caveat as result.json has it.
+    /// Every caveat as in result.json.
     const ALL: &str = include_str!("../../../core/tests/fixtures/caveats.json");
 
     #[test]

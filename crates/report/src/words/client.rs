@@ -1,4 +1,4 @@
-//! How far the client was from its own limits, in words.
+//! The client's margins to its limits, in words.
 
 use super::units::{figure, precise, thousands};
 use crate::document::{Text, code, plain};
@@ -6,13 +6,13 @@ use goodput_core::units::short;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::client::Maximum;
 
-/// Output tokens of a request, by the longest answers of a step.
+/// Returns the largest mean of output tokens per request of any step, at least 1.
 fn tokens(run: &Run) -> f64 {
     run.steps.iter().filter_map(|s| s.output_tokens_mean).fold(1.0, f64::max)
 }
 
-/// One line for a terminal: `p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 61 of 4,096 in flight`; each figure is the worst of any
-/// step. None where no step was measured.
+/// Returns one line for a terminal: `p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 61 of 4,096 in flight`;
+/// each figure is the worst of any step. `None` if no step was measured.
 pub fn client_in_short(run: &Run) -> Option<String> {
     let m = run.margin();
     let of = |m: Maximum| match m.allowed {
@@ -44,12 +44,13 @@ pub fn client_in_short(run: &Run) -> Option<String> {
     any.then(|| parts.join(" · "))
 }
 
-/// How near the client came to what it may have in flight: of another tool's client that is not known, and no plan of ours bounded it.
+/// Returns the most requests in flight and their limit; `None` for an imported run, whose client had no limit from our
+/// plan.
 fn in_flight(run: &Run) -> Option<Maximum> {
     run.margin().in_flight.filter(|_| run.meta.imported.is_none())
 }
 
-/// The same for a report: a line of each limit, with the step that came nearest to it.
+/// Returns the margins for a report: a line for each limit, with the step that came nearest to it.
 pub fn client_lines(run: &Run) -> Vec<Text> {
     let m = run.margin();
     let over = |m: &Maximum| if m.is_over() { ": above it" } else { "" };
@@ -107,7 +108,7 @@ pub fn client_lines(run: &Run) -> Vec<Text> {
     lines
 }
 
-/// A share, two significant figures: `8 %`, `0.23 %`.
+/// Formats a share with two significant figures: `8 %`, `0.23 %`.
 fn percent(share: f64) -> String {
     let x = share * 100.0;
     if x <= 0.0 {
@@ -148,7 +149,7 @@ mod tests {
         "#);
     }
 
-    /// No plan of ours bounded what another tool had in flight.
+    /// Our plan does not limit the requests in flight of another tool.
     #[test]
     fn another_tools_client_has_no_bound_of_ours() {
         let mut run = case();

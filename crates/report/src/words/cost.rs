@@ -1,4 +1,4 @@
-//! A limit on the cost in words: from which rate on it is kept, and whether that is accepted.
+//! A limit on the cost in words: the rate from which it is met, and the verdict.
 
 use super::figures::number_and_currency;
 use super::units::{figure, precise};
@@ -9,7 +9,8 @@ use goodput_stats::capacity::{CostRange, CostVerdict};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::Step;
 
-/// Whether the plan's limit on the cost of tokens is kept where the SLO is; `None` where it has none.
+/// Returns whether the plan's limit on the cost of tokens is met at a rate that meets the SLO; `None` if it has no such
+/// limit.
 pub fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
     let max = number_and_currency(run, run.hardware.max_cost_per_mtok?.get());
     let limit = format!("at most {max} for a million output tokens");
@@ -42,7 +43,7 @@ pub fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
     })
 }
 
-/// The same where there is little room: `✕ rejected: kept only from 36.11 requests/s on`.
+/// Returns the verdict on the cost limit for a narrow column: `✕ rejected: kept only from 36.11 requests/s on`.
 pub fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
     let max = number_and_currency(run, run.hardware.max_cost_per_mtok?.get());
     let Some(r) = run.cost_range(a) else { return Some(format!("○ not judged: at most {max}")) };
@@ -57,7 +58,7 @@ pub fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
     })
 }
 
-/// Why it is not known whether the SLO is met where the limit is kept; `None` where it is met there.
+/// Returns why it is unknown whether the SLO is met at rates that meet the cost limit; `None` if it is met there.
 fn open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
     if r.from_rate <= r.to_rate * (1.0 + 1e-9) {
         return None;
@@ -72,7 +73,7 @@ fn open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
     })
 }
 
-/// What a million output tokens cost at a step, marked where that is more than the plan allows.
+/// Returns the cost of a million output tokens at a step, marked if it is above the plan's limit.
 pub fn step_cost(run: &Run, s: &Step) -> Cell {
     let Some(cost) = s.cost_per_mtok.filter(|c| c.is_finite()) else { return Cell::Unknown };
     match run.hardware.max_cost_per_mtok.is_some_and(|max| cost > max.get() * (1.0 + 1e-9)) {
@@ -120,7 +121,7 @@ mod tests {
         assert!(cost_limit(&none, &none.answers[0]).unwrap().starts_with("not judged"));
     }
 
-    /// Of what the plan ended below the limit's rate nothing is said but that, and what would tell.
+    /// If the plan ended below the limit's rate, the text says only that and what would decide it.
     #[test]
     fn what_was_not_tried_is_said() {
         let case = |name: &str, limit: f64| {
@@ -130,7 +131,7 @@ mod tests {
             run
         };
         let both = |run: &Run| [cost_limit, cost_verdict].map(|of| of(run, &run.answers[0]).unwrap());
-        // 0.361 USD at 10 requests/s, at which the plan ended the search.
+        // 0.361 USD at 10 requests/s, where the plan's max-rate ended the search.
         let mut run = case("top", 0.3);
         let [long, brief] = both(&run);
         assert!(

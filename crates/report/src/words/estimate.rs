@@ -1,4 +1,5 @@
-//! An answer that is an estimate: its rate with the 90 % interval, which rate to plan with, and the soak that confirms it.
+//! An answer that is an estimate: its rate with the 90 % interval, the rate to plan with, and the soak that confirms
+//! it.
 
 use super::answer::{binds, kept, per_gpu, verb};
 use super::levels::{level, noun};
@@ -13,7 +14,8 @@ use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
 
-/// Numbers for people, three significant figures each, and more only where two that differ would look the same.
+/// Formats numbers for people with three significant figures each, and more only if two different ones would look
+/// equal.
 pub fn numbers<const N: usize>(values: [f64; N]) -> [String; N] {
     let say = |digits: i32| {
         values.map(|x| {
@@ -32,7 +34,8 @@ pub fn numbers<const N: usize>(values: [f64; N]) -> [String; N] {
     (3..6).map(say).find(told_apart).unwrap_or_else(|| say(5))
 }
 
-/// The rate, both ends of the interval (whole for a closed loop, outwards), and the safe rate where there is one.
+/// Returns the rate and both ends of the interval (rounded outwards to whole numbers for a closed loop), and the safe
+/// rate, if any.
 pub(crate) fn ends(control: Control, g: &Goodput) -> Option<([String; 3], Option<String>)> {
     let (rate, [low, high]) = interval(g)?;
     let [low, high] = if control == Control::Concurrency { [low.floor(), high.ceil()] } else { [low, high] };
@@ -40,7 +43,7 @@ pub(crate) fn ends(control: Control, g: &Goodput) -> Option<([String; 3], Option
     Some(([r, l, h], usable_safe_rate(g).map(|_| s)))
 }
 
-/// A level in figures, with its unit: `9.41 requests/s`; a closed loop with what it gets.
+/// Returns a level with its unit: `9.41 requests/s`; in a closed loop with the rate achieved there.
 fn estimated(run: &Run, a: &Answer, value: f64, number: &str) -> String {
     let whole = level(a.control, value);
     let said = whole.replacen(&level_number(value), number, 1);
@@ -49,7 +52,7 @@ fn estimated(run: &Run, a: &Answer, value: f64, number: &str) -> String {
     got.map_or(said.clone(), |t| format!("{said}, which get {} requests/s,", figure(t)))
 }
 
-/// The answer of an estimate, where there is one: what is served, which limit binds, and the interval.
+/// Returns the answer of an estimate, if it is one: the rate served, the limit that binds, and the interval.
 pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
     let g = &a.goodput;
     let who = subject(&run.meta);
@@ -106,7 +109,7 @@ fn keeping(run: &Run, a: &Answer) -> String {
     format!("{} {}", if several_tiers(run) { "within" } else { "while keeping" }, kept(run, a))
 }
 
-/// Which rate to plan with and what more time would buy, as a sentence; empty where nothing is to be said.
+/// Returns the rate to plan with and the benefit of more time, as a sentence; empty if there is nothing to say.
 pub(super) fn plan(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
     let time = g.halve_s.filter(|s| *s > 0.0 && interval(g).is_some());
@@ -126,14 +129,14 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
     )
 }
 
-/// The soak after the search: the last one of the answer's series that ran its time, or failed before.
+/// Returns the soak after the search: the last one of the answer's series that ran its time, or failed before.
 pub fn soak<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
     let own = |s: &&&Step| s.kind == StepKind::Confirm && !s.broken_off();
     steps_of(run, a).iter().rfind(own).copied()
 }
 
-/// What the soak showed, as a sentence: its verdict, the limit that binds with its counts, and whether anything drifted. It is told of
-/// the first answer, whose safe rate it ran at.
+/// Returns the result of the soak, as a sentence: its verdict, the limit that binds with its counts, and any drift.
+/// Only the first answer has one, since the soak ran at its safe rate.
 pub(super) fn confirmed(run: &Run, a: &Answer) -> String {
     let first = run.answers.first().is_some_and(|f| std::ptr::eq(f, a) || f == a);
     let Some(s) = soak(run, a).filter(|_| first) else { return String::new() };
@@ -149,7 +152,7 @@ pub(super) fn confirmed(run: &Run, a: &Answer) -> String {
     format!("{said}: {figures}; {}.", drift(s))
 }
 
-/// `p99 TTFT 151 ms, 12 of 5,220 missed`: the limit that binds, else the first one.
+/// Returns the figures of the limit that binds, else of the first one: `p99 TTFT 151 ms, 12 of 5,220 missed`.
 fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
     if binding == Some("stability") && s.stable == Some(false) {
         return "the backlog grew".into();
@@ -181,10 +184,10 @@ fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
     format!("{value}{counts}{of}")
 }
 
-/// From this share of what it was on, growth over a soak is called drift: below it a trend is as likely chance.
+/// Relative growth over a soak above which it is called drift: a smaller trend may well be chance.
 const DRIFT: f64 = 0.25;
 
-/// What a trend over the soak came to, from the step's own slopes: growth over its window of TTFT and of requests in flight.
+/// Returns the drift over the soak, from the step's slopes: growth over its window of TTFT and of requests in flight.
 fn drift(s: &Step) -> String {
     let ttft = s.ttft_slope.map(|slope| slope * 1e3 * s.measure_s);
     let ttft = ttft.zip(s.quantiles(Metric::Ttft).p50).filter(|(grew, usual)| grew.abs() > DRIFT * usual);
@@ -203,7 +206,8 @@ fn drift(s: &Step) -> String {
     }
 }
 
-/// What the interval takes for granted, and where it is told how often it is right; empty where no answer has one.
+/// Returns the assumptions behind the interval, and a reference to its measured coverage; empty if no answer has an
+/// interval.
 pub fn assumptions(run: &Run) -> String {
     if !run.answers.iter().any(|a| interval(&a.goodput).is_some()) {
         return String::new();
@@ -241,7 +245,7 @@ mod tests {
         assert_eq!(numbers([1234.0, 1530.0]), ["1,230", "1,530"]);
     }
 
-    /// Rows: case; then headline, the answer, what to plan with, the soak. Read them as somebody who buys GPUs by them.
+    /// Rows: case; then headline, answer, plan, soak. Review them as somebody who buys GPUs by them.
     #[test]
     fn every_kind_of_estimate_in_words() {
         let names = [
@@ -311,7 +315,7 @@ mod tests {
         "#);
     }
 
-    /// Rows: growth of TTFT in s/s, of requests in flight in 1/s; what is said.
+    /// Rows: growth of TTFT in s/s, of requests in flight in 1/s; the expected sentence.
     #[test]
     fn a_drift_is_told_in_what_it_came_to() {
         let run = case("soak");

@@ -1,4 +1,4 @@
-//! What an answer rests on: the levels that decide, each with its own counts, and why the search ended.
+//! The evidence for an answer: the levels that decide it, each with its counts, and why the search ended.
 
 use super::estimate::soak;
 use super::levels::{many, step_level};
@@ -15,10 +15,10 @@ use goodput_stats::search::reason::Reason;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::ERRORS;
 
-/// Levels that the evidence tells of; the others stand in the table of steps.
+/// Maximum number of levels in the evidence; the others are in the table of steps.
 const MOST: usize = 3;
 
-/// The ends of the answer and what lies open between them, with counts, and why the search ended.
+/// Returns the ends of the answer and the open levels between them, with counts, and why the search ended.
 pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     let run = &*run.in_levels();
     let g = &a.goodput;
@@ -30,9 +30,9 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     let mut told: Vec<(&Step, Verdict)> = met.map(|s| (s, Verdict::Meets)).into_iter().collect();
     told.extend(failed.map(|s| (s, Verdict::Fails)));
     let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
-    // Of an estimate no step is open: they count together.
+    // For an estimate no single step is open: all count together.
     let mut open = if fitted { Vec::new() } else { between(run, a) };
-    // The ones with the most requests tell most.
+    // Steps with the most requests are the most informative.
     open.sort_by_key(|s| std::cmp::Reverse(s.due_n));
     let more = open.len().saturating_sub(MOST - told.len());
     open.truncate(MOST - told.len());
@@ -62,7 +62,7 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     parts.join("; ")
 }
 
-/// What an estimate rests on: all steps under load together.
+/// Returns the basis of an estimate: all steps under load together.
 fn together(run: &Run, a: &Answer) -> String {
     let steps = steps_of(run, a).into_iter().filter(|s| !s.kind.is_outside_search());
     let (steps, requests) = steps.fold((0, 0), |(n, due), s| (n + 1, due + s.due_n));
@@ -70,7 +70,7 @@ fn together(run: &Run, a: &Answer) -> String {
     format!("a fit to {steps} step{several} under load with {} requests", thousands(requests as f64))
 }
 
-/// The steps between the ends of an answer that show neither, one for each level.
+/// Returns the undecided steps between the ends of an answer, one for each level.
 fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let g = &a.goodput;
     let mut open: Vec<&Step> = Vec::new();
@@ -86,13 +86,13 @@ fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     open
 }
 
-/// No level from the lowest on that the search speaks of: what its fit says, where steps ran under load.
+/// Returns the lowest level of the search, if steps ran under load: the fit found no level from there on that meets.
 pub(super) fn none_from(run: &Run, a: &Answer) -> Option<f64> {
     let loaded = steps_of(run, a).iter().any(|s| !s.kind.is_outside_search());
     run.terms.map(|t| t.lowest).filter(|_| loaded)
 }
 
-/// Requests that missed the limit that binds while the server was unloaded, where they were more than is allowed.
+/// Returns misses and requests of the binding limit on the unloaded server, if more were missed than allowed.
 pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
     let name = a.goodput.binding.as_deref()?;
     let slo = tier_of(run, a)?;
@@ -105,7 +105,7 @@ pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
     (misses as f64 > allowed * n as f64).then_some((misses, n))
 }
 
-/// The steps that decide an answer: at the level that meets, the one that fails, and all between, in order.
+/// Returns the steps that decide an answer: at the level that meets, at the one that fails, and all between, in order.
 pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let g = &a.goodput;
     let ends = [g.met, g.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
@@ -113,7 +113,7 @@ pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
     let inside = if fitted { Vec::new() } else { between(run, a) };
     let inside = inside.into_iter().flat_map(|s| run.steps_at(a, s.level.value));
-    // Steps of a ramp are short on purpose: that they are undecided is no news.
+    // Steps of a ramp are short on purpose: undecided ones are expected.
     let brief = |s: &&Step| s.kind == StepKind::Ramp && run.judged(a, s).0 == Verdict::Undecided;
     let inside = inside.filter(|s| !brief(s) && (g.met.is_some() || g.failed.is_some()));
     let mut steps: Vec<&Step> = ends.chain(inside).collect();
@@ -127,7 +127,7 @@ pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     steps
 }
 
-/// Why a step has its verdict on the tier of an answer.
+/// Returns why a step has its verdict on the tier of an answer.
 pub fn why(run: &Run, a: &Answer, s: &Step) -> String {
     if run.tiers.first().is_none_or(|t| t.tier() == a.tier) {
         return s.reason.clone();
@@ -136,7 +136,7 @@ pub fn why(run: &Run, a: &Answer, s: &Step) -> String {
     counts(a, s, verdict, binding.as_deref())
 }
 
-/// `32 req/s meets (p99 TTFT: 2 of 3,840 missed)`.
+/// Returns `32 req/s meets (p99 TTFT: 2 of 3,840 missed)`.
 fn shows(run: &Run, a: &Answer, s: &Step, verdict: Verdict) -> String {
     let several = many(s.level.control, s.level.value);
     let verb = match (verdict, several) {
@@ -158,7 +158,8 @@ fn shows(run: &Run, a: &Answer, s: &Step, verdict: Verdict) -> String {
     format!("{level} {verb} ({}{again})", counts(a, s, verdict, binding.as_deref()))
 }
 
-/// What a level showed where it was measured several times with different outcomes: `measured twice: undecided, fails`.
+/// Returns the outcomes of a level that was measured several times with different ones: `measured twice: undecided,
+/// fails`.
 pub fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
     let verdicts: Vec<Verdict> = run.steps_at(a, level).iter().map(|s| run.judged(a, s).0).collect();
     if verdicts.iter().all(|v| *v == verdicts[0]) {
@@ -169,7 +170,7 @@ pub fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
     Some(format!("measured {times}: {}", names.join(", ")))
 }
 
-/// The counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
+/// Returns the counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
 fn counts(a: &Answer, s: &Step, verdict: Verdict, limit: Option<&str>) -> String {
     let named = |r: &&LimitRow| limit.is_some_and(|key| r.is(key));
     let row = s.limits.iter().find(|r| r.tier == a.tier && named(r));

@@ -1,4 +1,4 @@
-//! The figures of the answer in words: the three goodputs, what they amount to, and what to read with care.
+//! The figures of the answer in words: the three goodputs, capacity and cost, and caveats.
 
 use super::caveat::{CaveatWords, Context, caveat};
 use super::estimate::ends;
@@ -16,7 +16,8 @@ use goodput_stats::capacity::Capacity;
 use goodput_stats::search::answer::{Answer, Goodput, KneeBasis, Status};
 use goodput_stats::stats::step::Step;
 
-/// What a goodput says in a table: `at least 30 req/s, fails at 34.6`; the low end of a bracket never stands alone.
+/// Returns a goodput for a table cell: `at least 30 req/s, fails at 34.6`; the low end of a bracket never appears
+/// alone.
 pub fn goodput_cell(control: Control, g: &Goodput) -> String {
     let unit = control.unit();
     let status = g.status.name();
@@ -45,13 +46,14 @@ pub fn goodput_cell(control: Control, g: &Goodput) -> String {
     }
 }
 
-/// The share of requests that the joint goodput asks for, in percent: `99 %`.
+/// Returns the share of requests that the joint goodput requires, in per cent: `99 %`.
 pub fn joint_target(run: &Run, a: &Answer) -> String {
     let target = tier_of(run, a).map_or(0.99, goodput_core::slo::Slo::joint_target);
     format!("{} %", short(target * 100.0))
 }
 
-/// Requests per second within all limits together at the answer's step; where there is none, the most of any step.
+/// Returns the requests per second within all limits together at the answer's step; without an answer, the most of any
+/// step.
 pub fn good_requests(run: &Run, a: &Answer) -> String {
     let good = |s: &Step| s.good_rate_of(&a.tier);
     let say = |s: &Step| format!("{} req/s at {}", figure(good(s)), step_level(s));
@@ -63,8 +65,8 @@ pub fn good_requests(run: &Run, a: &Answer) -> String {
     }
 }
 
-/// Where more load stops buying throughput, or latency turns up, and what shows it. A mark that is not tested is left out where the answer itself
-/// is open, since it would be taken for one.
+/// Returns the knee, the rate at which more load stops adding throughput or latency turns up, with its evidence. An
+/// untested knee is omitted if the answer itself is open, since a reader would take it for the answer.
 pub fn knee(a: &Answer) -> Option<String> {
     let known = matches!(a.goodput.status, Status::Found | Status::NotReached);
     let k = a.knee.as_ref().filter(|k| known || k.basis.is_tested())?;
@@ -86,23 +88,23 @@ pub fn knee(a: &Answer) -> Option<String> {
     Some(format!("{said} · not the SLO answer"))
 }
 
-/// A figure of what a rate amounts to.
+/// One figure derived from a rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Amount {
-    /// What it counts.
+    /// The quantity that it counts.
     pub name: &'static str,
-    /// The server's figure.
+    /// The figure of the whole server.
     pub all: String,
-    /// That of one GPU; empty where there is one, or none is declared, or the figure is the same for both.
+    /// The figure of one GPU; empty if there is one, or none is declared, or the figure is the same for both.
     pub per_gpu: String,
 }
 
-/// The name of the requests of a rate, in short.
+/// Short name of a request rate.
 pub const REQUESTS: &str = "requests";
-/// The name of the figures of one GPU, in short.
+/// Short name of the figures of one GPU.
 pub const PER_GPU: &str = "per GPU";
 
-/// Returns what the level shown to meet amounts to.
+/// Returns the capacity at the level shown to meet.
 pub fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
     let several = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1));
     let each = |of: fn(&goodput_stats::capacity::PerGpu) -> Option<f64>| several.as_ref().and_then(of);
@@ -132,7 +134,7 @@ pub fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
     all
 }
 
-/// The same in a few lines, for a terminal.
+/// Returns the capacity in a few lines, for a terminal.
 pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     let money = currency(run);
     let tokens = [(c.output_tokens_per_s, "output"), (c.prompt_tokens_per_s, "prompt")];
@@ -166,17 +168,17 @@ pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     .collect()
 }
 
-/// The currency behind an amount, with the space before it.
+/// Returns the currency to follow an amount, with a leading space.
 fn currency(run: &Run) -> String {
     run.currency.as_deref().map(|c| format!(" {}", clip(c, 12))).unwrap_or_default()
 }
 
-/// An amount with its currency: `0.39 USD`.
+/// Formats an amount with its currency: `0.39 USD`.
 pub(super) fn number_and_currency(run: &Run, amount: f64) -> String {
     format!("{}{}", figure(amount), currency(run))
 }
 
-/// The price that costs are reckoned with: `at 0.39 USD an hour`, `at 2 × 0.39 USD an hour`, and how much of it is energy:
+/// Returns the price behind the costs, `at 0.39 USD an hour` or `at 2 × 0.39 USD an hour`, with its share of energy:
 /// `at 0.465 USD an hour, 0.075 USD of it energy (300 W at 0.25 USD a kWh)`.
 pub fn price(run: &Run) -> Option<String> {
     let own = &run.hardware;
@@ -196,7 +198,8 @@ pub fn price(run: &Run) -> Option<String> {
     Some(format!("at {times}{each}{} an hour{energy}", currency(run)))
 }
 
-/// Which rate the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`, `at 33.4 requests/s, the goodput`.
+/// Returns the rate that the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`, `at
+/// 33.4 requests/s, the goodput`.
 pub fn basis(a: &Answer, c: &Capacity) -> String {
     let g = &a.goodput;
     let rate = precise(c.requests_per_s);
@@ -219,7 +222,7 @@ pub fn basis(a: &Answer, c: &Capacity) -> String {
     }
 }
 
-/// The same of the figures at the safe rate: `at 31.6 requests/s, the safe rate`.
+/// Returns the basis of the figures at the safe rate: `at 31.6 requests/s, the safe rate`.
 pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
     let g = &a.goodput;
     let safe = g.safe_rate.unwrap_or(c.requests_per_s);
@@ -235,9 +238,9 @@ pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
     }
 }
 
-/// Returns the caveats of a run in English, each once. Of steps in which the client reached the same limit of its own, only the
-/// worst; of a simulated clock and a simulated server, only the clock. A simulated server has no GPUs: figures of one are as
-/// declared.
+/// Returns the caveats of a run in English, each once. If the client reached one limit in several steps, only the worst
+/// is included; for a simulated clock and a simulated server, only the clock. A simulated server has no GPUs: its
+/// figures per GPU are as declared.
 pub fn caveats(run: &Run) -> Vec<CaveatWords> {
     let mut all: Vec<CaveatWords> = Vec::new();
     let context = Context::of(run);
@@ -270,7 +273,7 @@ pub fn caveats(run: &Run) -> Vec<CaveatWords> {
     all
 }
 
-/// Returns the limit of the client that a caveat is about, and whether the step is invalid for it.
+/// Returns the limit of the client that a caveat is about, and true if it makes the step invalid.
 fn own_limit(caveat: &Caveat) -> Option<(&OwnFault, bool)> {
     match caveat {
         Caveat::Client(ClientCaveat::OwnLimit { fault, invalid, .. }) => Some((fault, *invalid)),
@@ -278,12 +281,12 @@ fn own_limit(caveat: &Caveat) -> Option<(&OwnFault, bool)> {
     }
 }
 
-/// Returns true if two caveats are about the same limit of the client, and as grave.
+/// Returns true if two caveats are about one limit of the client with equal severity.
 fn is_like(a: &Caveat, b: &Caveat) -> bool {
     own_limit(a).zip(own_limit(b)).is_some_and(|((f, i), (g, j))| f.is_like(g) && i == j)
 }
 
-/// By how much the client was beyond its limit.
+/// Returns how far the client exceeded its limit.
 fn excess(c: &Caveat) -> f64 {
     own_limit(c).map_or(0.0, |(fault, _)| fault.excess())
 }
@@ -317,7 +320,7 @@ mod tests {
         assert_eq!(good_requests(&run, &open), "best step 10 req/s at 20 req/s", "the most of any step");
     }
 
-    /// Rows: the table of hardware, and what costs are reckoned with.
+    /// Rows: the hardware table, and the price described for it.
     #[test]
     fn a_price_says_what_is_in_it() {
         let mut run = fixture::found();

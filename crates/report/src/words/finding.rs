@@ -1,4 +1,4 @@
-//! Findings in English: what was found, the evidence, the advice, and what to measure next.
+//! Findings in English: title, evidence, advice, and the next measurement.
 
 mod advice;
 mod evidence;
@@ -10,7 +10,7 @@ pub use next::next;
 
 use goodput_stats::diagnosis::{Kind, Source};
 
-/// Returns what is the case, in a few words.
+/// Returns the title of a finding, in a few words.
 pub const fn title(kind: Kind) -> &'static str {
     match kind {
         Kind::ClientLimited => "the client was the limit, not the server",
@@ -27,7 +27,7 @@ pub const fn title(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns the question that a kind answers, as part of a sentence.
+/// Returns the question that a kind of finding answers, as part of a sentence.
 pub const fn question(kind: Kind) -> &'static str {
     match kind {
         Kind::ClientLimited => "whether the client was the limit",
@@ -44,7 +44,7 @@ pub const fn question(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns what has to be known for a figure, as part of a sentence.
+/// Returns the data that a figure requires, as part of a sentence.
 pub const fn source(source: Source) -> &'static str {
     match source {
         Source::Steps => "the steps",

@@ -1,4 +1,5 @@
-//! The answer in one line of what has one of its own: a matrix, measurements without an SLO, variants and several series.
+//! The answer in one line for runs with a special headline: a matrix, measurements without an SLO, variants and several
+//! series.
 
 use super::estimate::ends;
 use super::names::subject;
@@ -13,12 +14,12 @@ use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most};
 use goodput_run::rundir::variants::{Best, VariantAnswer};
 use goodput_stats::search::answer::{Answer, Status};
 
-/// So many series have their figures in the headline.
+/// Maximum number of series whose figures are in the headline.
 const IN_HEADLINE: usize = 4;
 /// Names of variants longer than this are cut.
 pub(crate) const NAME: usize = 40;
 
-/// The matrix in one line, for above a report and its charts; `None` where the run is none.
+/// Returns the headline of a matrix, for a report and its charts; `None` for other runs.
 pub(super) fn of_matrix(run: &Run) -> Option<String> {
     if run.matrix.is_empty() {
         return None;
@@ -34,7 +35,7 @@ pub(super) fn of_matrix(run: &Run) -> Option<String> {
     Some(format!("{of_rows}: {} of {stated} expectations held{open}", count(true)))
 }
 
-/// What was found, in one line; `None` where the run is about the goodput.
+/// Returns the headline of a run without an SLO; `None` for a run about the goodput.
 pub(super) fn of_levels(run: &Run) -> Option<String> {
     let all = levels(run);
     let (Some(first), Some(last)) = (all.first(), all.last()) else {
@@ -80,7 +81,7 @@ pub(super) fn of_levels(run: &Run) -> Option<String> {
     }
 }
 
-/// The variants in one line, for above a report and its charts; `None` where the run has none.
+/// Returns the headline of the variants, for a report and its charts; `None` for a run without variants.
 pub(super) fn of_variants(run: &Run) -> Option<String> {
     if run.variants.is_empty() {
         return None;
@@ -106,7 +107,7 @@ pub(super) fn of_variants(run: &Run) -> Option<String> {
     })
 }
 
-/// The goodput in short: `31.5 req/s`, `at least 30 req/s`.
+/// Returns the goodput of a variant in short: `31.5 req/s`, `at least 30 req/s`.
 pub(crate) fn brief_variant(v: &VariantAnswer) -> String {
     let Some(a) = &v.answer else { return v.state.name().into() };
     match ends(a.control, &a.goodput) {
@@ -118,14 +119,14 @@ pub(crate) fn brief_variant(v: &VariantAnswer) -> String {
     }
 }
 
-/// The output tokens per second of a variant that is kept full.
+/// Returns the peak output tokens per second of a variant, measured at full load.
 pub(crate) fn peak_of(v: &VariantAnswer) -> String {
     let peak = v.peak.as_ref().map(|p| p.output_tokens_per_s).filter(|x| x.is_finite());
     peak.map(figure).unwrap_or_default()
 }
 
-/// What an answer came to in a word or two, and whether it is a figure: `31.5`, `at least 30`, `undecided`, and `at most 2.79` where no
-/// level is shown to be safe. What is undecided is never told as a rate that is served.
+/// Returns an answer in a few words, and true if they are a figure: `31.5`, `at least 30`, `undecided`, and `at most
+/// 2.79` if no level is shown to be safe. An undecided answer is never given as a rate that is served.
 fn brief_answer(a: &Answer) -> (String, bool) {
     let g = &a.goodput;
     let known = matches!(g.status, Status::Found | Status::NotReached);
@@ -138,17 +139,17 @@ fn brief_answer(a: &Answer) -> (String, bool) {
     }
 }
 
-/// The matrix in one line; empty where the run is none.
+/// Returns the headline of a matrix; empty for other runs.
 pub(crate) fn headline_of_matrix(run: &Run) -> String {
     of_matrix(run).unwrap_or_default()
 }
 
-/// What was measured without an SLO, in one line; empty where the run is about the goodput.
+/// Returns the headline of a run without an SLO; empty for a run about the goodput.
 pub(crate) fn headline_of_levels(run: &Run) -> String {
     of_levels(run).unwrap_or_default()
 }
 
-/// The answers of several series in one line, for above a chart; `None` where there is one.
+/// Returns the answers of several series in one line, for above a chart; `None` if there is only one.
 pub(super) fn of_series(run: &Run) -> Option<String> {
     let firsts: Vec<&Answer> = run.parts.iter().filter_map(|p| p.answers.first()).collect();
     let control = firsts.first()?.control;
@@ -159,7 +160,7 @@ pub(super) fn of_series(run: &Run) -> Option<String> {
     };
     let alike = firsts.iter().all(|a| a.control == control);
     let told = firsts.iter().position(|a| brief_answer(a).1);
-    // The unit stands behind the first figure alone.
+    // Only the first figure has the unit.
     let say = |(i, a): (usize, &&Answer)| {
         let unit = if alike && told == Some(i) { unit } else { "" };
         format!("{}{unit} {}", brief_answer(a).0, clip(&a.series, 24))

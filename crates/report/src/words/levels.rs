@@ -5,7 +5,7 @@ use goodput_core::level::Control;
 use goodput_core::units::short;
 use goodput_stats::stats::step::{Step, StepKind};
 
-/// A level with its unit in full: `33 requests/s`, `64 requests in flight`.
+/// Returns a level with its full unit: `33 requests/s`, `64 requests in flight`.
 pub fn level(control: Control, value: f64) -> String {
     let n = level_number(value);
     match control {
@@ -17,7 +17,7 @@ pub fn level(control: Control, value: f64) -> String {
     }
 }
 
-/// What a level is called.
+/// Returns the name of the quantity of a level.
 pub const fn noun(control: Control) -> &'static str {
     match control {
         Control::Rate => "rate",
@@ -27,8 +27,8 @@ pub const fn noun(control: Control) -> &'static str {
     }
 }
 
-/// The level of a step with its unit; one request at a time, before any load, is no level: `unloaded`. The saturated server is at none
-/// of the search's either.
+/// Returns the level of a step with its unit. Steps outside the search's levels have names instead: `unloaded` for one
+/// request at a time, and one for the saturated server.
 pub fn step_level(s: &Step) -> String {
     match s.kind {
         StepKind::Baseline => "unloaded".into(),
@@ -41,7 +41,7 @@ pub fn step_level(s: &Step) -> String {
     }
 }
 
-/// Whether several of it are spoken of: `16 requests in flight fail`, but `16 requests/s fails`.
+/// Returns true if a level takes a plural verb: `16 requests in flight fail`, but `16 requests/s fails`.
 pub fn many(control: Control, value: f64) -> bool {
     control == Control::Concurrency && short(value) != "1"
 }

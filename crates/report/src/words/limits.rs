@@ -5,13 +5,13 @@ use goodput_core::slo::{ALL, Limit, LimitGroup, Metric, Slo, split_limit_key};
 use goodput_core::units::{ms, short};
 use goodput_stats::stats::summary::ERRORS;
 
-/// A limit for people: `p99 TTFT ≤ 200 ms`.
+/// Formats a limit for people: `p99 TTFT ≤ 200 ms`.
 pub fn limit(l: &Limit) -> String {
     format!("{} {} ≤ {}", l.percentile, l.metric.title(), latency(ms(l.limit)))
 }
 
-/// Every limit of a tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms and at most 1 % errors`; where classes have limits of their own,
-/// `p99 TTFT ≤ 200 ms for short and p99 TTFT ≤ 5 s for all other classes`.
+/// Formats every limit of a tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms and at most 1 % errors`; if classes have
+/// separate limits, `p99 TTFT ≤ 200 ms for short and p99 TTFT ≤ 5 s for all other classes`.
 pub fn slo(slo: &Slo) -> String {
     let of_part = |part: LimitGroup<'_>| {
         let mut limits: Vec<String> = part.slo.limits().iter().map(limit).collect();
@@ -28,18 +28,19 @@ pub fn slo(slo: &Slo) -> String {
     parts.join("; ")
 }
 
-/// The name of a limit for people: `ttft.p99` becomes `p99 TTFT`, `short/ttft.p99` becomes `p99 TTFT of class short`.
+/// Formats the name of a limit for people: `ttft.p99` becomes `p99 TTFT`, `short/ttft.p99` becomes `p99 TTFT of class
+/// short`.
 pub fn binding(key: &str) -> String {
     of_class(key)
         .map_or_else(|| limit_name(key), |(class, limit)| format!("{} of class {class}", limit_name(limit)))
 }
 
-/// The same where there is little room: `p99 TTFT (short)`.
+/// Formats the name of a limit for narrow places: `p99 TTFT (short)`.
 pub fn binding_in_short(key: &str) -> String {
     of_class(key).map_or_else(|| limit_name(key), |(class, limit)| format!("{} ({class})", limit_name(limit)))
 }
 
-/// Class and limit of a key that names a class; `None` of what is no such key, as `req/s`.
+/// Splits a key that names a class into class and limit; `None` for other keys, such as `req/s`.
 fn of_class(key: &str) -> Option<(&str, &str)> {
     let (class, limit) = split_limit_key(key);
     let is_limit = Metric::of_limit(limit).is_some() || limit == "error-rate";

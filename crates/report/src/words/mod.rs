@@ -1,5 +1,5 @@
-//! What pages, terminals and charts say alike: numbers and their units, names of limits, levels and answers, and sentences made from facts.
-//! Files of this folder import from one another by name, and never from here.
+//! The vocabulary shared by pages, terminals and charts: numbers and their units, names of limits, levels and answers,
+//! and sentences made from facts. Files of this folder import from one another by name, never from here.
 
 mod answer;
 mod caveat;

@@ -1,4 +1,4 @@
-//! Why an answer is what it is: the evidence and the stop rule of a search as sentences.
+//! The reason for an answer: the evidence and the stop rule of a search as sentences.
 
 use super::limits::binding;
 use super::units::{latency, level_number, thousands};
@@ -13,7 +13,8 @@ use goodput_stats::search::reason::{
 use goodput_stats::search::stop::{HighestKey, MissedUnloaded, Stop};
 use std::time::Duration;
 
-/// The evidence of an answer and why its search ended: `2 req/s meets, 8 req/s fails (p99 TTFT: 41 of 1,200 missed); ended because …`.
+/// Returns the evidence of an answer and why its search ended: `2 req/s meets, 8 req/s fails (p99 TTFT: 41 of 1,200
+/// missed); ended because …`.
 pub fn reason(reason: &Reason) -> String {
     match reason {
         Reason::Facts { evidence: all, ended: end } => {
@@ -24,7 +25,7 @@ pub fn reason(reason: &Reason) -> String {
     }
 }
 
-/// Why a search ended: `ended because the budget of 15m is spent`.
+/// Returns why a search ended: `ended because the budget of 15m is spent`.
 pub(crate) fn ended(ended: &Ended) -> String {
     match ended {
         Ended::Stopped(rule) => format!("ended because {}", stop(rule)),
@@ -179,13 +180,13 @@ fn changed(change: &Change) -> String {
     )
 }
 
-/// `one request at a time already misses p99 TTFT: 30 of 1,000 requests`.
+/// Returns `one request at a time already misses p99 TTFT: 30 of 1,000 requests`.
 fn missed_unloaded(missed: &MissedUnloaded) -> String {
     let (misses, n) = (thousands(missed.misses as f64), thousands(missed.n as f64));
     format!("one request at a time already misses {}: {misses} of {n} requests", binding(&missed.limit))
 }
 
-/// The counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
+/// Returns the counts behind a verdict: `p99 TTFT: 41 of 1,200 missed`.
 fn counts(of: &StepEvidence) -> String {
     match of {
         StepEvidence::ClientLimit => "the client was the limit".into(),
@@ -203,7 +204,7 @@ fn counts(of: &StepEvidence) -> String {
     }
 }
 
-/// The stop rule that ended a search, as a clause.
+/// Returns the stop rule that ended a search, as a clause.
 fn stop(stop: &Stop) -> String {
     match stop {
         Stop::ListDone { levels: 1 } => "the one level of the list is measured".into(),
@@ -245,7 +246,7 @@ fn stop(stop: &Stop) -> String {
     }
 }
 
-/// The name of the key as the sentence about it has it.
+/// Returns the name of the plan key, as used in the sentence about it.
 const fn highest_key(key: HighestKey) -> &'static str {
     match key {
         HighestKey::MaxRate => "max-rate",
@@ -254,7 +255,7 @@ const fn highest_key(key: HighestKey) -> &'static str {
     }
 }
 
-/// `the knee is found: beyond 19.8 req/s more load buys hardly any throughput (90 % interval 18.9–20.3)`.
+/// Returns `the knee is found: beyond 19.8 req/s more load buys hardly any throughput (90 % interval 18.9–20.3)`.
 fn knee_found(knee: &Knee, control: Control) -> String {
     let digits = |x: f64| short(three_digits(x, f64::round));
     let effect = match knee.basis {
@@ -273,12 +274,12 @@ fn knee_found(knee: &Knee, control: Control) -> String {
     )
 }
 
-/// A level with its short unit: `8 req/s`, `1,253 in flight`.
+/// Returns a level with its short unit: `8 req/s`, `1,253 in flight`.
 fn name(level: Level) -> String {
     format!("{}{}", level_number(level.value), level.control.unit())
 }
 
-/// A level, with the requests per second that it got where these are not the level: `8 in flight (12.3 req/s)`.
+/// Returns a level, with the achieved requests per second if the level is not a rate: `8 in flight (12.3 req/s)`.
 fn achieved(of: &LevelEvidence) -> String {
     match of.level.control {
         Control::Rate => name(of.level),
@@ -292,12 +293,12 @@ fn names(levels: &[LevelEvidence]) -> String {
     levels.iter().map(achieved).collect::<Vec<_>>().join(", ")
 }
 
-/// A whole number of seconds as a plan writes it: `15m`, `1m 30s`.
+/// Formats whole seconds as in a plan: `15m`, `1m 30s`.
 fn seconds(s: f64) -> String {
     Span(Duration::from_secs(s.max(0.0).round() as u64)).to_string()
 }
 
-/// `93 %`; never 0 or 100, since no chance is a certainty.
+/// Formats a chance: `93 %`; never 0 or 100, since no chance is a certainty.
 fn percent(chance: f64) -> String {
     format!("{:.0} %", (100.0 * chance).clamp(1.0, 99.0))
 }

@@ -1,4 +1,4 @@
-//! An answer that is open since the server refused requests, in words.
+//! An answer that is open because the server refused requests, in words.
 
 use super::names::steps_of;
 use super::units::thousands;
@@ -6,10 +6,11 @@ use goodput_run::rundir::Run;
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{Step, StepKind};
 
-/// Refusals beyond this share of a step are told of its answer: what plans put up with unless they say otherwise.
+/// Minimum share of refused requests in a step to be mentioned in its answer: the share that plans tolerate by default.
 const TOLD: f64 = 0.1;
 
-/// The first step of an open answer that the server refused, one request at a time included: `343 of 643 requests at 30 requests/s`.
+/// Returns the first step of an open answer in which the server refused requests, the unloaded step included: `343 of
+/// 643 requests at 30 requests/s`.
 pub(super) fn refused(run: &Run, a: &Answer) -> Option<String> {
     let unloaded = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
     let step: &Step = unloaded.chain(steps_of(run, a)).find(|s| s.refused_beyond(TOLD))?;

@@ -1,4 +1,5 @@
-//! How far the steps support an answer, in words: the chance that the safe rate is too high, the step that held it, and a curve that is flat.
+//! The support of the steps for an answer, in words: the chance that the safe rate is too high, the step that held it,
+//! and a flat curve.
 
 use super::levels::level;
 use super::units::{span, thousands};
@@ -7,10 +8,10 @@ use goodput_run::rundir::Run;
 use goodput_stats::search::answer::{Answer, Goodput};
 use goodput_stats::stats::step::Verdict;
 
-/// Above this chance that the curve is flat no chance is given that the safe rate is too high: on such curves it is too high more often than its
-/// confidence says (`docs/accuracy.md`).
+/// Chance of a flat curve above which no chance is given that the safe rate is too high: on such curves it is too high
+/// more often than its confidence says (`docs/accuracy.md`).
 const FLAT: f64 = 0.5;
-/// A chance below this is not worth a reader's time.
+/// Chances below this are omitted.
 const NEGLIGIBLE: f64 = 0.05;
 
 /// Returns the clause behind a safe rate: the chance that it is too high, or why none is given.
@@ -25,7 +26,8 @@ pub fn chance_clause(run: &Run, g: &Goodput) -> String {
     format!("{} % chance that it is too much", short((chance * 1e3).round() / 1e3))
 }
 
-/// Returns the chance that the curve is flat at the boundary, as a clause; empty where it is negligible, or said already.
+/// Returns the chance that the curve is flat at the boundary, as a clause; empty if it is negligible or already
+/// mentioned.
 pub fn flat_clause(g: &Goodput) -> String {
     match g.support.flat {
         Some(p) if (NEGLIGIBLE..=FLAT).contains(&p) => {
@@ -35,7 +37,7 @@ pub fn flat_clause(g: &Goodput) -> String {
     }
 }
 
-/// Returns how much wider scatter between the steps makes the interval, as a clause; empty where it does not.
+/// Returns by how much scatter between the steps widens the interval, as a clause; empty if it does not.
 pub fn scatter_clause(g: &Goodput) -> String {
     g.support.scatter.map_or_else(String::new, |by| {
         format!(
@@ -45,7 +47,7 @@ pub fn scatter_clause(g: &Goodput) -> String {
     })
 }
 
-/// Returns the step that held the safe rate at the end of the budget, as a sentence; empty where there was none.
+/// Returns the step that held the safe rate at the end of the budget, as a sentence; empty if there was none.
 pub(super) fn held(a: &Answer) -> String {
     let Some(held) = &a.goodput.support.held else { return String::new() };
     let verdict = match Verdict::from_name(&held.verdict) {

@@ -1,4 +1,4 @@
-//! What is said of every kind of answer.
+//! Tests of the sentences about every kind of answer.
 
 use super::*;
 use goodput_core::level::Control;
@@ -56,7 +56,7 @@ fn headlines_claim_no_more_than_was_shown() {
     assert_eq!(headline(&run), "No answer: the client was the limit, not the server");
 }
 
-/// What every status says: read them as somebody who buys GPUs by them.
+/// Review these as somebody who buys GPUs by them.
 #[test]
 fn two_sentences_of_every_status() {
     let names = [

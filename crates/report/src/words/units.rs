@@ -12,7 +12,7 @@ pub fn latency(ms: f64) -> String {
     }
 }
 
-/// Returns a measured number with three significant figures, thousands apart: `0.333`, `31.5`, `18,200`.
+/// Returns a measured number with three significant figures and thousands separators: `0.333`, `31.5`, `18,200`.
 pub fn figure(x: f64) -> String {
     if !x.is_finite() || x.abs() < 999.5 {
         return short(x);
@@ -21,7 +21,7 @@ pub fn figure(x: f64) -> String {
     thousands((x / unit).round() * unit)
 }
 
-/// Returns a number that others are derived from, with four significant figures, so that they come out: `19.96`, `496.3`.
+/// Returns a number with four significant figures, so that figures derived from it can be checked: `19.96`, `496.3`.
 pub fn precise(x: f64) -> String {
     if !x.is_finite() || x <= 0.0 || x >= 999.95 {
         return figure(x);
@@ -35,12 +35,12 @@ pub fn count(x: f64) -> String {
     if x.abs() < 999_500.0 { figure(x) } else { format!("{} million", figure(x / 1e6)) }
 }
 
-/// Returns the number of a level, as it was asked for: `12.5`, `1,253`.
+/// Returns the number of a level, as requested: `12.5`, `1,253`.
 pub fn level_number(x: f64) -> String {
     if x.abs() < 999.5 { short(x) } else { thousands(x) }
 }
 
-/// Returns a share in per cent; 99.97 must not read as 100.
+/// Returns a share in per cent; 99.97 must not be shown as 100.
 pub fn percent(share: f64) -> String {
     let digits = if share > 0.99 && share < 1.0 { 2 } else { 1 };
     let text = format!("{:.digits$}", share * 100.0);
@@ -54,7 +54,7 @@ pub fn tenths(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Returns a length of time: `45 s`, `12 min`, `1.5 h`.
+/// Returns a duration: `45 s`, `12 min`, `1.5 h`.
 pub fn span(s: f64) -> String {
     match s {
         s if s < 120.0 => format!("{} s", short(s.round())),
@@ -72,7 +72,7 @@ pub fn list(parts: &[String]) -> String {
     }
 }
 
-/// Returns the text with a capital at its beginning; a percentile keeps its name.
+/// Returns the text with a capital first letter; a percentile keeps its name.
 pub fn capital(text: &str) -> String {
     if text.starts_with("p99") {
         return text.to_owned();

@@ -1,4 +1,4 @@
-//! A comparison in a folder of its own.
+//! The files of a comparison, in a separate folder.
 
 use crate::charts;
 use crate::render::markdown;
@@ -9,7 +9,7 @@ use goodput_run::rundir::{Run, Traces, make_folder, replace};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The sides as one run of several series, for the charts that set these beside one another.
+/// Returns the sides as one run of several series, for the charts that compare them.
 fn together(sides: &[Side]) -> Option<Run> {
     let parts: Vec<Run> = sides.iter().map(relabelled).collect();
     let first = parts.first()?;
@@ -25,7 +25,7 @@ fn together(sides: &[Side]) -> Option<Run> {
     .map(|run| Run { parts, ..run })
 }
 
-/// The run of a side under the name of the side, and judged by its tier alone.
+/// Returns the run of a side, renamed to the side and judged only by its tier.
 fn relabelled(side: &Side) -> Run {
     let mut run = side.run.clone();
     run.answers.retain(|a| a.tier == side.tier);
@@ -39,11 +39,11 @@ fn relabelled(side: &Side) -> Run {
 /// Writes `compare.md`, `compare.json` and the charts into a folder and returns their paths, the page first.
 ///
 /// # Errors
-/// A chart cannot be drawn or a file not be written; the message names it.
+/// A chart cannot be drawn or a file cannot be written; the message names it.
 pub fn write_comparison(c: &Comparison, sides: &[Side], dir: &Path) -> Result<Vec<PathBuf>> {
     let pictures = dir.join("compare-charts");
     let mut drawn = Vec::new();
-    // Tiers are judged on the same steps: their curves are one.
+    // Several tiers are judged on the same steps: their curves coincide.
     let curves = sides.iter().any(|s| s.dir != sides[0].dir || s.series() != sides[0].series());
     if let Some(run) = together(sides).filter(|_| curves) {
         let (none, look) = (Traces::default(), charts::Look::default());

@@ -4,7 +4,8 @@ use anyhow::Result;
 use goodput_run::rundir::replace;
 use std::path::PathBuf;
 
-/// Writes a file beside its place and moves it there, so that a reader never sees half of one; returns its path.
+/// Writes a temporary file next to its destination and renames it, so that readers never see a partial one; returns its
+/// path.
 ///
 /// # Errors
 /// The file cannot be written; the message names it.

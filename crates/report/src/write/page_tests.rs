@@ -1,4 +1,5 @@
-//! The page of whole runs: what stands first, that nothing of it is from elsewhere, and that it says what the report says.
+//! Tests of the HTML page of whole runs: its order, that it loads nothing from elsewhere, and that it agrees with the
+//! report.
 
 use super::*;
 use crate::document::{Block, Section};
@@ -7,7 +8,7 @@ use goodput_run::fixture;
 use goodput_stats::search::answer::Status;
 use std::collections::BTreeSet;
 
-/// The page and the report of a run, with all its charts.
+/// Returns the page and the report of a run, with all its charts.
 fn page(run: &Run) -> (String, String) {
     let traces = Traces::default();
     let sets = Sets::of(run, &traces);
@@ -21,13 +22,13 @@ fn cases() -> Vec<(&'static str, Run)> {
     all
 }
 
-/// The values of an attribute.
+/// Returns the values of an attribute.
 fn attributes<'a>(page: &'a str, name: &str) -> Vec<&'a str> {
     let start = format!(" {name}=\"");
     page.split(start.as_str()).skip(1).filter_map(|rest| rest.split('"').next()).collect()
 }
 
-/// The words of a page without its tags, entities resolved.
+/// Returns the words of a page without its tags, entities resolved.
 fn words_of(page: &str) -> String {
     let words = page.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text));
     let text: String = words.collect::<Vec<_>>().join("");
@@ -60,7 +61,7 @@ fn the_answer_stands_first() {
     }
 }
 
-/// The exit code hangs on the limit, so it stands in the first view, whatever the status of the SLO.
+/// The exit code depends on the limit, so it is in the first view, whatever the status of the SLO.
 #[test]
 fn a_limit_on_the_cost_stands_beside_the_answer() {
     let (_, mut run) = cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
@@ -105,7 +106,7 @@ fn every_case_is_a_whole_page_that_needs_nothing_else() {
     }
 }
 
-/// Every cell of every table of the document, and every line of its lists.
+/// Returns every cell of every table of the document, and every line of its lists.
 #[test]
 fn the_page_says_all_that_the_document_says() {
     fn of(sections: &[Section], said: &mut Vec<String>) {

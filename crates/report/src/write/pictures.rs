@@ -1,4 +1,4 @@
-//! Charts alone, as they were asked for: some of them, in a theme, a size and a format, in a folder of their own.
+//! Charts on demand: selected ones, in a theme, a size and a format, in a separate folder.
 
 use super::file::write;
 use crate::charts::{self, Chart, Look};
@@ -18,20 +18,20 @@ pub enum Format {
     Svg,
 }
 
-/// Which charts are to be drawn, and how.
+/// The selection of charts to draw, and their format.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// Their names; all of them where there are none.
+    /// Their names; all charts if empty.
     pub only: Vec<String>,
-    /// Their format; both where there is none.
+    /// Their format; both formats if `None`.
     pub format: Option<Format>,
     /// Colours and size.
     pub look: Look,
 }
 
 impl Wanted {
-    /// Whether any of them shows what the requests say of tighter and looser limits. A name that is none of ours asks for it, too: what is
-    /// said of it lists the charts of the run.
+    /// Returns true if the chart of scaled limits is among them, for which every request is read and judged again. Also
+    /// true for an unknown name, since its error message lists the charts of the run.
     pub fn needs_scale(&self) -> bool {
         let other = |name: &String| {
             let mut all = charts::CHARTS.iter().chain(charts::OVER);
@@ -41,12 +41,12 @@ impl Wanted {
     }
 }
 
-/// Draws the charts of a run that were asked for into a folder, those of each of several series into one within it, and returns their
-/// paths. Nothing else in the folder is touched.
+/// Draws the selected charts of a run into a folder, those of each of several series into a folder within it, and
+/// returns their paths. Touches nothing else in the folder.
 ///
 /// # Errors
 ///
-/// When the run has no chart of a name, `requests.csv` cannot be read, or a chart not be drawn or written.
+/// The run has no chart of a given name, `requests.csv` cannot be read, or a chart cannot be drawn or written.
 pub fn draw(run: &Run, dir: &Path, wanted: &Wanted, out: &Path) -> Result<Vec<PathBuf>> {
     let traces = Traces::read(dir, &run.steps)?;
     let mut sets: Vec<(&Run, Vec<&Chart>, PathBuf)> = Vec::new();
@@ -69,7 +69,7 @@ pub fn draw(run: &Run, dir: &Path, wanted: &Wanted, out: &Path) -> Result<Vec<Pa
     Ok(files)
 }
 
-/// Whether every name is that of a chart which the run has.
+/// Checks that the run has a chart of every name.
 fn known(only: &[String], sets: &[(&Run, Vec<&Chart>, PathBuf)]) -> Result<()> {
     let mut names: Vec<&str> = Vec::new();
     for name in sets.iter().flat_map(|(_, made, _)| made).map(|c| c.name) {

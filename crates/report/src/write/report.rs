@@ -12,15 +12,15 @@ use goodput_run::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, va
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Writes `report.md`, `report.html`, `variants.csv` where there are variants, `charts/*.png`, `charts/*.svg` and `charts/slides/*.png` into a
-/// run folder and returns their paths, the report first; where there are several series, each has its charts in a folder of its own,
-/// `charts/SERIES/`. Charts of an earlier report that do not apply any more are removed.
+/// Writes `report.md`, `report.html`, `variants.csv` (only with variants), `charts/*.png`, `charts/*.svg` and
+/// `charts/slides/*.png` into a run folder and returns their paths, the report first. With several series, each has its
+/// charts in a separate folder `charts/SERIES/`. Removes charts of an earlier report that no longer apply.
 ///
-/// Each file is written beside its place and moved there, so that a reader never sees half of one.
+/// Writes each file to a temporary one and renames it, so that readers never see a partial one.
 ///
 /// # Errors
 ///
-/// When `requests.csv` cannot be read, a chart not be drawn or a file not be written; the message names it.
+/// `requests.csv` cannot be read, a chart cannot be drawn or a file cannot be written; the message names it.
 pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     let traces = Traces::read(dir, &run.steps)?;
     let pages = dir.join("charts");
@@ -46,7 +46,7 @@ struct Sets {
     parts: Vec<Set>,
 }
 
-/// The charts of one of several series, in a folder of its own.
+/// The charts of one of several series, in a separate folder.
 struct Set {
     folder: String,
     charts: Vec<&'static Chart>,
@@ -71,7 +71,7 @@ impl Sets {
         report::of_several(run, &whole, &self.parts.iter().map(of).collect::<Vec<_>>())
     }
 
-    /// The charts as a page has them.
+    /// Returns the charts for embedding in a page.
     fn inline(&self, run: &Run, traces: &Traces) -> html::Charts {
         let mut all = html::Charts::default();
         let mut add = |run: &Run, made: &[&Chart], folder: &str| {
@@ -92,12 +92,12 @@ impl Sets {
     }
 }
 
-/// What documents say of charts.
+/// Returns the data about charts that documents use.
 fn drawn(made: &[&Chart]) -> Vec<Drawn> {
     made.iter().map(|c| Drawn { name: c.name, caption: c.caption }).collect()
 }
 
-/// Writes the report as text and as a page, both of the same document.
+/// Writes the report as Markdown and as HTML, both from one document.
 fn texts(dir: &Path, document: &Document, charts: &html::Charts) -> Result<Vec<PathBuf>> {
     let page = html::render(document, charts, &charts::dark_variables())?;
     Ok(vec![
@@ -106,7 +106,7 @@ fn texts(dir: &Path, document: &Document, charts: &html::Charts) -> Result<Vec<P
     ])
 }
 
-/// Draws charts into a folder, those for slides into one within it, and removes those of an earlier report that were not drawn.
+/// Draws charts into a folder, slides into one within it, and removes those of an earlier report that were not drawn.
 fn draw(run: &Run, traces: &Traces, made: &[&Chart], pages: &Path) -> Result<Vec<PathBuf>> {
     let slides = pages.join("slides");
     for (folder, needed) in [(pages, !made.is_empty()), (&slides, made.iter().any(|c| c.slide))] {
@@ -128,7 +128,7 @@ fn draw(run: &Run, traces: &Traces, made: &[&Chart], pages: &Path) -> Result<Vec
         }
     }
     for chart in charts::CHARTS.iter().chain(charts::OVER) {
-        // Charts that do not apply any more.
+        // Charts that no longer apply.
         let stale = [(pages, "png"), (pages, "svg"), (&slides, "png")];
         for path in stale.map(|(folder, ending)| folder.join(format!("{}.{ending}", chart.name))) {
             if !files.contains(&path) && path.is_file() {
@@ -136,7 +136,7 @@ fn draw(run: &Run, traces: &Traces, made: &[&Chart], pages: &Path) -> Result<Vec
             }
         }
     }
-    // What a writer that was killed has left.
+    // Leftover temporary files of a killed writer.
     let known = |stem: &str| charts::CHARTS.iter().chain(charts::OVER).any(|chart| chart.name == stem);
     for path in [pages, &slides].into_iter().flat_map(|folder| files::remains(folder, known)) {
         fs::remove_file(&path).with_context(|| format!("failed to remove {}", path.display()))?;
@@ -145,7 +145,7 @@ fn draw(run: &Run, traces: &Traces, made: &[&Chart], pages: &Path) -> Result<Vec
     Ok(files)
 }
 
-/// Removes a folder with nothing in it.
+/// Removes a folder if it is empty.
 fn remove_empty(folder: &Path) -> Result<()> {
     let empty = fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
     if empty {

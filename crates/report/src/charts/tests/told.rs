@@ -1,8 +1,8 @@
-//! What charts tell beyond their picture: values under the pointer, ids and colours for a page; and themes and sizes.
+//! Tooltips of charts, ids and colours for an HTML page, themes and sizes.
 
 use super::*;
 
-/// Every chart of every case, those of several series and those without a limit among them.
+/// Visits every chart of every case, including those of several series and those without a limit.
 fn every(mut each: impl FnMut(&str, &Chart, &Run, &Traces)) {
     let mut all = cases();
     all.extend([("pair", fixture::pair())].map(|(name, run)| (name, run, Traces::default())));
@@ -39,7 +39,7 @@ fn every_chart_tells_the_values_of_its_points() {
             hints::Place::Around(at, _) | hints::Place::Along(at, _) => at,
             hints::Place::Over(r) => (r.x, r.y),
         };
-        // A run of one token in which no step has a latency has a chart without any.
+        // A run of one-token answers in which no step has a latency has a chart without tooltips.
         assert!(!canvas.hints.is_empty() || name.starts_with("no-rate"), "{name}: nothing is told");
         for hint in &canvas.hints {
             let (x, y) = around(hint.place);
@@ -86,7 +86,7 @@ fn charts_of_a_page_have_ids_and_colours_of_their_own() {
             text.starts_with("<svg ") && text.contains("width=\"100%\"") && text.contains("role=\"img\""),
             "{name}"
         );
-        // A colour of its own would stay as it is in the dark.
+        // A hard-coded colour would not change in the dark theme.
         for part in text.split('#').skip(1) {
             let hex: String = part.chars().take_while(char::is_ascii_hexdigit).collect();
             let before = &text[..part.as_ptr() as usize - text.as_ptr() as usize - 1];

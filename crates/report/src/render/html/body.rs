@@ -1,4 +1,4 @@
-//! Blocks as HTML: elements of our own and escaped text. Nothing is linked.
+//! Blocks as HTML: our own elements and escaped text. It contains no links.
 
 use super::escape::escape;
 use super::table::table;
@@ -6,17 +6,17 @@ use crate::document::{Advice, Block, Bullet, Entry, Picture, Span, Text};
 use crate::escape::{lines, visible};
 use std::collections::BTreeMap;
 
-/// Code of more lines than this is folded away.
+/// Code with more lines than this is folded.
 const LONG: usize = 16;
 
 /// The charts of a page by their paths, each as a figure.
 pub(super) type Figures = BTreeMap<String, String>;
 
-/// Where blocks stand.
+/// The context of blocks.
 pub(super) struct Place<'a> {
     /// The title of their section: the caption of tables that have none.
     pub(super) title: &'a str,
-    /// The level of headings among them.
+    /// The level of headings within them.
     pub(super) depth: usize,
     /// The charts of the page.
     pub(super) figures: &'a Figures,
@@ -90,7 +90,7 @@ fn outline(entries: &[Entry]) -> String {
     list(entries.iter().map(one))
 }
 
-/// A line of text, without a paragraph around it.
+/// Returns a line of text, without a paragraph around it.
 pub(super) fn inline(text: &Text) -> String {
     let span = |span: &Span| {
         let words = escape(&visible(span.words()));
@@ -104,7 +104,7 @@ pub(super) fn inline(text: &Text) -> String {
     text.spans().iter().map(span).collect::<String>().trim().to_owned()
 }
 
-/// Code; a long one is folded.
+/// Returns code; folds it if it is long.
 fn code(text: &str) -> String {
     let text = lines(text);
     let text = text.trim_end();
@@ -117,7 +117,7 @@ fn code(text: &str) -> String {
     }
 }
 
-/// A chart; what it shows in words where it is not drawn.
+/// Returns a chart, or its alternative text if it is not drawn.
 fn figure(picture: &Picture, figures: &Figures) -> String {
     match figures.get(&picture.path) {
         Some(figure) => figure.clone(),
@@ -172,7 +172,7 @@ mod tests {
     }
 
     proptest! {
-        /// Text from outside is shown as it is, and is nothing else, whatever it holds.
+        /// Text from outside is shown verbatim and never interpreted.
         #[test]
         fn text_stays_text(s in "[ -~]{0,40}|\\PC{0,20}|[<>&\"'\n\u{1b}]{0,9}") {
             let out = of(&[Block::paragraph(format!("x{s}x"))]);

@@ -2,8 +2,8 @@
 
 use crate::escape::entity;
 
-/// Returns text for the inside of elements and of quoted attributes: nothing in it can start an element or end an attribute. Line breaks and
-/// tabs stay.
+/// Returns text escaped for elements and quoted attributes: nothing in it can start an element or end an attribute.
+/// Line breaks and tabs are kept.
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

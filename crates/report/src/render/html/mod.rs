@@ -1,5 +1,5 @@
-//! `report.html`: the report as one page that needs nothing else, made from the same sections as `report.md`. The answer stands first,
-//! then the charts, then what they rest on.
+//! `report.html`: the report as one self-contained page, made from the same sections as `report.md`. The answer comes
+//! first, then the charts, then the evidence.
 
 mod body;
 mod escape;
@@ -34,7 +34,7 @@ struct Page<'a> {
     blocks: Vec<Block>,
 }
 
-/// A section as it stands in the page; `title` and `html` are HTML.
+/// A section of the page; `title` and `html` are HTML.
 struct Block {
     id: String,
     title: String,
@@ -43,24 +43,24 @@ struct Block {
     parts: Vec<Block>,
 }
 
-/// A chart as it stands in a page.
+/// A chart embedded in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inline {
-    /// The path that the report gives it.
+    /// The path by which the report refers to it.
     pub path: String,
-    /// An id of its own.
+    /// Unique id.
     pub id: String,
-    /// What it shows.
+    /// Caption.
     pub caption: &'static str,
-    /// Its picture.
+    /// The SVG.
     pub svg: String,
 }
 
-/// The charts of a page as figures, by the path that the report gives each.
+/// The charts of a page as figures, by the path by which the report refers to each.
 #[derive(Default)]
 pub struct Charts {
     figures: Figures,
-    /// The outlines of letters, which are the same in all charts, by what they draw: each stands in the page once, under its number.
+    /// The outlines of glyphs, which all charts share, and their numbers: each is in the page once.
     outlines: BTreeMap<String, usize>,
 }
 
@@ -76,7 +76,8 @@ impl Charts {
         self.figures.insert(chart.path.clone(), figure);
     }
 
-    /// Takes the outlines out of a chart, for the whole page to use; `None` where it has none of its own.
+    /// Moves the outlines of a chart into the set shared by the page and returns the chart without them; `None` if it
+    /// has none.
     fn share(&mut self, svg: &str) -> Option<String> {
         let (before, rest) = svg.split_once("<defs>\n")?;
         let (defs, after) = rest.split_once("</defs>\n")?;
@@ -99,17 +100,17 @@ impl Charts {
         Some(out)
     }
 
-    /// The outlines that the charts share.
+    /// Returns the outlines that the charts share.
     fn outlines(&self) -> String {
         let path = |(d, n): (&String, &usize)| format!("<path id=\"o{n}\" d=\"{d}\"/>");
         self.outlines.iter().map(path).collect()
     }
 }
 
-/// Returns a document as a page; `dark` are the custom properties of CSS with which its charts turn dark.
+/// Returns a document as a page; `dark` are the CSS custom properties with the dark colours of its charts.
 ///
 /// # Errors
-/// The template could not be filled in.
+/// The template cannot be filled in.
 pub fn render(document: &Document, charts: &Charts, dark: &str) -> Result<String> {
     let mut ids = Ids::default();
     let mut builder = Builder { figures: &charts.figures, ids: &mut ids };
@@ -129,7 +130,7 @@ pub fn render(document: &Document, charts: &Charts, dark: &str) -> Result<String
     page.render().context("failed to fill in the page")
 }
 
-/// A card without what a page would not show.
+/// Returns a card whose texts are cleaned with [`plain`].
 fn shown(card: &Card) -> Card {
     Card {
         whose: plain(&card.whose),
@@ -138,7 +139,7 @@ fn shown(card: &Card) -> Card {
     }
 }
 
-/// People look before they read: the charts stand behind the answer.
+/// Returns the sections with the charts after the answer: people look before they read.
 fn ordered(sections: &[Section]) -> impl Iterator<Item = &Section> {
     let shown = |s: &&Section| !s.is_empty();
     let (charts, others): (Vec<&Section>, Vec<&Section>) =
@@ -158,7 +159,7 @@ impl Builder<'_> {
         let title = plain(&section.title.words());
         let id = self.ids.of(&title);
         let parts = ordered(&section.parts).map(|p| self.block(p, true)).collect();
-        // Of one of several series all but its answer is asked for.
+        // In a report of several series, readers want only the answer of each.
         let folded = section.kind.is_detail() && (is_part || section.kind != Kind::Steps);
         let depth = if is_part { 4 } else { 3 };
         let html = body::blocks(&section.blocks, &Place { title: &title, depth, figures: self.figures });
@@ -166,7 +167,7 @@ impl Builder<'_> {
     }
 }
 
-/// Ids that occur, each once.
+/// The ids in use.
 #[derive(Default)]
 struct Ids(std::collections::BTreeSet<String>);
 
@@ -184,7 +185,7 @@ impl Ids {
     }
 }
 
-/// The styles, with the dark colours both for a system that asks for them and for who chooses them; never on paper.
+/// Returns the styles, with the dark colours for systems and for readers that choose them; never for print.
 fn style(dark: &str) -> String {
     let dark = format!("{DARK}{dark}");
     format!(
@@ -193,7 +194,7 @@ fn style(dark: &str) -> String {
     )
 }
 
-/// What the page may do: run its own script and nothing else, and fetch nothing.
+/// Returns the content security policy: the page may run only its inline script, and may fetch nothing.
 fn policy() -> String {
     let hash = STANDARD.encode(Sha256::digest(SCRIPT));
     format!(
@@ -221,7 +222,7 @@ mod tests {
         assert!(policy.replace("&#43;", "+").contains(&hash), "{policy}: {hash}");
     }
 
-    /// A reader of the page must be able to read it: 4.5 : 1 for every colour of text on both grounds, light and dark.
+    /// Checks WCAG contrast, 4.5 : 1 for every colour of text on both backgrounds, light and dark.
     #[test]
     fn text_has_contrast() {
         let colour = |css: &str, name: &str| {

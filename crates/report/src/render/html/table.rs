@@ -1,19 +1,19 @@
-//! Tables as HTML: with a caption and the scope of the heads, numbers that sort by value, in a box that scrolls by itself where the page is too
-//! narrow for it.
+//! Tables as HTML: with a caption and the scope of the heads, numbers that sort by value, in a box that scrolls
+//! separately if the page is too narrow.
 
 use super::body::inline;
 use super::escape::escape;
 use crate::document::{Cell, Column, Mark, Table};
 use crate::escape::visible;
 
-/// Cells up to so many characters are not broken.
+/// Cells of at most this many characters are not broken.
 const SHORT: usize = 24;
-/// Cells of more are sentences, and have room to be read.
+/// Cells of more characters are sentences, and get a minimum width.
 const LONG: usize = 48;
 /// A table with fewer rows needs no sorting.
 const FEW: usize = 3;
 
-/// Returns the table; `caption` is heard by those who do not see what stands above it.
+/// Returns the table; `caption` is for screen readers.
 pub(super) fn table(table: &Table, caption: &str) -> String {
     let shown: Vec<usize> = table.in_pages().collect();
     let sorts = table.sorts && table.rows.len() >= FEW;
@@ -36,14 +36,14 @@ pub(super) fn table(table: &Table, caption: &str) -> String {
 
 fn head(column: &Column) -> String {
     let class = if column.is_right_in_pages() { " class=\"n\"" } else { "" };
-    // A head without words heads nothing.
+    // A head without words gets no scope.
     match column.head.is_empty() {
         true => "<td></td>".into(),
         false => format!("<th scope=\"col\"{class}>{}</th>", inline(&column.head)),
     }
 }
 
-/// What a cell is to its table.
+/// The role of a cell in its table.
 struct Role {
     is_row_head: bool,
     sorts: bool,
@@ -83,7 +83,7 @@ fn cell(cell: &Cell, column: &Column, role: &Role) -> String {
     }
 }
 
-/// The class of a sign; the sign and its word are there as well.
+/// Returns the CSS class of a mark; its sign and its word are also shown.
 pub(super) const fn tone(mark: Mark) -> &'static str {
     match mark {
         Mark::Good => "good",

@@ -6,23 +6,23 @@ use goodput_stats::capacity::fleet::Reserve;
 use goodput_stats::capacity::limit::CostVerdict;
 use goodput_stats::capacity::sizing::Sizing;
 
-/// All that a report of a capacity may show.
+/// The complete content of a capacity report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
-    /// What is asked for.
+    /// The demand.
     pub demand: Demand,
-    /// What is held ready beyond it.
+    /// The capacity reserved beyond it.
     pub reserve: Reserve,
-    /// The candidates with what they take, the best for its money first.
+    /// The candidates with their fleets, the most cost-effective first.
     pub all: Vec<Sizing>,
     /// Answers without a rate to plan with.
     pub refused: Vec<Refused>,
-    /// Whether every formula is shown.
+    /// True to show every formula.
     pub explain: bool,
 }
 
 impl Capacity {
-    /// Whether the limit on the cost is kept by any candidate that has one; `None` where none has.
+    /// Returns true if any candidate with a cost limit meets it; `None` if no candidate has one.
     pub fn cost_kept(&self) -> Option<bool> {
         let judged = || self.all.iter().filter_map(|s| s.cost_limit);
         judged().next()?;

@@ -7,7 +7,7 @@ use crate::document::{Advice, Block, Bullet, Document, Entry, Section, Text};
 use goodput_stats::capacity::sizing::{basis, by_currency};
 use std::path::PathBuf;
 
-/// What differs first, then the answer, its table, its formulas where they are asked for, and what to read with care.
+/// Returns the differences first, then the answer, its table, its formulas if requested, and the caveats.
 pub fn brief(c: &Capacity, files: &[PathBuf]) -> Document {
     let mut warnings: Vec<Advice> =
         words::warnings(c).into_iter().map(|said| Advice { text: said.into(), advice: "".into() }).collect();
@@ -64,7 +64,7 @@ fn tables(c: &Capacity) -> Vec<Section> {
     sections
 }
 
-/// Whether the limit on the cost is kept, for each candidate that has one.
+/// Returns the verdict on the cost limit for each candidate that has one.
 fn limits(c: &Capacity) -> Vec<String> {
     let judged = c.all.iter().filter_map(|s| Some((s, s.cost_limit?, s.candidate.max_cost_per_mtok?)));
     judged

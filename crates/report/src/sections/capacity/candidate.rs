@@ -1,4 +1,4 @@
-//! What a run offers to a fleet: a candidate for each of its answers that has a rate, and why the others have none.
+//! Candidates for a fleet: one for each answer of a run that has a rate, and the reasons for the others.
 
 use super::pick::{left_out, picked, variant};
 use super::refused::{Refused, no_answer, refusal, resume};
@@ -20,27 +20,27 @@ use goodput_stats::stats::server::mean_watts_per_gpu;
 use std::num::NonZeroU32;
 use std::path::Path;
 
-/// What is said in the place of what the plan of a run declares.
+/// Values from the command line that replace those declared in the plan of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Given {
-    /// GPUs of one copy of the model.
+    /// GPUs per copy of the model.
     pub gpus_per_replica: Option<NonZeroU32>,
-    /// Price of a GPU for an hour.
+    /// Price of a GPU per hour.
     pub price_per_hour: Option<Positive>,
-    /// Label of prices.
+    /// Currency of prices.
     pub currency: Option<String>,
-    /// What a GPU draws, in watts.
+    /// Power of a GPU, in watts.
     pub watts: Option<Positive>,
     /// Price of a kilowatt-hour.
     pub energy_price: Option<Positive>,
-    /// The most that a million output tokens may cost.
+    /// Maximum cost of a million output tokens.
     pub max_cost_per_mtok: Option<Positive>,
-    /// Output tokens of a request.
+    /// Output tokens per request.
     pub output_tokens: Option<Positive>,
 }
 
 impl Given {
-    /// The table with what is said in its place.
+    /// Returns the declared hardware with these values in its place.
     pub fn over(&self, declared: &Hardware) -> Hardware {
         let own = declared.clone();
         Hardware {
@@ -56,12 +56,12 @@ impl Given {
     }
 }
 
-/// The candidates of a run that is called `name` and lies in `folder`: of each series that it is about the answer of the first tier, or those that `select`
-/// names by series, tier, or `series/tier`.
+/// Returns the candidates of a run called `name` in `folder`: for each main series the answer of the first tier, or
+/// those that `select` names by series, tier, or `series/tier`.
 ///
 /// # Errors
 ///
-/// What `select` names is not there, or what is given does not go with what was measured.
+/// `select` names something that does not exist, or a given value contradicts the measurement.
 pub fn of_run(
     run: &Run,
     (name, folder): (&str, &Path),
@@ -95,7 +95,7 @@ pub fn of_run(
     Ok((found, refused))
 }
 
-/// That the sweep ended before its search was done; nothing of a variant that was measured whole.
+/// Returns a note that the sweep ended before its search was done; none for a variant that was measured completely.
 fn broken_off(run: &Run, answer: &Answer, folder: &Path) -> Option<String> {
     let whole = run.variants.iter().any(|v| v.series == answer.series && v.state == State::Done);
     let ended = run.part(&answer.series).caveats.iter().any(Caveat::ends_sweep);
@@ -107,7 +107,7 @@ fn broken_off(run: &Run, answer: &Answer, folder: &Path) -> Option<String> {
     })
 }
 
-/// The name of a run, with what tells its answer from its others.
+/// Returns the name of a run, with the part that distinguishes its answer from the others.
 fn whose(run: &Run, answer: &Answer, name: &str) -> String {
     match words::whose(run, answer) {
         whose if whose.is_empty() => name.to_owned(),
@@ -115,11 +115,12 @@ fn whose(run: &Run, answer: &Answer, name: &str) -> String {
     }
 }
 
-/// One replica of what a run measured, at the goodput and at the safe rate; `None` where no rate is shown to meet the SLO.
+/// Returns one replica of the measured server, at the goodput and at the safe rate; `None` if no rate is shown to meet
+/// the SLO.
 ///
 /// # Errors
 ///
-/// The GPUs of a replica do not divide those that were measured.
+/// The GPUs of a replica do not divide the measured GPUs.
 pub fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Result<Option<Candidate>> {
     let hardware = given.over(&run.hardware);
     if let (Some(each), Some(all)) = (given.gpus_per_replica, hardware.gpu_count())
@@ -167,19 +168,20 @@ pub fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Resul
     }))
 }
 
-/// What a changed workload does to the rate, where the run has measured it.
+/// Returns the effect of workload changes on the rate, if the run measured it.
 fn moved(run: &Run) -> Vec<WorkloadChange> {
     let effects = run.view.sensitivity.iter().flat_map(|s| &s.effects);
     effects.filter_map(|e| Some(WorkloadChange::of(&e.factor, &e.elasticity?))).collect()
 }
 
-/// How many copies of the model were measured together.
+/// Returns the number of copies of the model that were measured together.
 fn copies(hardware: &Hardware) -> u32 {
     let each = hardware.gpus_per_replica();
     (hardware.gpu_count().unwrap_or(each) / each).max(1)
 }
 
-/// What a GPU draws: as declared, else as `[[metrics]]` measured it beside the answer, where they tell of as many GPUs as there are.
+/// Returns the power of a GPU in watts: as declared, else as measured by `[[metrics]]` at the answer, if these cover
+/// every GPU; and a note on the source.
 fn watts(run: &Run, answer: &Answer, hardware: &Hardware, c: &Capacity) -> (Option<f64>, Option<String>) {
     if let Some(watts) = hardware.watts {
         return (Some(watts.get()), None);
@@ -345,7 +347,7 @@ mod tests {
         assert!(c.notes.iter().any(|n| n.contains("on one GPU")), "{:?}", c.notes);
     }
 
-    /// Rows: case; what its rate is called, or why there is none; and a note.
+    /// Rows: case; the name of its rate, or why it has none; and a note.
     #[test]
     fn every_answer_says_what_it_is_worth() {
         for (name, says, note) in [
@@ -393,7 +395,7 @@ mod tests {
         assert!(refused[0].name == "r, huge" && refused[0].why.contains("out of memory"), "{refused:?}");
     }
 
-    /// The warm cache is another case of the same server: it is planned with where it is named, and stays in sight where it is not.
+    /// The warm cache is another case of the same server: it is planned with only if named, but mentioned otherwise.
     #[test]
     fn a_pair_is_planned_with_its_cold_cache() {
         let mut run = fixture::pair();
@@ -419,7 +421,7 @@ mod tests {
         );
     }
 
-    /// A rate of a sweep that was not done is told as one; a variant that was measured before the end is whole.
+    /// The rate of an unfinished sweep is marked as such; a variant that was measured before the end is complete.
     #[test]
     fn a_sweep_that_was_broken_off_is_told() {
         let told = |run: &Run| -> Vec<bool> {

@@ -1,4 +1,4 @@
-//! Every formula with its numbers put in.
+//! Every formula with its numbers filled in.
 
 use super::answer::Capacity;
 use super::words::{money, percent, volume};
@@ -9,7 +9,7 @@ use goodput_stats::capacity::fleet::{Fleet, MONTH_DAYS, Replica, Reserve};
 use goodput_stats::capacity::sizing::MeasurementConditions;
 use serde::Serialize;
 
-/// One figure: what it is, how it is reckoned, the same with numbers, and what it comes to.
+/// One figure: its name, its formula, the formula with numbers, and the result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Formula {
     pub(super) of: String,
@@ -22,7 +22,7 @@ fn formula(of: impl Into<String>, formula: &'static str, numbers: String, result
     Formula { of: of.into(), formula, numbers, result }
 }
 
-/// The formulas of the demand, then those of each fleet under its title.
+/// Returns the formulas of the demand, then those of each fleet under its title.
 pub(super) fn all(c: &Capacity) -> Vec<(String, Vec<Formula>)> {
     let mut parts = vec![("the demand".to_owned(), demand(&c.demand, &c.reserve))];
     for s in &c.all {
@@ -118,7 +118,7 @@ fn demand(d: &Demand, r: &Reserve) -> Vec<Formula> {
     out
 }
 
-/// How one replica follows from the server that was measured.
+/// Returns the formulas that derive one replica from the measured server.
 fn one(m: &MeasurementConditions, f: &Fleet) -> Vec<Formula> {
     let each = f.replica.rate;
     let all = each * f64::from(m.copies);
@@ -220,7 +220,7 @@ fn energy(f: &Fleet) -> Vec<Formula> {
     ]
 }
 
-/// What the whole fleet costs at this demand.
+/// Returns the formulas of the cost of the whole fleet at this demand.
 fn costs(d: &Demand, f: &Fleet, currency: Option<&str>) -> Vec<Formula> {
     let r = &f.replica;
     let mut out = Vec::new();
@@ -272,7 +272,7 @@ fn costs(d: &Demand, f: &Fleet, currency: Option<&str>) -> Vec<Formula> {
     out
 }
 
-/// What one replica costs at its rate all the time.
+/// Returns the formulas of the cost of one replica that always runs at its rate.
 fn money_of_one(r: &Replica, currency: Option<&str>) -> Vec<Formula> {
     let pay = |x: f64| money(x, currency);
     let Some(hour) = r.cost_per_gpu_hour() else { return Vec::new() };
@@ -304,7 +304,7 @@ fn money_of_one(r: &Replica, currency: Option<&str>) -> Vec<Formula> {
     out
 }
 
-/// What a fleet costs that has in each hour what it needs.
+/// Returns the formula of the cost of an autoscaled fleet, whose size follows the hourly demand.
 fn autoscaled(f: &Fleet, currency: Option<&str>) -> Option<Formula> {
     let a = f.autoscaled.as_ref()?;
     let hour = f.replica.cost_per_gpu_hour()?;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The name and version of the form.
 const SCHEMA: &str = "goodput-capacity/1";
 
-/// Demand, reserve, and every candidate with its fleets, the best first. Every number is finite or null.
+/// Returns demand, reserve, and every candidate with its fleets, the best first. Every number is finite or null.
 pub fn json(c: &Capacity) -> Value {
     let mut value = json!({
         "schema": SCHEMA,

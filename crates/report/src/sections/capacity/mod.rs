@@ -1,5 +1,5 @@
-//! The answer of `goodput capacity`: what a demand takes, for one candidate or several beside one another, as a page, for a terminal and as
-//! JSON, and every formula with its numbers.
+//! The answer of `goodput capacity`: the fleet for a demand, for one candidate or several side by side, as a page, for
+//! a terminal and as JSON, and every formula with its numbers.
 
 mod answer;
 mod brief;

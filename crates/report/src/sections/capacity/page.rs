@@ -1,4 +1,4 @@
-//! `capacity.md`: the decision in a page.
+//! `capacity.md`: the capacity on one page.
 
 use super::answer::Capacity;
 use super::rows::{of_one, of_several};
@@ -8,7 +8,7 @@ use crate::document::{
 };
 use goodput_stats::capacity::sizing::{Basis, Sizing, basis, by_currency};
 
-/// The capacity as a page; `chart` is whether one lies beside it, in `capacity-charts/`.
+/// Returns the capacity as a page; `chart` is true if `capacity-charts/` contains a chart.
 pub fn page(c: &Capacity, chart: bool) -> Document {
     let demand = words::demand_rows(&c.demand, &c.reserve);
     let demand = demand.into_iter().map(|(name, text)| (name.into(), text.into())).collect();
@@ -41,7 +41,7 @@ pub fn page(c: &Capacity, chart: bool) -> Document {
     }
 }
 
-/// What one candidate takes.
+/// Returns the section of one candidate.
 fn candidate(c: &Capacity, s: &Sizing) -> Section {
     let mut blocks = Vec::new();
     if c.all.len() > 1 {
@@ -66,7 +66,7 @@ fn candidate(c: &Capacity, s: &Sizing) -> Section {
     Section::titled(s.candidate.name.as_str(), blocks)
 }
 
-/// Candidates in a table, or in one for each currency: what is paid for in different ones is not compared.
+/// Returns candidates in a table, or in one table per currency, since prices in different ones cannot be compared.
 fn beside_one_another(c: &Capacity) -> Section {
     let by = basis(&c.all);
     let at = match by {
@@ -80,7 +80,7 @@ fn beside_one_another(c: &Capacity) -> Section {
     Section::titled("Beside one another", std::iter::once(said).chain(tables).collect())
 }
 
-/// Every formula with its numbers.
+/// Returns every formula with its numbers.
 fn formulas(c: &Capacity) -> Section {
     let mut blocks = Vec::new();
     for (title, all) in explain::all(c) {

@@ -1,4 +1,4 @@
-//! Which answers of a run are planned with: those that it is about, unless others are named.
+//! Selection of the answers of a run to plan with: the main ones, unless others are named.
 
 use crate::escape::clip;
 use anyhow::{Result, bail};
@@ -6,15 +6,15 @@ use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 use goodput_workload::config::Cache;
 
-/// The answers of a run that is called `name`: of each series that the run is about the one of the first tier, or those that `select`
+/// Returns the answers of a run called `name`: for each main series the one of the first tier, or those that `select`
 /// names by series, tier, or `series/tier`.
 ///
-/// What is measured beside them is taken only where it is named: a class of a mix by itself is another demand, and the warm cache of a
-/// pair is another case of the same server, which has to be there all the time.
+/// Auxiliary series are selected only if named: a class of a mix alone is another demand, and the warm cache of a pair
+/// is another case of the same server, which cannot be relied on all the time.
 ///
 /// # Errors
 ///
-/// What `select` names is not there.
+/// `select` names something that does not exist.
 pub(super) fn picked<'a>(run: &'a Run, name: &str, select: Option<&str>) -> Result<Vec<&'a Answer>> {
     let of = |pick: &dyn Fn(&Answer) -> bool| run.answers.iter().filter(|a| pick(a)).collect::<Vec<_>>();
     let Some(select) = select else {
@@ -44,18 +44,18 @@ pub(super) fn picked<'a>(run: &'a Run, name: &str, select: Option<&str>) -> Resu
     )
 }
 
-/// The variant that a series was measured on, where the run has any.
+/// Returns the variant on which a series was measured, if the run has variants.
 pub(super) fn variant<'a>(run: &'a Run, series: &str) -> Option<&'a str> {
     run.variants.iter().find(|v| v.series == series).map(|v| v.variant.as_str())
 }
 
-/// What the name of a series says behind that of its variant: `mix`, `only chat, warm`; empty where the variant is all of it.
+/// Returns the name of a series without that of its variant: `mix`, `only chat, warm`; empty if they are equal.
 fn rest<'a>(run: &Run, series: &'a str) -> &'a str {
     let own = variant(run, series).and_then(|v| series.strip_prefix(v));
     own.map_or(series, |rest| rest.strip_prefix(", ").unwrap_or(rest))
 }
 
-/// The other series of the same server.
+/// Returns the other series of the same server.
 fn others<'a>(run: &'a Run, series: &str) -> Vec<&'a str> {
     let mut found: Vec<&str> = Vec::new();
     for a in run.answers.iter().filter(|a| variant(run, &a.series) == variant(run, series)) {
@@ -66,7 +66,8 @@ fn others<'a>(run: &'a Run, series: &str) -> Vec<&'a str> {
     found
 }
 
-/// Whether a series stands beside another one of the same server: a class by itself beside its mix, a warm cache beside the cold one.
+/// Returns true if a series supplements another one of the same server: a single class its mix, a warm cache the cold
+/// one.
 fn aside(run: &Run, series: &str) -> bool {
     let [cold, warm] = [Cache::Cold, Cache::Warm].map(Cache::name);
     let own = rest(run, series);
@@ -77,7 +78,7 @@ fn aside(run: &Run, series: &str) -> bool {
         || twin.is_some_and(|head| beside(&|other| other == format!("{head}{cold}")))
 }
 
-/// The series that are measured beside the one of an answer, in words, and how they are planned with; `None` where there are none.
+/// Returns the supplementary series of an answer in words, and how to plan with them; `None` if there are none.
 pub(super) fn left_out(run: &Run, answer: &Answer) -> Option<String> {
     let others = others(run, &answer.series);
     (!others.is_empty())
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
     use goodput_run::fixture;
 
-    /// A run whose series have these names, each with the answer of the pair's first one.
+    /// Returns a run whose series have these names, each with the answer of the pair's first one.
     fn named(names: &[&str]) -> Run {
         let mut run = fixture::pair();
         let first = run.answers.swap_remove(0);
@@ -101,7 +102,7 @@ mod tests {
         picked(run, "r", select).unwrap().into_iter().map(|a| a.series.clone()).collect()
     }
 
-    /// Rows: the series of a run, and those that are planned with.
+    /// Rows: the series of a run, and those to plan with.
     #[test]
     fn what_a_run_is_about_is_planned_with() {
         for (all, want) in [
@@ -121,7 +122,7 @@ mod tests {
         assert_eq!(series(&mix, Some(&mix.answers[0].tier.clone())), ["mix"], "a tier is no class");
     }
 
-    /// Variants are rivals, whatever they are called; the series of each are cases.
+    /// Variants are alternatives, whatever their names; the series of each are cases.
     #[test]
     fn each_variant_is_planned_with() {
         let mut run = named(&["mix", "only gpu"]);

@@ -1,4 +1,4 @@
-//! Answers without a rate to plan with: why there is none, and what would give one.
+//! Answers without a rate to plan with: the reason, and the advice.
 
 use super::pick::left_out;
 use crate::escape::clip;
@@ -13,15 +13,15 @@ use std::path::Path;
 /// An answer without a rate to plan with.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Refused {
-    /// Whose it is.
+    /// Name of the answer.
     pub name: String,
     /// Why there is no rate.
     pub why: String,
-    /// What to do.
+    /// Advice.
     pub advice: String,
 }
 
-/// A run without any answer.
+/// Returns the refusal of a run without any answer.
 pub(super) fn no_answer(run: &Run, name: &str) -> Refused {
     let why = match (run.purpose.is_goodput(), run.matrix.is_empty()) {
         (false, _) => format!("{} was asked for, which has no limit to keep", run.purpose.name()),
@@ -32,7 +32,7 @@ pub(super) fn no_answer(run: &Run, name: &str) -> Refused {
     Refused { name: name.into(), why, advice }
 }
 
-/// Why an answer of the run in `folder` has no rate, and what would give it one; it is called `name`.
+/// Returns why an answer of the run in `folder` has no rate, with advice; `name` identifies it.
 pub(super) fn refusal(run: &Run, answer: &Answer, name: String, folder: &Path) -> Refused {
     let resume = resume(folder);
     let unmeasured = run.variants.iter().find(|v| v.series == answer.series && v.answer.is_none());
@@ -50,7 +50,7 @@ pub(super) fn refusal(run: &Run, answer: &Answer, name: String, folder: &Path) -
         ),
     };
     let advice = match g.status {
-        // What another tool measured cannot be gone on with.
+        // Imported measurements cannot be resumed.
         _ if run.meta.imported.is_some() => {
             "measure it with goodput sweep, import results of higher and lower rates, or give a rate of your own with --goodput".into()
         }
@@ -65,8 +65,8 @@ pub(super) fn refusal(run: &Run, answer: &Answer, name: String, folder: &Path) -
     Refused { name, why, advice }
 }
 
-/// What would decide an answer that is open. More time does where the search chooses its own levels; a list that is measured stays as it is,
-/// and takes longer steps or other levels.
+/// Returns what would decide an open answer. If the search chose its levels, that is more time; a completed list does
+/// not change, and needs longer steps or other levels.
 fn decides(part: &Run, answer: &Answer, resume: &str) -> String {
     let gone = part.caveats.iter().any(|c| matches!(c, Caveat::Server(ServerCaveat::ServerGone { .. })));
     let remedy = words::remedy(part, answer);
@@ -79,7 +79,7 @@ fn decides(part: &Run, answer: &Answer, resume: &str) -> String {
     }
 }
 
-/// The command that goes on with the run of a folder, fit for a shell.
+/// Returns the command that resumes the run of a folder, quoted for a shell.
 pub(super) fn resume(folder: &Path) -> String {
     let shown = folder.display().to_string();
     let plain = |c: char| c.is_alphanumeric() || "/._-+:@%".contains(c);
@@ -102,7 +102,7 @@ mod tests {
         fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
     }
 
-    /// Rows: case; what its advice says, and what it does not.
+    /// Rows: case; text that its advice must and must not contain.
     #[test]
     fn advice_goes_with_the_kind_of_search() {
         for (name, says, not) in [
@@ -127,7 +127,7 @@ mod tests {
         assert!(advice(&open, "my runs/it's").contains(r"--resume 'my runs/it'\''s' --budget"));
     }
 
-    /// What another tool measured is refused by `sweep --resume`.
+    /// `sweep --resume` refuses imported results.
     #[test]
     fn an_imported_run_without_an_answer_is_not_to_be_resumed() {
         let mut run = case("adaptive-undecided");

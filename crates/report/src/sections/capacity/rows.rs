@@ -1,4 +1,4 @@
-//! The figures of a candidate as rows: a name, and each of its fleets.
+//! The figures of a candidate as rows: a name, and a cell for each of its fleets.
 
 use super::words::{is_one, money, percent, planned_apart};
 use crate::document::{Cell, Column, Field, Mark, Table, UNKNOWN};
@@ -10,10 +10,10 @@ use goodput_stats::capacity::fleet::{Fleet, MONTH_DAYS, Reserve};
 use goodput_stats::capacity::limit::CostVerdict;
 use goodput_stats::capacity::sizing::{Basis, Sizing};
 
-/// A row: its name, and its cell for a fleet; `None` where it has none.
+/// A row: its name, and its cell for a fleet; `None` if the fleet has none.
 type Row<'a> = (String, Box<dyn Fn(&Fleet) -> Option<Cell> + 'a>);
 
-/// The figures of one candidate: at the safe rate where there is one, and at the goodput beside it.
+/// Returns the figures of one candidate: at the safe rate, if any, and at the goodput.
 pub(super) fn of_one(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Table {
     let mut fleets: Vec<&Fleet> = s.at_safe_rate.iter().collect();
     fleets.push(&s.at_goodput);
@@ -133,7 +133,8 @@ fn autoscaled(f: &Fleet) -> Option<&goodput_stats::capacity::fleet::Autoscaled> 
     f.autoscaled.as_ref()
 }
 
-/// Several candidates, a row each: the rate that all of them have, and what each takes at the rate that it is planned with.
+/// Returns a row for each of several candidates: the rate that all of them have, and the fleet at the rate planned for
+/// each.
 pub(super) fn of_several(by: Basis, all: &[Sizing]) -> Table {
     let any = |of: fn(&Fleet) -> bool| all.iter().any(|s| of(s.planned()));
     let priced = any(|f| f.cost.is_some());

@@ -30,7 +30,7 @@ fn replica(rate: f64) -> Replica {
     }
 }
 
-/// A rate as given, at 5 million requests a day.
+/// Returns the capacity for a given rate, at 5 million requests a day.
 fn given(reserve: Reserve, peak_to_mean: f64) -> Capacity {
     let candidate = Candidate {
         name: "the given rate".into(),
@@ -53,7 +53,7 @@ fn of(all: Vec<Candidate>, reserve: Reserve, peak_to_mean: f64) -> Capacity {
     Capacity { demand, reserve, all: ranked(all), refused: Vec::new(), explain: true }
 }
 
-/// The estimate of the fixtures, on an A40.
+/// Returns the capacity of the fixtures' estimate, on an A40.
 fn measured(reserve: Reserve, peak_to_mean: f64) -> Capacity {
     let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
     run.hardware =
@@ -76,7 +76,7 @@ fn the_answer_in_one_line() {
     );
 }
 
-/// Of a run with several series the answer, its row and its chart name the one that is planned with.
+/// For a run with several series, the answer, its row and its chart name the series that is planned with.
 #[test]
 fn the_series_is_named_wherever_the_answer_stands() {
     let mut run = fixture::variants();
@@ -96,7 +96,7 @@ fn the_series_is_named_wherever_the_answer_stands() {
     assert!(charts::of_capacity(&c).unwrap().svg.contains("grid, small: 2 × A40"));
 }
 
-/// The cold and the warm cache of a pair are one server: neither is the better buy.
+/// The cold and the warm cache of a pair are one server, not alternatives.
 #[test]
 fn cases_of_one_server_are_no_rivals() {
     let mut run = fixture::pair();
@@ -116,7 +116,7 @@ fn cases_of_one_server_are_no_rivals() {
     assert!(!of(rivals, Reserve::default(), 1.0).headline().contains("one server"));
 }
 
-/// The cells of the row of a table that begins with this name, the first of several.
+/// Returns the cells of the first row of a table whose name begins with `name`.
 fn cells<'a>(text: &'a str, name: &str) -> Vec<&'a str> {
     let own = text.lines().find_map(|l| l.trim().strip_prefix(name).filter(|rest| rest.starts_with("  ")));
     let cells = own.unwrap_or_else(|| panic!("no row {name:?}: {text}")).split("  ");
@@ -213,7 +213,7 @@ fn several_candidates_stand_beside_one_another_and_what_differs_first() {
     assert!(!c.headline().contains("the most for its money"), "{}", c.headline());
 }
 
-/// One of two has no safe rate: they are ranked by the goodput, and the GPUs and costs of each are still those that it is planned with.
+/// One of two has no safe rate: they are ranked by the goodput, but the GPUs and costs of each are at its planned rate.
 #[test]
 fn what_is_ranked_by_the_goodput_is_planned_at_the_safe_rate() {
     let one = measured(Reserve::default(), 1.0).all.swap_remove(0).candidate;
@@ -249,7 +249,8 @@ fn what_is_ranked_by_the_goodput_is_planned_at_the_safe_rate() {
     assert!(chart.contains("4 GPUs") && !chart.contains(">3 GPUs"), "the chart counts what is planned with");
 }
 
-/// A candidate with a safe rate is judged at that, beside one without as well: the cost beside the judgement is the one that was judged.
+/// A candidate with a safe rate is judged at that, even next to one without: the cost shown with the verdict is the one
+/// that was judged.
 #[test]
 fn the_limit_is_judged_at_the_cost_that_is_shown() {
     let mut one = measured(Reserve::default(), 1.0).all.swap_remove(0).candidate;
@@ -257,7 +258,7 @@ fn the_limit_is_judged_at_the_cost_that_is_shown() {
     one.max_cost_per_mtok = Some(0.13);
     let mut open = Candidate { name: "open".into(), safe: None, ..one.clone() };
     open.max_cost_per_mtok = None;
-    // At the goodput of 33.4 three GPUs hold 100 requests/s for 0.108 USD, at the safe rate of 31.6 it takes four for 0.144 USD.
+    // 100 requests/s take three GPUs and 0.108 USD at the goodput of 33.4, four and 0.144 USD at the safe rate of 31.6.
     let all = [one, open].map(|c| Sizing::of(c, &demand, &Reserve::default()));
     let c = Capacity {
         demand,
@@ -271,7 +272,7 @@ fn the_limit_is_judged_at_the_cost_that_is_shown() {
     assert!(text.contains("0.144 USD | rejected |"), "{text}");
 }
 
-/// Each row of a report has its formula: of a measured candidate whose GPUs draw power that is paid for, over the hours of a day.
+/// Each row of a report has its formula: here for a measured candidate whose power is billed, with an hourly profile.
 #[test]
 fn no_figure_is_without_its_formula() {
     let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
@@ -344,7 +345,7 @@ fn nothing_to_plan_with_says_why() {
     assert_eq!((c.cost_kept(), json(&c)["candidates"].as_array().map(Vec::len)), (None, Some(0)));
 }
 
-/// Set `GOODPUT_CHART_DIR` to look at them.
+/// Set `GOODPUT_CHART_DIR` to write them to files for inspection.
 #[test]
 fn charts_are_drawn_for_one_and_for_several() {
     let one = measured(Reserve { headroom: 2.0, spares: 1 }, 3.0);

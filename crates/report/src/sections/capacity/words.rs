@@ -1,4 +1,4 @@
-//! What table, Markdown and chart say alike: the headline, the demand, amounts of money, and what to read with care.
+//! Words shared by table, Markdown and chart: the headline, the demand, amounts of money, and caveats.
 
 use super::answer::Capacity;
 use crate::escape::clip;
@@ -12,36 +12,36 @@ use goodput_stats::capacity::sizing::{
 use goodput_workload::trace::duration_text;
 
 impl Capacity {
-    /// One line for above a chart or a report.
+    /// Returns the headline of a report or a chart.
     pub fn headline(&self) -> String {
         headline(self)
     }
 
-    /// The answer in a line that fits above a chart.
+    /// Returns a headline that fits above a chart.
     pub fn chart_headline(&self) -> String {
         chart_headline(self)
     }
 
-    /// What the demand is, in one line.
+    /// Returns the demand in one line.
     pub fn about(&self) -> String {
         demand(&self.demand, &self.reserve)
     }
 }
 
-/// So many cases stand in the headline.
+/// Maximum number of cases in the headline.
 const CASES: usize = 4;
 
-/// Whether a number is as good as one.
+/// Returns true if a number equals one, up to rounding.
 pub(super) fn is_one(x: f64) -> bool {
     (x - 1.0).abs() < 1e-9
 }
 
-/// A count of something: `1 GPU`, `4 GPUs`.
+/// Returns a count with its noun: `1 GPU`, `4 GPUs`.
 pub(super) fn counted(n: u64, what: &str) -> String {
     format!("{} {what}{}", thousands(n as f64), if n == 1 { "" } else { "s" })
 }
 
-/// An amount of money for people: `0.125 USD`, `37.44 USD`, `13,666 USD`.
+/// Formats an amount of money for people: `0.125 USD`, `37.44 USD`, `13,666 USD`.
 pub(super) fn money(x: f64, currency: Option<&str>) -> String {
     let number = match x.abs() {
         a if a < 1.0 => short(x),
@@ -51,18 +51,19 @@ pub(super) fn money(x: f64, currency: Option<&str>) -> String {
     format!("{number}{}", currency.map(|c| format!(" {}", clip(c, 12))).unwrap_or_default())
 }
 
-/// Requests of a day: `5,000,000`.
+/// Formats requests per day: `5,000,000`.
 pub(super) fn volume(per_day: f64) -> String {
     if per_day < 999.5 { short(per_day) } else { thousands(per_day) }
 }
 
-/// A GPU's name behind a number: `A40`, `GPU`.
+/// Returns the unit for a number of GPUs: `A40`, `GPU`.
 fn unit(replica: &Replica, gpu: Option<&str>) -> String {
     let gpu = gpu.map_or("GPU".into(), |g| clip(g, 40));
     if replica.gpus == 1 { gpu } else { format!("replica of {} × {gpu}", replica.gpus) }
 }
 
-/// What a candidate takes, in one line: `5,000,000 requests a day at 35 requests/s per GPU: 57.87 requests/s, 2 GPUs; with headroom 2: 4 GPUs`.
+/// Returns the fleet of a candidate in one line: `5,000,000 requests a day at 35 requests/s per GPU: 57.87 requests/s,
+/// 2 GPUs; with headroom 2: 4 GPUs`.
 pub(super) fn takes(demand: &Demand, reserve: &Reserve, s: &Sizing) -> String {
     let f = s.planned();
     let gpus = |replicas: u64| counted(replicas.saturating_mul(u64::from(f.replica.gpus)), "GPU");
@@ -99,13 +100,13 @@ pub(super) fn takes(demand: &Demand, reserve: &Reserve, s: &Sizing) -> String {
     out
 }
 
-/// Whose answer it is, before the answer, where its run has several: `grid, max-num-seqs=8: `.
+/// Returns the name of a candidate as a prefix, if its run has several: `grid, max-num-seqs=8: `.
 fn named(candidate: &Candidate) -> String {
     let several = candidate.measured.as_ref().is_some_and(|m| m.run != candidate.name);
     if several { format!("{}: ", clip(&candidate.name, 80)) } else { String::new() }
 }
 
-/// The answer in one line.
+/// Returns the answer in one line.
 pub(super) fn headline(c: &Capacity) -> String {
     match &c.all[..] {
         [] => "No capacity: no rate is shown to meet the SLO".into(),
@@ -114,7 +115,7 @@ pub(super) fn headline(c: &Capacity) -> String {
     }
 }
 
-/// The same where there is little room: `12 × A40 for 5 million requests a day, each at 34.2 requests/s, the safe rate`.
+/// Returns the answer for a chart: `12 × A40 for 5 million requests a day, each at 34.2 requests/s, the safe rate`.
 pub(super) fn chart_headline(c: &Capacity) -> String {
     let [s] = &c.all[..] else { return headline(c) };
     let f = s.planned();
@@ -132,7 +133,7 @@ pub(super) fn chart_headline(c: &Capacity) -> String {
     )
 }
 
-/// Of several candidates which takes the most for its money.
+/// Returns which of several candidates serves the most for its cost.
 fn ranking(c: &Capacity, all: &[Sizing]) -> String {
     let by = basis(all);
     let worth = |s: &Sizing| by.fleet(s).replica.rate_per_cost();
@@ -158,10 +159,10 @@ fn ranking(c: &Capacity, all: &[Sizing]) -> String {
     if currencies(all).len() > 1 || worth(second).is_none() {
         return format!("{volume} requests a day: {}; {}", beside(first), beside(second));
     }
-    // At its full rate a large one may be the best, and at little demand stand mostly idle.
+    // A large candidate may be the best at its full rate and yet be mostly idle at low demand.
     let cost = |f: &Fleet| f.cost.map_or(f64::INFINITY, |x| x.per_day);
     let less = |a: f64, b: f64| a < b * (1.0 - 1e-9);
-    // By the rate that all have, and by what is quoted.
+    // By the rate that all have, and by the planned rate.
     let cheaper = |s: &&Sizing| {
         less(cost(by.fleet(s)), cost(by.fleet(first))) && less(cost(s.planned()), cost(first.planned()))
     };
@@ -181,12 +182,13 @@ fn ranking(c: &Capacity, all: &[Sizing]) -> String {
     )
 }
 
-/// Whether some candidates are planned with at another rate than the one that all are ranked by: those with a safe rate, beside one without.
+/// Returns true if some candidates are planned at another rate than the one that ranks all: some have a safe rate and
+/// others do not.
 pub(super) fn planned_apart(all: &[Sizing]) -> bool {
     basis(all) == Basis::Goodput && all.iter().any(|s| s.at_safe_rate.is_some())
 }
 
-/// At which rate the GPUs of a candidate are counted.
+/// Returns the rate at which the GPUs of a candidate are counted.
 fn planned_at(s: &Sizing) -> String {
     match s.at_safe_rate {
         Some(_) => " at the safe rate".into(),
@@ -194,7 +196,7 @@ fn planned_at(s: &Sizing) -> String {
     }
 }
 
-/// The demand in one line, with what is held ready.
+/// Returns the demand in one line, with the reserve.
 pub(super) fn demand(d: &Demand, r: &Reserve) -> String {
     let mut parts = vec![
         format!("{} requests a day", volume(d.per_day)),
@@ -210,7 +212,7 @@ pub(super) fn demand(d: &Demand, r: &Reserve) -> String {
     parts.join(", ")
 }
 
-/// Where a demand comes from, as the end of its sentence; nothing for a volume.
+/// Returns the source of a demand, as the end of its sentence; empty for a volume.
 fn origin(d: &Demand) -> String {
     match &d.source {
         Source::Volume => String::new(),
@@ -234,7 +236,7 @@ fn origin(d: &Demand) -> String {
     }
 }
 
-/// The peak of a demand and what it is taken from.
+/// Returns the peak of a demand and its source.
 fn peak(d: &Demand) -> String {
     let peak = format!("{} requests/s, {} × the mean", precise(d.peak_rate), precise(d.peak_to_mean));
     match &d.peak {
@@ -250,7 +252,7 @@ fn peak(d: &Demand) -> String {
     }
 }
 
-/// The demand as rows of a name and what it is.
+/// Returns the demand as rows of names and values.
 pub(super) fn demand_rows(d: &Demand, r: &Reserve) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         (
@@ -284,7 +286,7 @@ pub(super) fn demand_rows(d: &Demand, r: &Reserve) -> Vec<(&'static str, String)
     rows
 }
 
-/// What one candidate was measured with, as rows like those of the demand.
+/// Returns the measurement conditions of a single candidate, as rows like those of the demand.
 pub(super) fn measured_rows(c: &Capacity) -> Vec<(&'static str, String)> {
     let [s] = &c.all[..] else { return Vec::new() };
     let Some(m) = &s.candidate.measured else { return Vec::new() };
@@ -294,7 +296,7 @@ pub(super) fn measured_rows(c: &Capacity) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The busiest stretch of a trace: `the busiest 10 min, from 20 min on`.
+/// Returns the busiest interval of a trace: `the busiest 10 min, from 20 min on`.
 fn window(b: &Busiest) -> String {
     let from = if b.from_s < 1.0 {
         "from the first request on".into()
@@ -304,7 +306,8 @@ fn window(b: &Busiest) -> String {
     format!("its busiest {}, {from}", duration_text(b.width_s))
 }
 
-/// What comes first where candidates are not alike: what differs, and prices that do not compare.
+/// Returns warnings, to be shown first, if candidates are not comparable: differing conditions, and prices in several
+/// currencies.
 pub(super) fn warnings(c: &Capacity) -> Vec<String> {
     let mut all: Vec<String> = differences(&c.all)
         .into_iter()
@@ -322,13 +325,13 @@ pub(super) fn warnings(c: &Capacity) -> Vec<String> {
     all
 }
 
-/// What a changed workload does to the GPUs, a sentence each.
+/// Returns the effect of a changed workload on the number of GPUs, a sentence each.
 pub(super) fn bands(s: &Sizing) -> Vec<String> {
     let gpus = s.planned().gpus;
     s.bands.iter().map(|b| format!("{}.", capital(&crate::sections::sensitivity::band(b, gpus)))).collect()
 }
 
-/// What to read with care.
+/// Returns the caveats.
 pub(super) fn notes(c: &Capacity) -> Vec<String> {
     let mut all = Vec::new();
     let several = c.all.len() > 1;
@@ -371,7 +374,7 @@ pub(super) fn notes(c: &Capacity) -> Vec<String> {
     all
 }
 
-/// What becomes of the peak with one replica fewer, where it is not held.
+/// Returns the effect of losing one replica at peak, if the rest cannot serve it.
 fn one_lost(c: &Capacity, f: &Fleet) -> Option<String> {
     if f.survives_one_lost() {
         return None;
@@ -388,7 +391,7 @@ fn one_lost(c: &Capacity, f: &Fleet) -> Option<String> {
     })
 }
 
-/// A share in per cent.
+/// Formats a share in per cent.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", figure((1_000.0 * share).round() / 10.0))
 }

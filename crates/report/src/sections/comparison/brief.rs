@@ -8,7 +8,7 @@ use goodput_run::compare::gate::Held;
 use goodput_run::compare::{Comparison, Difference};
 use std::path::PathBuf;
 
-/// Everything: what differs, the table, the gates, the answer, and where its files are.
+/// Returns the whole comparison: the differences, the table, the gates, the answer, and the paths of its files.
 pub fn brief(c: &Comparison, files: &[PathBuf]) -> Document {
     let mut sections = vec![differs(c)];
     sections.extend(parts(c).iter().map(|part| untitled(vec![table(c, part).into()])));
@@ -67,7 +67,7 @@ fn gates(c: &Comparison) -> Section {
     untitled(c.gates.iter().map(one).collect())
 }
 
-/// What differs, what makes the sides unlike first.
+/// Returns the differences, those that make the sides incomparable first.
 fn differs(c: &Comparison) -> Section {
     let labels: Vec<&str> = c.sides.iter().map(|s| s.label.as_str()).collect();
     let labels = labels.join(" → ");

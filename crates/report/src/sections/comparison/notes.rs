@@ -23,7 +23,7 @@ pub(super) fn notes(c: &Comparison) -> Vec<String> {
     notes
 }
 
-/// A comparison as `compare.json` holds it: its facts, and its remarks in English.
+/// The content of `compare.json`: the facts of the comparison, and its remarks in English.
 #[derive(Serialize)]
 struct Written<'a> {
     #[serde(flatten)]

@@ -12,10 +12,10 @@ use crate::words::date;
 use goodput_run::compare::gate::{self, Held, Outcome};
 use goodput_run::compare::{About, Comparison, Difference};
 
-/// Parts of the table that a summary has: a CI run shows a megabyte at most, and three levels tell the story.
+/// Maximum number of table parts in a summary: a CI run shows at most a megabyte, and three levels are enough.
 const IN_SUMMARY: usize = 4;
 
-/// Returns the page; `charts` are those beside it.
+/// Returns the page; `charts` are the charts stored with it.
 pub fn page(c: &Comparison, charts: &[Drawn]) -> Document {
     let mut lead = head(c);
     for chart in charts {
@@ -31,7 +31,7 @@ pub fn page(c: &Comparison, charts: &[Drawn]) -> Document {
     Document { title: title(c).into(), lead, ..Document::default() }
 }
 
-/// Returns a summary for a CI run: verdict, answer, what differs, the table; without charts, which it cannot show.
+/// Returns a summary for a CI run: verdict, answer, differences, the table; without charts, which it cannot show.
 pub fn summary(c: &Comparison) -> Document {
     let mut title = Text::from(title(c));
     match gate::all(&c.gates) {
@@ -51,7 +51,7 @@ fn title(c: &Comparison) -> String {
     format!("{} against {first}", labels.join(", "))
 }
 
-/// What a reader must see first: the answers, the gates, and what differs.
+/// Returns the blocks that a reader must see first: the answers, the gates, and the differences.
 fn head(c: &Comparison) -> Vec<Block> {
     let mut blocks: Vec<Block> =
         c.answers.iter().map(|answer| Block::paragraph(strong(answer.text.as_str()))).collect();
@@ -60,7 +60,7 @@ fn head(c: &Comparison) -> Vec<Block> {
     blocks
 }
 
-/// The tables, the first `most` of them, and how to read them.
+/// Returns the first `most` tables, and how to read them.
 fn figures(c: &Comparison, most: usize) -> Vec<Block> {
     let all = parts(c);
     let left = all.len().saturating_sub(most);
@@ -122,7 +122,7 @@ fn differs(c: &Comparison) -> Vec<Block> {
     blocks
 }
 
-/// A part of the table: the value of each side, and the changes from the first.
+/// Returns a part of the table: the value of each side, and the changes from the first.
 fn table(c: &Comparison, part: &Part) -> Table {
     let mut fields = vec![Field::new(Column::text(""), |r: &Shown| Cell::text(r.title.as_str()))];
     if !part.is_pooled() {
@@ -149,7 +149,7 @@ fn table(c: &Comparison, part: &Part) -> Table {
     Table::of(fields, &part.rows)
 }
 
-/// The runs of each side and what they come to together, where sides are several runs.
+/// Returns the runs of each side and their combined result, if sides have several runs.
 fn runs(c: &Comparison) -> Vec<Block> {
     if c.runs.is_empty() {
         return Vec::new();

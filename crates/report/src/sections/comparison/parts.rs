@@ -1,16 +1,16 @@
-//! The rows of a comparison as they are shown, and what of each change is noise.
+//! The rows of a comparison as shown, and which changes exceed noise.
 
 use goodput_core::units::thousands;
 use goodput_run::compare::answer::{bare, signed};
 use goodput_run::compare::{Basis, Beyond, Change, Column, Comparison, Infinite, Place, Row};
 
-/// A row as it is shown.
+/// A row as shown.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Shown {
     pub(super) title: String,
-    /// The value of each side, where it has one.
+    /// The value of each side, if it has one.
     pub(super) values: Vec<Option<String>>,
-    /// The change of every side but the first, with what of it is noise.
+    /// The change of every side but the first, with its comparison to noise.
     pub(super) changes: Vec<(String, Noise)>,
 }
 
@@ -21,17 +21,17 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Returns true if several levels are taken together: they have a change, and no value.
+    /// Returns true if several levels are combined: these have a change, and no value.
     pub(super) fn is_pooled(&self) -> bool {
         self.rows.iter().all(|r| r.values.iter().all(Option::is_none))
     }
 }
 
-/// The parts of the table.
+/// Returns the parts of the table.
 pub(super) fn parts(c: &Comparison) -> Vec<Part> {
     let whole: Vec<&Row> = c.rows.iter().filter(|r| r.place == Place::Whole).collect();
     let pooled: Vec<&Row> = c.rows.iter().filter(|r| r.place == Place::Pooled).collect();
-    // Rates that were listed were not searched: what they bracket is told with each run.
+    // Listed rates were not searched: each run states its bracket instead.
     let whole = if c.alternating { Vec::new() } else { whole };
     let mut out = vec![("The run as a whole".to_owned(), whole)];
     let n = c.levels.len();
@@ -42,7 +42,7 @@ pub(super) fn parts(c: &Comparison) -> Vec<Part> {
         let heading = format!("At {} ({} requests)", level.level, requests.join(" / "));
         out.push((heading, c.rows.iter().filter(own).collect()));
     }
-    // That nothing failed goes without saying.
+    // A row of zero failures is omitted.
     let none_failed = |r: &Row| r.column == Column::Failures && r.values.iter().all(|v| *v == Some(0.0));
     let part = |(heading, rows): (String, Vec<&Row>)| {
         let rows = rows.into_iter().filter(|r| !none_failed(r)).map(|r| shown(r, c.sides.len()));
@@ -72,7 +72,7 @@ fn value(row: &Row, side: usize) -> Option<String> {
     })
 }
 
-/// A value in three digits; shares in per cent.
+/// Formats a value with three digits; shares in per cent.
 fn figure(column: Column, x: f64) -> String {
     if x.is_infinite() {
         return "∞".to_owned();
@@ -88,7 +88,7 @@ fn figure(column: Column, x: f64) -> String {
     }
 }
 
-/// `+15 % [12, 18]`; of shares the change in percentage points.
+/// Formats a change: `+15 % [12, 18]`; for shares in percentage points.
 fn change(column: Column, c: &Change) -> String {
     let points = column.is_share();
     let (value, interval) = if points { (c.absolute, c.absolute_interval) } else { (c.share, c.interval) };
@@ -96,7 +96,7 @@ fn change(column: Column, c: &Change) -> String {
         match (c.infinite, interval) {
             (Some(Infinite::New), _) => return "∞ now".to_owned(),
             (Some(Infinite::Old), _) => return "no longer ∞".to_owned(),
-            // From nothing, to what lies beyond an end.
+            // An infinite or undefined change: only its interval is shown.
             (None, Some([low, high])) => return format!("[{}, {}]", bare(low), bare(high)),
             (None, None) => {}
         }
@@ -109,16 +109,16 @@ fn change(column: Column, c: &Change) -> String {
     format!("{shown}{}", interval.map_or(String::new(), reach))
 }
 
-/// Whether a change exceeds noise.
+/// The comparison of a change with noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Noise {
-    /// It does: the brackets of both sides lie apart.
+    /// It exceeds noise: the brackets of both sides do not overlap.
     BeyondByBrackets,
-    /// It does.
+    /// It exceeds noise.
     Beyond,
-    /// It does not.
+    /// It is within noise.
     Within,
-    /// Nothing tells the noise.
+    /// The noise is unknown.
     Unknown,
 }
 

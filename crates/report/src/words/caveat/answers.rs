@@ -1,4 +1,4 @@
-//! The words of caveats on how requests ended and what their answers held.
+//! The words of caveats on the outcome of requests and the content of their answers.
 
 use super::CaveatWords;
 use goodput_core::caveat::AnswersCaveat;

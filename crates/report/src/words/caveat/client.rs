@@ -28,7 +28,7 @@ pub(super) fn words(caveat: &ClientCaveat, context: Context) -> CaveatWords {
     }
 }
 
-/// Returns what to do about a limit of the client: no setting of goodput moves one of another tool's client.
+/// Returns the advice for a limit of the client: no setting of goodput affects another tool's client.
 fn advice(fault: &OwnFault, context: Context) -> &'static str {
     if context.imported { client_fault::OTHER_TOOL } else { client_fault::advice(fault) }
 }

@@ -1,4 +1,5 @@
-//! The words of caveats on the server's counters: what both sides counted, and the likely cause by the side that has more.
+//! The words of caveats on the server's counters: the counts of both sides, and the likely cause by the side that
+//! counted more.
 
 use super::{CaveatWords, and_other_steps};
 use goodput_core::caveat::CountersCaveat;
@@ -63,7 +64,7 @@ pub(super) fn words(caveat: &CountersCaveat) -> CaveatWords {
     }
 }
 
-/// How many other steps are like it, in brackets; nothing where there is only one step.
+/// Returns the number of other affected steps in brackets; empty if there is only one step.
 fn and_alike(steps: u32) -> String {
     and_other_steps(steps).replacen("(and in", "(and similarly in", 1)
 }

@@ -1,4 +1,4 @@
-//! The words of caveats on the machine that both client and server ran on.
+//! The words of caveats on a machine that ran both client and server.
 
 use super::CaveatWords;
 use goodput_core::caveat::{HostCaveat, Neighbours};

@@ -3,15 +3,15 @@
 use super::CaveatWords;
 use goodput_core::caveat::{LengthsCaveat, LengthsOf};
 
-/// Advice where output lengths may differ from those asked for.
+/// Advice if output lengths may differ from those requested.
 const OUTPUT: &str =
     "Compare with other servers only at equal output lengths; see output_tokens_mean in steps.csv.";
 
-/// Advice where input lengths may differ from those asked for.
+/// Advice if input lengths may differ from those requested.
 const INPUT: &str =
     "Quote the measured input length, not the one asked for; see input_tokens_mean in steps.csv.";
 
-/// Advice where output tokens are counted by events.
+/// Advice if output tokens are counted by events.
 const BY_EVENTS: &str =
     "Trust TTFT and e2e; TPOT and token rates are estimates where events carry several tokens.";
 
@@ -61,7 +61,7 @@ pub(super) fn words(caveat: &LengthsCaveat) -> CaveatWords {
     }
 }
 
-/// ` of class chat in the series mix`, or nothing.
+/// Returns ` of class chat in the series mix`, or nothing.
 fn whose(of: &LengthsOf) -> String {
     let class = of.class.iter().map(|class| format!(" of class {class}"));
     class.chain(of.series.iter().map(|series| format!(" in the series {series}"))).collect()

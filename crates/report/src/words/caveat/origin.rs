@@ -3,7 +3,7 @@
 use super::CaveatWords;
 use goodput_core::caveat::OriginCaveat;
 
-/// Advice where a model was measured.
+/// Advice if a model was measured instead of a server.
 const REAL_SERVER: &str = "Set server.url to measure a real server.";
 
 pub(super) fn words(caveat: &OriginCaveat) -> CaveatWords {

@@ -4,7 +4,7 @@ use super::CaveatWords;
 use goodput_core::caveat::ReplicasCaveat;
 use goodput_core::units::short;
 
-/// Advice where one replica is worse than the others.
+/// Advice if one replica is worse than the others.
 const WORST_REPLICA: &str = "Requests are dealt in turn, so the service can take no more than its worst replica: look at that one, or measure it alone (server.url).";
 
 pub(super) fn words(caveat: &ReplicasCaveat) -> CaveatWords {
@@ -30,7 +30,7 @@ pub(super) fn words(caveat: &ReplicasCaveat) -> CaveatWords {
     }
 }
 
-/// Returns in how many steps a replica was worse; nothing where there is only one step.
+/// Returns the number of steps in which a replica was worse; empty if there is only one step.
 fn among(steps: u32, of: u32) -> String {
     if of > 1 { format!(" (as in {steps} of {of} steps)") } else { String::new() }
 }

@@ -7,7 +7,7 @@ use goodput_core::level::Control;
 use goodput_core::units::short;
 
 pub(super) fn words(caveat: &SearchCaveat, context: Context) -> CaveatWords {
-    // The adaptive search has a budget where a list has levels and steps of a set length.
+    // The adaptive search is controlled by a budget, a list by its levels and step durations.
     let advice = |adaptive, listed| if context.adaptive { adaptive } else { listed };
     match caveat {
         SearchCaveat::InflationAssumed { inflation, limit, pooled } => CaveatWords::new(

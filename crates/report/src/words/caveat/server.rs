@@ -1,10 +1,10 @@
-//! The words of caveats on the state of the server and on what it refused.
+//! The words of caveats on the state of the server and on refused requests.
 
 use super::CaveatWords;
 use goodput_core::caveat::{Refusal, ServerCaveat};
 use goodput_core::units::short;
 
-/// Advice where a rate limit was met.
+/// Advice if a rate limit was hit.
 const RATE_LIMIT: &str = "A rate limit in front of the server is part of what was measured: raise it to measure the server itself.";
 
 pub(super) fn words(caveat: &ServerCaveat) -> CaveatWords {

@@ -24,12 +24,12 @@ pub fn advice(advice: &Advice) -> String {
     format!("{change}{}.", advice.start.map(start).unwrap_or_default())
 }
 
-/// Returns the name of a flag, as vLLM's where the engine is not known.
+/// Returns the name of a flag; vLLM's if the engine is not known.
 pub(super) fn flag(flag: Flag) -> String {
     if flag.is_guess { format!("{} (as vLLM calls it)", flag.name) } else { flag.name.to_owned() }
 }
 
-/// `; on an A40 start from 128`.
+/// Returns a starting value: `; on an A40 start from 128`.
 fn start(start: Start) -> String {
     let value = match start.value {
         StartValue::Share(share) => format!("{share:.2}"),

@@ -199,17 +199,17 @@ fn hardware(fact: &HardwareFact) -> String {
     }
 }
 
-/// A time for people, from milliseconds.
+/// Formats a time for people, from milliseconds.
 pub(super) fn time(ms: f64) -> String {
     if ms < 999.5 { format!("{} ms", short(ms)) } else { format!("{} s", short(ms / 1e3)) }
 }
 
-/// A share in per cent.
+/// Formats a share in per cent.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", short((1000.0 * share).round() / 10.0))
 }
 
-/// `at 37.3 req/s (step 12)`, `unloaded (step 1)`.
+/// Returns `at 37.3 req/s (step 12)`, `unloaded (step 1)`.
 fn place(place: &Place) -> String {
     match place.level {
         Some(level) => {
@@ -219,7 +219,7 @@ fn place(place: &Place) -> String {
     }
 }
 
-/// `of one request alone (step 1)`, or the place of a step with less load.
+/// Returns `of one request alone (step 1)`, or the place of a step with less load.
 fn reference(reference: &Reference) -> String {
     if reference.one_request {
         format!("of one request alone (step {})", reference.place.step)

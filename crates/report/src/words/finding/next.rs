@@ -3,7 +3,7 @@
 use super::advice::flag;
 use goodput_stats::diagnosis::{Expectation, Measurement, SetBy};
 
-/// Returns what to measure and what it would show, as a clause without a full stop.
+/// Returns the measurement and its expected result, as a clause without a full stop.
 pub fn next(measurement: &Measurement) -> String {
     match measurement {
         Measurement::OtherSequences { sequences, set, expect } => sequences_text(*sequences, set, *expect),
