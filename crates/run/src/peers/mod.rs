@@ -24,7 +24,7 @@ use std::path::Path;
 pub struct AsTool {
     /// The tool.
     pub tool: Tool,
-    /// The definitions are those of this version.
+    /// Version of the tool whose definitions are used.
     pub version: &'static str,
     /// True if that tool measured the run, so that its reported figures can be shown next to these.
     pub own: bool,

@@ -227,13 +227,13 @@ pub struct Run {
     pub meta: Meta,
     /// The tiers of the SLO, resolved.
     pub tiers: Vec<goodput_core::slo::Slo>,
-    /// The plan as resolved, as text.
+    /// The resolved plan as TOML text.
     pub plan_toml: String,
     /// One answer per series, tier and class; the first is the main answer.
     pub answers: Vec<Answer>,
     /// Every finished step, in order.
     pub steps: Vec<Step>,
-    /// What the reader must know.
+    /// Caveats for the reader.
     pub caveats: Vec<Caveat>,
     /// Currency of the cost figures.
     pub currency: Option<String>,
@@ -256,7 +256,7 @@ pub struct Run {
     pub matrix: Vec<matrix::RowAnswer>,
     /// Results of the variants, if the plan has any.
     pub variants: Vec<VariantAnswer>,
-    /// What the charts show of the adaptive search's fit; empty elsewhere, and while a sweep runs.
+    /// Chart data of the search's fit; empty while a sweep runs.
     pub view: View,
     /// Reasons for missed limits and suggested changes; empty while a sweep runs.
     pub why: Why,

@@ -137,7 +137,7 @@ pub struct Peak {
 /// The best variants by several criteria, as indexes into the answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Best {
-    /// The highest goodput; `None` where no variant has any.
+    /// Highest goodput; `None` if no variant has any.
     pub at_slo: Option<usize>,
     /// Those whose interval overlaps that of the highest: they are not told apart from it.
     pub not_told_apart: Vec<usize>,
