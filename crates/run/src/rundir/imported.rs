@@ -101,7 +101,7 @@ pub struct ImportedStep {
     pub step: u32,
     /// File with the step.
     pub file: String,
-    /// The time over which the tool reckons its rates: seconds from the start of the step.
+    /// Window over which the tool computes its rates, in seconds from the start of the step.
     pub window_s: [f64; 2],
     /// Figures reported by the tool, under its own names.
     pub reported: BTreeMap<String, f64>,
