@@ -326,7 +326,7 @@ impl Gate {
         }
         let value = value.filter(|v| !self.is_against_a_bound(change, *v, interval));
         let known = value.is_some();
-        // A baseline of zero has no shares of it, but may have ends that everything lies beyond.
+        // A baseline of zero has no relative changes, but its interval may have infinite ends.
         let open = interval.map(|[low, high]| if self.bound == Bound::AtLeast { low } else { high });
         let (Some(value), Some([low, high])) = (value.or(open), interval) else {
             let why = match value {
@@ -357,8 +357,8 @@ impl Gate {
 }
 
 impl Gate {
-    /// Whether the baseline is only known to be at least (or, of a cost, at most) so much: against such a figure only the ends of a change are
-    /// known, unless the other one is as open and no worse.
+    /// Returns true if the baseline is only a bound (a lower one; for costs an upper one). Against a bound only the
+    /// ends of a change are known, unless the other value is a bound of the same kind and no worse.
     fn is_against_a_bound(&self, change: &Change, value: f64, interval: Option<[f64; 2]>) -> bool {
         let Some([low, high]) = interval.filter(|_| change.basis == Basis::Brackets) else { return false };
         let without_low = low.is_infinite() || matches!(self.threshold, Threshold::Share(_)) && low <= -1.0;
@@ -368,7 +368,7 @@ impl Gate {
         }
     }
 
-    /// One of the values is infinite, and not by chance: the change is beyond any threshold, one way or the other.
+    /// Judges a significant change to or from infinity, which exceeds any threshold in one direction.
     fn held_infinite(&self, infinite: Infinite) -> (Held, String) {
         let (held, who) = match (infinite, self.bound) {
             (Infinite::New, Bound::AtMost) => (Held::Fails, "it is now"),
@@ -380,12 +380,12 @@ impl Gate {
     }
 }
 
-/// What all outcomes come to: a gate that fails before one that is undecided.
+/// Returns the overall result: fails before undecided before holds.
 pub fn all(outcomes: &[Outcome]) -> Held {
     outcomes.iter().map(|o| o.held).max().unwrap_or(Held::Holds)
 }
 
-/// The names of all columns.
+/// Returns the names of all columns.
 fn names() -> String {
     let mut all: Vec<String> = Column::WHOLE.into_iter().chain(Column::LEVEL).map(Column::name).collect();
     all.extend(Column::latencies().into_iter().map(Column::name));
@@ -462,14 +462,14 @@ mod tests {
             ((20.0, [20.0, f64::INFINITY]), (20.0, [20.0, f64::INFINITY]), Held::Holds),
             ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, f64::INFINITY]), Held::Undecided),
             ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, 15.0]), Held::Fails),
-            // The baseline may take 60: that the other takes 19.5 is no change of a fortieth.
+            // The baseline may sustain 60, so 19.5 on the other side is not a change of a fortieth.
             ((20.0, [20.0, f64::INFINITY]), (19.5, [19.0, 21.0]), Held::Undecided),
             ((20.0, [20.0, f64::INFINITY]), (19.5, [19.5, f64::INFINITY]), Held::Undecided),
         ] {
             let (got, why) = Gate::parse("goodput >= -5%").unwrap().held_by(&Change::of_brackets(old, new));
             assert_eq!(got, held, "{old:?} {new:?}: {why}");
         }
-        // The same of a cost, which is at most so much.
+        // Costs likewise, with an upper bound.
         let change = Change::of_brackets((1.0, [0.0, 1.0]), (1.02, [0.9, 1.1]));
         let (held, why) = Gate::parse("cost-per-mtok <= +5%").unwrap().held_by(&change);
         assert_eq!(held, Held::Undecided, "{why}");
@@ -477,7 +477,7 @@ mod tests {
         assert!(held == Held::Undecided && why.contains("nothing tells"), "{why}");
     }
 
-    /// However far apart the figures are: what of it is the level's is not known.
+    /// However large the difference is, the part caused by the unequal levels is unknown.
     #[test]
     fn levels_that_are_not_the_same_decide_no_gate() {
         let row = |ratio: f64| Row {

@@ -68,7 +68,7 @@ pub struct About {
 pub enum Note {
     /// A caveat of the runs.
     Caveat {
-        /// Label of the side that it is of; `None` where all sides share it.
+        /// Label of the side with the caveat; `None` if all sides share it.
         side: Option<String>,
         /// The caveat.
         caveat: Caveat,

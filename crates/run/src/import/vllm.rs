@@ -1,4 +1,5 @@
-//! `vllm bench serve --save-result --save-detailed`: one JSON object a run, arrays with an entry for each request.
+//! Importer of `vllm bench serve --save-result --save-detailed`: one JSON object per run, with arrays of one entry
+//! per request.
 
 use super::failure::fail;
 use super::file::{List, Text, numbers};
@@ -12,7 +13,7 @@ use goodput_core::record::{Finished, Outcome, Phase, Record};
 use goodput_workload::arrivals::{Arrivals, GammaShape};
 use serde::Deserialize;
 
-/// What of the figures it reports is kept, to be held against what the same requests give.
+/// Reported figures that are stored for comparison with those computed from the requests.
 const REPORTED: [&str; 10] = [
     "duration",
     "completed",
@@ -25,10 +26,10 @@ const REPORTED: [&str; 10] = [
     "total_output_tokens",
     "max_concurrent_requests",
 ];
-/// The latencies of which it reports mean, median, standard deviation and percentiles.
+/// Latencies for which the tool reports mean, median, standard deviation and percentiles.
 const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 
-/// What is said of a request that failed without a message.
+/// Failure message of a request that failed without one.
 const NO_ANSWER: &str = "no answer, and no reason told";
 
 #[derive(Deserialize)]
@@ -53,7 +54,7 @@ struct File {
     errors: Option<List<Option<String>>>,
 }
 
-/// A number, or `inf`, which is written as a text.
+/// A number, or the string `inf`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RequestRate {
@@ -61,13 +62,13 @@ enum RequestRate {
     Text(String),
 }
 
-/// Whether the top-level keys are those of a result.
+/// Returns true if the top-level keys are those of a result file.
 pub(super) fn is(keys: &[String]) -> bool {
     let has = |key: &str| keys.iter().any(|k| k == key);
     has("request_throughput") && (has("max_concurrency") || has("num_prompts") || has("ttfts"))
 }
 
-/// Reads one result file, which is one step.
+/// Reads one result file as one step.
 pub(super) fn read(text: &Text) -> Result<Found> {
     let file: File = text.parse("a result of vLLM bench serve")?;
     let backend = file.backend.as_deref().or(file.endpoint_type.as_deref()).unwrap_or_default();
@@ -131,7 +132,7 @@ pub(super) fn read(text: &Text) -> Result<Found> {
     })
 }
 
-/// What was held, and the shape of the arrivals.
+/// Returns the level, and the arrival process of an open loop.
 fn level(file: &File) -> Result<(Level, Option<Arrivals>)> {
     if let Some(strategy) = &file.ramp_up_strategy {
         bail!(
@@ -156,13 +157,13 @@ fn level(file: &File) -> Result<(Level, Option<Arrivals>)> {
     }
     let n = match file.max_concurrency {
         Some(n) => n,
-        // All at once: as many in flight as there are requests.
+        // All requests are sent at once, so as many are in flight as there are requests.
         None => file.ttfts.as_ref().map_or(0, |ttfts| ttfts.0.len()) as u32,
     };
     Ok((Level::concurrency(n), None))
 }
 
-/// An array with an entry for each request, or what to do where it is not there.
+/// Returns an array with an entry for each request; fails with a remedy if it is missing.
 fn array<T>(of: Option<List<T>>, name: &str, n: usize) -> Result<Vec<T>> {
     let Some(List(entries)) = of else {
         bail!(

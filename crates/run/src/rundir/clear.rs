@@ -39,13 +39,13 @@ pub(super) fn check_empty(dir: &Path, force: bool) -> Result<bool> {
     Ok(occupied)
 }
 
-/// Removes the files of an earlier run. Refuses where the folder holds files of those names but no run.
+/// Removes the files of an earlier run. Fails if the folder has files with the names of run files but is not a run.
 pub(super) fn clear(dir: &Path) -> Result<()> {
-    // Those of its reports, and those that `report --theme dark` draws.
+    // Charts of the reports, and those of `report --theme dark`.
     let charts = ["charts", "charts-dark"].map(|name| dir.join(name));
     let is_run = match is_there(&dir.join(RESULT)) {
         Ok(true) => text(&dir.join(RESULT)).is_ok_and(|text| text.contains("\"goodput/1\"")),
-        // Killed before it had a result: nothing was measured.
+        // Killed before the first result was written, so nothing was measured.
         Ok(false) => is_begun(dir),
         Err(_) => false,
     };
@@ -61,7 +61,7 @@ pub(super) fn clear(dir: &Path) -> Result<()> {
     let pairs = dir.join(super::sensitivity::FOLDER);
     if is_run && pairs.is_dir() && !is_link(&pairs) {
         clear(&pairs)?;
-        // One that holds anything else stays.
+        // A folder with other contents stays.
         let _ = fs::remove_file(pairs.join(LOCK));
         let _ = fs::remove_dir(&pairs);
     }

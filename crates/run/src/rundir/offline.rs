@@ -39,7 +39,7 @@ pub struct LevelFigures {
     pub itl_ms: Quantiles,
     /// End-to-end latency; for a burst, the completion time of its requests.
     pub e2e_ms: Quantiles,
-    /// Of one GPU, where the plan says how many there are: requests and output tokens per second.
+    /// Requests and output tokens per second and GPU, if the plan declares the number of GPUs.
     pub per_gpu: Option<[f64; 2]>,
 }
 

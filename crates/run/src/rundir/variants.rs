@@ -139,7 +139,7 @@ pub struct Peak {
 pub struct Best {
     /// Highest goodput; `None` if no variant has any.
     pub at_slo: Option<usize>,
-    /// Those whose interval overlaps that of the highest: they are not told apart from it.
+    /// Variants whose interval overlaps that of the best: they cannot be distinguished from it.
     pub not_told_apart: Vec<usize>,
     /// Highest output throughput (tokens per second) when saturated.
     pub raw_peak: Option<usize>,
