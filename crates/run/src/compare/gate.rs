@@ -4,7 +4,7 @@
 //! threshold: the change exceeds both the threshold and the noise. It **holds** if the change lies within the
 //! threshold and has an interval. It is **undecided** if the change lies beyond the threshold but its interval
 //! reaches within, if its noise is unknown or there is nothing to compare, or if the two levels are not quite equal.
-//! A change exactly at the threshold therefore fails a gate in about one comparison of forty; `docs/compare.md` has
+//! A true change within the threshold therefore fails a gate in about one comparison of forty; `docs/compare.md` has
 //! the measured rates by server and figure.
 
 use super::answer::signed;

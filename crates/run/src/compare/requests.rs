@@ -1,4 +1,4 @@
-//! Latencies of single requests, from `requests.csv`: of the steps that are compared, and no others.
+//! Latencies of single requests from `requests.csv`, for the compared steps only.
 
 use crate::rundir::requests::each_request;
 use anyhow::Result;
@@ -7,10 +7,10 @@ use goodput_core::slo::Metric;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is compared of a request, in milliseconds: infinite where it failed, not a number where it is not defined or not known.
+/// The compared values of a request, times in milliseconds: infinite if it failed, NaN if undefined or unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timed {
-    /// When it was due, from the start of its step.
+    /// Due time from the start of its step.
     pub due: f64,
     /// See [`Metric::Ttft`].
     pub ttft: f64,
@@ -18,7 +18,7 @@ pub struct Timed {
     pub tpot: f64,
     /// See [`Metric::E2e`].
     pub e2e: f64,
-    /// Output tokens; zero where not known.
+    /// Output tokens; zero if unknown.
     pub tokens: f64,
 }
 

@@ -193,8 +193,8 @@ fn requests(file: File, open: bool) -> Result<Vec<Seen>> {
     let errors = file.errors.map(|errors| array(Some(errors), "errors", n)).transpose()?;
     let latencies = file.latencies.map(|l| array(Some(l), "latencies", n)).transpose()?;
     let queues = file.queue_times.map(|q| array(Some(q), "queue_times", n)).transpose()?;
-    // Where the client held requests back it was not the server that was slow to begin, but they were due all the same. The
-    // workers of a closed loop wait for one another on purpose.
+    // Requests that the client held back were due all the same: the server was not slow to begin. The workers of a
+    // closed loop wait for one another on purpose.
     let queued = |i: usize| queues.as_ref().filter(|_| open).map_or(0.0, |q| q[i].max(0.0));
     let origin = (0..n).map(|i| starts[i] - queued(i)).fold(f64::INFINITY, f64::min);
     let mut found = Vec::with_capacity(n);
@@ -206,7 +206,7 @@ fn requests(file: File, open: bool) -> Result<Vec<Seen>> {
         (record.sent, record.attempts) = (Some(sent), 1);
         record.input_tokens = inputs.as_ref().map(|lens| lens[i]);
         let told = errors.as_ref().and_then(|e| e[i].as_deref()).filter(|e| !e.trim().is_empty());
-        // An HTTP error whose reason is empty leaves an empty text, and times of a request that was never answered.
+        // An HTTP error with an empty reason has an empty error text, and times although it was never answered.
         let silent = ttfts[i] == 0.0 && outputs[i] == 0;
         let error = told.or(silent.then_some(NO_ANSWER));
         let whole: f64 = latencies.as_ref().map_or_else(|| ttfts[i] + gaps.iter().sum::<f64>(), |l| l[i]);
@@ -230,7 +230,7 @@ fn requests(file: File, open: bool) -> Result<Vec<Seen>> {
     Ok(found)
 }
 
-/// `20261120-105106`, of a clock whose zone is not told: taken as UTC.
+/// Parses a date like `20261120-105106`, whose time zone is not recorded: assumed to be UTC.
 fn moment(date: &str) -> Option<jiff::Timestamp> {
     let at = jiff::civil::DateTime::strptime("%Y%m%d-%H%M%S", date).ok()?;
     Some(at.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
