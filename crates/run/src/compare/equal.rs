@@ -1,8 +1,9 @@
-//! Latencies and rates at the levels that both sides measured and could take.
+//! Latencies and rates at the levels that both sides measured and could sustain.
 //!
-//! Percentiles are of all measured requests, those that failed being later than any other. What of a difference may be chance is told by a
-//! bootstrap over blocks of successive requests, of each side by itself: the runs are taken for independent. Their error is that of the
-//! requests that came: a server that is slower on one day than on another differs by that as well, and only measuring in turns takes it out.
+//! Percentiles are over all measured requests; failed requests count as later than any other. The significance of a
+//! difference comes from a bootstrap over blocks of successive requests, separately for each side, because the runs
+//! are assumed to be independent. The resulting error covers the sampling of requests only: a server that is slower
+//! on one day than on another differs by that as well, and only measuring in turns removes that drift.
 
 use super::bootstrap::{DRAWS, Draws, Sample, Spread};
 use super::column::PERCENTILES;
@@ -14,19 +15,20 @@ use goodput_core::slo::Metric;
 use goodput_core::units::short;
 use goodput_stats::stats::step::{LimitRow, Step, Verdict};
 
-/// Requests beyond a percentile that its error needs.
+/// Minimum number of requests beyond a percentile for its error to be estimated.
 const LEAST_BEYOND: f64 = 5.0;
-/// Levels that differ by more than this share are compared and make no claim: near saturation latencies rise steeply.
+/// Largest relative difference between levels at which significance is claimed: near saturation latencies rise
+/// steeply.
 const EXACT: f64 = 0.001;
-/// Blocks that an error needs.
+/// Minimum number of blocks for an error estimate.
 const LEAST_BLOCKS: usize = 10;
 
-/// A level, and the steps that each side has there.
+/// A level with the steps of each side.
 #[derive(Debug, Clone)]
 pub struct Equal<'a> {
-    /// The level as the baseline has it.
+    /// The level of the baseline.
     pub level: Level,
-    /// Steps of each side; of some there may be none.
+    /// Steps of each side; may be empty for some.
     pub steps: Vec<Vec<&'a Step>>,
 }
 
@@ -39,20 +41,21 @@ impl Equal<'_> {
         }
     }
 
-    /// The levels of the baseline and of a side there, where these are not quite the same: of one step, if several differ.
+    /// Returns the levels of the baseline and of a side if they are not quite equal: those of one step if several
+    /// differ.
     pub(super) fn off(&self, side: usize) -> Option<[f64; 2]> {
         let far = |a: f64, b: f64| (a / b).ln().abs() > EXACT;
         let pairs = self.steps[0].iter().flat_map(|old| self.steps[side].iter().map(move |new| (old, new)));
         pairs.map(|(old, new)| [old.level.value, new.level.value]).find(|[old, new]| far(*old, *new))
     }
 
-    /// Whether a side has steps there.
+    /// Returns true if a side has steps at the level.
     pub(super) fn has(&self, side: usize) -> bool {
         !self.steps[side].is_empty()
     }
 }
 
-/// The steps of a side whose latencies are those of their level: measured to their end, valid, and stable.
+/// Returns the steps of a side with usable latencies: complete, valid, and stable.
 pub fn usable(side: &Side) -> Vec<&Step> {
     let calm = |s: &&Step| {
         !s.kind.is_outside_search() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0
@@ -60,7 +63,7 @@ pub fn usable(side: &Side) -> Vec<&Step> {
     side.run.steps.iter().filter(calm).collect()
 }
 
-/// The levels that the baseline and another side have usable steps at, from the lowest.
+/// Returns the levels at which the baseline and another side have usable steps, ascending.
 pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
     let usable: Vec<Vec<&Step>> = sides.iter().map(usable).collect();
     let control = super::side::control(&sides[0]);
@@ -71,7 +74,7 @@ pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
         }
     }
     found.sort_by(|a, b| a.value.total_cmp(&b.value));
-    // Of two levels near a step it is the nearer one's alone.
+    // A step near two levels belongs to the nearer one only.
     let apart = |s: &Step, level: &Level| (s.level.value / level.value).ln().abs();
     let nearest = |s: &Step| {
         let near = found.iter().filter(|l| l.control == s.level.control && same(s.level.value, l.value));
@@ -84,13 +87,13 @@ pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
     found.iter().copied().map(at).filter(|e| e.steps[1..].iter().any(|s| !s.is_empty())).collect()
 }
 
-/// The requests of some steps of a side, a list for each step.
+/// Returns the requests of some steps of a side, one list per step.
 pub(super) fn of_steps<'r>(steps: &[&Step], requests: &'r Requests) -> Vec<&'r [Timed]> {
     let of = |s: &&Step| requests.get(&(s.series.clone(), s.step)).map_or(&[][..], Vec::as_slice);
     steps.iter().map(of).collect()
 }
 
-/// The rows of every level, for sides that were measured apart.
+/// Returns the rows of every level, for sides that were measured separately.
 pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, true)).collect()
 }

@@ -14,11 +14,11 @@ use serde::Serialize;
 /// Turns of one level that overloaded a side, compared with the baseline's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Lost {
-    /// The level.
+    /// Load level.
     pub level: Level,
-    /// The side.
+    /// Label of the side.
     pub side: String,
-    /// The baseline.
+    /// Label of the baseline.
     pub against: String,
     /// Number of turns that were not sustained: baseline, side.
     pub lost: [u32; 2],

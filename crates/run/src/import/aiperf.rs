@@ -144,7 +144,8 @@ pub(super) fn read(rows: &Path) -> Result<Found> {
     })
 }
 
-/// How long the profiled phase took, in seconds, which its rates are reckoned over; both ends are of one clock, whatever its zone.
+/// Returns the duration of the profiled phase in seconds, over which the tool computes its rates; both ends are of
+/// one clock, so the time zone does not matter.
 fn phase_s(summary: &Summary) -> Option<f64> {
     let at =
         |text: &Option<String>| text.as_deref()?.trim_end_matches('Z').parse::<jiff::civil::DateTime>().ok();
@@ -152,7 +153,7 @@ fn phase_s(summary: &Summary) -> Option<f64> {
     (took > 0.0).then_some(took)
 }
 
-/// What the profiled phase held.
+/// Returns the level of the profiled phase, and the arrival process of an open loop.
 fn level(config: &Value) -> Result<(Level, Option<Arrivals>), String> {
     let phases = config["phases"]
         .as_array()
@@ -189,7 +190,7 @@ fn level(config: &Value) -> Result<(Level, Option<Arrivals>), String> {
     })
 }
 
-/// The figures of the summary, with the statistic behind a dot.
+/// Returns the figures of the summary, named `metric.statistic`.
 fn reported(figures: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
     const WANTED: [&str; 13] = [
         "request_count",
@@ -220,12 +221,12 @@ fn reported(figures: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
 #[derive(Debug)]
 pub(crate) struct Lines {
     path: PathBuf,
-    /// Nanoseconds since 1970 of the first that was due, of the first that was sent, of the last that was due, of the last end.
+    /// Times in nanoseconds since 1970: first due, first sent, last due, last end.
     origin: u64,
     first_sent: u64,
     last_due: u64,
     last_end: u64,
-    /// The number of each row of the phase in order of `due`.
+    /// Rank of each row of the phase in order of `due`.
     ids: Vec<u32>,
     server_counts: bool,
 }

@@ -175,7 +175,7 @@ fn first_line(path: &Path) -> Result<String> {
     Ok(line)
 }
 
-/// The file with the requests, where another file of the same run was named.
+/// Returns the file with the requests if another file of the same run was named.
 fn requests_of(path: &Path, tool: Tool) -> Result<PathBuf> {
     let wanted = match tool {
         Tool::Aiperf if name(path).ends_with(".json") => AIPERF,
