@@ -1,6 +1,6 @@
 //! Latency distribution of any number of requests in little memory: a histogram with bins that grow by one per cent.
 
-/// Upper end of the smallest bin, in milliseconds.
+/// Lower end of the smallest bin, in milliseconds.
 const LEAST_MS: f64 = 1e-3;
 /// Growth factor from one bin to the next.
 const GROWTH: f64 = 1.01;
