@@ -52,7 +52,7 @@ const PARTS: u32 = 36;
 const BEYOND: f64 = 1.25;
 
 /// Returns the range of levels to draw: from the lowest step to the highest, extended to the ends of the interval by
-/// at most [`BEYOND`], because a fit is evidence only near the steps.
+/// at most `BEYOND`, because a fit is evidence only near the steps.
 pub fn reach(g: &Goodput, (low, high): (f64, f64)) -> (f64, f64) {
     let Some([l, h]) = g.interval90 else { return (low, high) };
     (low.min(l.max(low / BEYOND)), high.max(h.min(high * BEYOND)))
