@@ -32,7 +32,8 @@ fn a_single_run_is_held_against_a_prediction() {
     assert!((back.difference - 0.5).abs() < 1e-9);
 }
 
-/// False alarms of two groups of equal runs: claims at 5 %, and gates at no change. Runs scatter by 5 % and have errors of 4 %.
+/// Counts false alarms for two groups of equal runs: claims at 5 %, and gates at zero change. Runs scatter by 5 % and
+/// have errors of 4 %.
 #[test]
 fn equal_groups_are_seldom_told_apart() {
     const SETS: usize = 2_000;

@@ -63,7 +63,7 @@ pub struct About {
     pub slo: String,
 }
 
-/// A remark that limits what a comparison shows.
+/// A remark that limits the validity of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
     /// A caveat of the runs.
@@ -145,7 +145,8 @@ pub struct Comparison {
     pub rows: Vec<Row>,
     /// One-sentence answers, one for each side but the first.
     pub answers: Vec<answer::Answer>,
-    /// Remarks that limit what the comparison shows. Left out of the JSON of this type: the report writes them in English.
+    /// Remarks that limit the validity of the comparison. Not part of this type's JSON: the report writes them in
+    /// English.
     #[serde(skip)]
     pub notes: Vec<Note>,
     /// Results of the gates.

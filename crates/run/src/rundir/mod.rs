@@ -137,7 +137,7 @@ pub struct Meta {
     /// Distributions of prompt and answer lengths, per series and class.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "Sent::one_or_many")]
     pub sent: Vec<Sent>,
-    /// Notes on the files that were sent: skipped records, and how identity prefixes were made.
+    /// Notes on the files that were sent: skipped records, and properties of the identity prefixes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<String>,
     /// Facts reported by the servers: version, lengths, flags, and the metrics that are read from them.

@@ -65,7 +65,7 @@ pub struct VariantRun {
     /// Knobs of the grid point and their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<(String, String)>,
-    /// Address of the server and how it was reached.
+    /// The measured server of the variant.
     pub server: MeasuredServer,
     /// The requested model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
