@@ -1,4 +1,4 @@
-//! The sentence that answers, for each side but the baseline.
+//! One-sentence answers for each side but the baseline.
 
 use super::equal::Equal;
 use super::lost::Lost;
@@ -7,60 +7,60 @@ use super::{Column, Place, Row, Side};
 use goodput_core::slo::Metric;
 use serde::Serialize;
 
-/// What the comparison of a side with the baseline came to.
+/// The result of comparing a side with the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// It is better in everything that differs beyond noise.
+    /// Better in every figure that differs beyond noise.
     Better,
-    /// It is worse in everything that differs beyond noise.
+    /// Worse in every figure that differs beyond noise.
     Worse,
-    /// Better in some, worse in some.
+    /// Better in some figures, worse in others.
     Mixed,
-    /// Nothing differs beyond noise.
+    /// No figure differs beyond noise.
     Same,
-    /// Nothing could be told.
+    /// The data does not decide.
     Undecided,
 }
 
-/// An answer.
+/// The answer for one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Answer {
-    /// The side.
+    /// Label of the side.
     pub side: String,
-    /// The baseline.
+    /// Label of the baseline.
     pub against: String,
-    /// What was found.
+    /// Result of the comparison.
     pub finding: Finding,
-    /// In words.
+    /// The answer as a sentence.
     pub text: String,
 }
 
 impl Answer {
-    /// Replaces the reason why nothing could be told.
+    /// Replaces the reason for an undecided answer.
     pub(super) fn because(self, why: &str) -> Self {
         let text = format!("{} against {}: undecided, {why}.", self.side, self.against);
         Self { text, ..self }
     }
 }
 
-/// Differences that are told of in one sentence.
+/// Maximum number of differences named in the sentence.
 const TOLD: usize = 3;
 
-/// What an answer is made of.
+/// The input of an answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Found<'a> {
-    /// The figures.
+    /// The compared figures.
     pub rows: &'a [Row],
-    /// The levels that are compared.
+    /// The compared levels.
     pub levels: &'a [Equal<'a>],
-    /// Turns that could not be taken.
+    /// Turns that a side could not sustain.
     pub lost: &'a [Lost],
-    /// Whether the sides were measured in turns.
+    /// True if the sides were measured in turns.
     pub alternating: bool,
 }
 
-/// The answer for one side.
+/// Makes the answer for one side.
 pub fn of(sides: &[Side], side: usize, of: &Found<'_>) -> Answer {
     let Found { rows, levels, lost, alternating } = *of;
     let (label, against) = (sides[side].label.clone(), sides[0].label.clone());
@@ -71,7 +71,7 @@ pub fn of(sides: &[Side], side: usize, of: &Found<'_>) -> Answer {
         .filter(|c| c.change.share.is_some() || c.change.absolute.is_some() || c.change.beyond == Beyond::Yes)
         .collect();
     let lost: Vec<&Lost> = lost.iter().filter(|l| l.side == label).collect();
-    // What one of them could not take, and what is left of its turns, is no sameness.
+    // Turns that one side could not sustain rule out the finding "same".
     let not_taken: Vec<&&Lost> = lost.iter().filter(|l| l.worse().is_some()).collect();
     let mut found: Vec<&Claim<'_>> =
         claims.iter().filter(|c| c.better().is_some() && c.change.beyond == Beyond::Yes).collect();
@@ -95,7 +95,7 @@ pub fn of(sides: &[Side], side: usize, of: &Found<'_>) -> Answer {
         [None, Some(_)] => Finding::Worse,
         [None, None] => finding,
     };
-    // That many at the most: a figure that is known at fewer says so itself.
+    // This is a maximum: a figure known at fewer levels says so itself.
     let over = claims.iter().filter_map(|c| c.change.levels).max().unwrap_or(0);
     let together = if over > 1 { format!(" over {over} rates") } else { String::new() };
     let text = match finding {
@@ -122,7 +122,7 @@ pub fn of(sides: &[Side], side: usize, of: &Found<'_>) -> Answer {
     Answer { side: label, against, finding, text }
 }
 
-/// What is said of a difference besides the figures.
+/// Context of the sentence besides the figures.
 struct Said<'a> {
     finding: Finding,
     alternating: bool,
@@ -132,7 +132,7 @@ struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// How the side differs, and in what: the end of a sentence.
+    /// Returns the end of the sentence: the direction of the difference, and the figures.
     fn of(&self, mut found: Vec<&Claim<'_>>, against: &str, together: &str) -> String {
         let timed = self.alternating
             && self.gone.is_none()
@@ -145,7 +145,7 @@ impl Said<'_> {
             (Finding::Worse, false) => "worse",
             _ => "better in some and worse in some",
         };
-        // Of each figure the level where it is surest.
+        // Only the most significant level of each figure is named.
         let mut seen = Vec::new();
         let all = found.len();
         found.retain(|c| {
@@ -164,14 +164,14 @@ impl Said<'_> {
     }
 }
 
-/// A row for one side.
+/// One row of the comparison for one side.
 struct Claim<'a> {
     row: &'a Row,
     change: &'a Change,
 }
 
 impl Claim<'_> {
-    /// Whether the change is for the better; `None` where it is neither.
+    /// Returns true if the change is an improvement; `None` if the direction is unknown or has no better end.
     fn better(&self) -> Option<bool> {
         let up = match (self.change.infinite, self.change.share.or(self.change.absolute)) {
             (Some(infinite), _) => infinite == Infinite::New,
@@ -181,11 +181,12 @@ impl Claim<'_> {
         Some(self.row.column.more_is_better()? == up)
     }
 
-    /// The goodput first, then what follows from it, then the surest.
+    /// Returns the sort key: goodput first, then failures and infinite percentiles, then by p-value; other whole-run
+    /// figures last.
     fn rank(&self) -> f64 {
         match (self.row.column, self.row.place) {
             (Column::Goodput, _) => -2.0,
-            // Those that fail before those that are late.
+            // Failed requests come before late ones.
             (Column::Failures, Place::Pooled) => -1.0,
             _ if self.change.infinite.is_some() => -0.5,
             (_, Place::Whole) => 2.0,
@@ -193,12 +194,13 @@ impl Claim<'_> {
         }
     }
 
-    /// Whether it is about how long something takes.
+    /// Returns true if the figure is a latency.
     fn is_time(&self) -> bool {
         matches!(self.row.column, Column::Latency(..))
     }
 
-    /// `p99 TTFT at 20 req/s is 15 % [12, 18] higher`; what is known at fewer levels than others are says at how many.
+    /// Formats the change, `p99 TTFT at 20 req/s is 15 % [12, 18] higher`; adds the number of levels if it is below
+    /// `over`.
     fn words(&self, over: usize) -> String {
         let fewer = self.change.levels.filter(|n| *n < over);
         let at = fewer.map_or(String::new(), |n| format!(" at {n} of the {over} rates"));
@@ -238,7 +240,7 @@ impl Claim<'_> {
     }
 }
 
-/// What would have been found, of the medians and tails.
+/// Formats the smallest detectable changes of goodput, median and tail latencies.
 fn detectable(claims: &[Claim<'_>]) -> Vec<String> {
     let wanted = [
         Column::Goodput,
@@ -249,7 +251,7 @@ fn detectable(claims: &[Claim<'_>]) -> Vec<String> {
     let of = |column: &Column| {
         let own = claims.iter().filter(|c| c.row.column == *column);
         let best = own.filter_map(|c| c.change.detectable).min_by(f64::total_cmp)?;
-        // Ten times as much is no size that tells anybody anything.
+        // A detectable change of tenfold or more is not informative.
         let best = Some(best).filter(|share| *share < 9.0)?;
         Some(format!("{} % in {}", bare(best), column.title()))
     };
@@ -270,7 +272,7 @@ fn why_not(levels: &[Equal<'_>], alternating: bool) -> &'static str {
     }
 }
 
-/// A share in per cent without the sign: two digits, more where it is small.
+/// Formats a share in per cent without a plus sign, with two digits or more if it is small.
 pub fn bare(share: f64) -> String {
     let percent = share * 100.0;
     if percent.is_infinite() {
@@ -289,14 +291,14 @@ pub fn bare(share: f64) -> String {
     }
 }
 
-/// A share in per cent with its sign: `+15 %`.
+/// Formats a share in per cent with its sign: `+15 %`.
 pub fn signed(share: f64) -> String {
     let text = bare(share);
     let sign = if share > 0.0 && text != "0" { "+" } else { "" };
     format!("{sign}{text} %")
 }
 
-/// What the reader must know.
+/// Returns the notes that the reader needs to interpret the comparison.
 pub(super) fn notes(sides: &[Side], levels: &[Equal<'_>], alternating: bool, rows: &[Row]) -> Vec<String> {
     let mut notes = Vec::new();
     if super::side::one_series(sides) {

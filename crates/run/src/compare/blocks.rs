@@ -1,22 +1,24 @@
-//! How long the blocks of a block bootstrap are: by the rule of Politis and White.
+//! Block length of a block bootstrap, by the rule of Politis and White.
 //!
-//! Latencies of requests that follow one another are alike: a queue that is long is long for all of them. Drawing single requests anew would
-//! take them for independent and promise too narrow an interval; drawing blocks of successive requests keeps what is alike together.
+//! Latencies of successive requests are correlated: a long queue is long for all of them. Resampling single requests
+//! would treat them as independent and give too narrow an interval; resampling blocks of successive requests keeps
+//! the correlation.
 
-/// Lags are looked at up to this many requests: beyond it a step says too little about them.
+/// Largest lag considered, in requests: beyond it a step has too little data.
 const MOST_LAGS: usize = 4_000;
-/// With more blocks than these the error is known no better, and takes longer to find.
+/// Maximum number of blocks: more do not improve the error estimate and take longer.
 const MOST_BLOCKS: usize = 500;
-/// At least so many blocks, or the share of them that is drawn says nothing.
+/// Minimum number of blocks: with fewer, a draw varies too little.
 const LEAST_BLOCKS: usize = 20;
 
-/// Length of blocks, in requests, for the quantile of a series: of the series of whether each value lies above it, which is what the error of
-/// a quantile comes from (Bahadur's representation).
+/// Returns the block length in requests for a quantile of a series. It is computed from the indicator series of
+/// values above the quantile, which determines the error of a quantile (Bahadur's representation).
 ///
-/// The rule: with R(k) the autocovariance and m the first lag after which max(5, √log₁₀ n) correlations in a row are below 2·√(log₁₀ n / n),
-/// M = 2m and λ the flat-top window, b = (2 G² / D · n)^(1/3) with G = Σ λ(k/M) |k| R(k) and D = 4/3 (Σ λ(k/M) R(k))² (Politis and White,
-/// Econometric Reviews 23, 2004, with the correction of 2009). `above` is whether each value, in order of time, lies above the quantile. At
-/// least 1, and at most a twentieth of the series.
+/// The rule: with R(k) the autocovariance and m the first lag after which max(5, √log₁₀ n) correlations in a row are
+/// below 2·√(log₁₀ n / n), M = 2m and λ the flat-top window, b = (2 G² / D · n)^(1/3) with G = Σ λ(k/M) |k| R(k) and
+/// D = 4/3 (Σ λ(k/M) R(k))² (Politis and White, Econometric Reviews 23, 2004, with the correction of 2009). `above`
+/// is true for each value above the quantile, in order of time. The result is at least 1 and at most a twentieth of
+/// the series.
 pub fn length(above: &[bool]) -> usize {
     let n = above.len();
     let most = (n / LEAST_BLOCKS).max(1);
@@ -53,18 +55,20 @@ pub fn length(above: &[bool]) -> usize {
     (length as usize).clamp(1, most)
 }
 
-/// The block of each of `n` requests in order of time, and how many there are, where blocks are to have about this length.
+/// Returns the block number of each of `n` requests in order of time for blocks of about this length, and the number
+/// of blocks.
 pub fn numbers(n: usize, length: usize) -> (impl Iterator<Item = u32>, usize) {
     let length = length.max(n.div_ceil(MOST_BLOCKS)).max(1);
     ((0..n).map(move |i| (i / length) as u32), n.div_ceil(length))
 }
 
-/// One up to the half, then straight down to zero at one.
+/// Returns the flat-top window: 1 up to one half, then linearly down to 0 at 1.
 fn flat_top(x: f64) -> f64 {
     (2.0 * (1.0 - x)).clamp(0.0, 1.0)
 }
 
-/// Autocovariances of a series of ones and zeros, by the places of its ones alone: few, where a tail is looked at.
+/// Autocovariances of a series of zeros and ones, computed from the positions of its ones only: in a tail these are
+/// few.
 struct Covariance<'a> {
     above: &'a [bool],
     ones: &'a [usize],
@@ -94,7 +98,7 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         let independent: Vec<bool> = (0..20_000).map(|_| rng.random::<f64>() < 0.5).collect();
         assert!(length(&independent) <= 6, "{}", length(&independent));
-        // A chain that stays as it is with probability 0.95: correlations 0.9^k.
+        // A Markov chain that keeps its state with probability 0.95 has correlations 0.9^k.
         let mut state = false;
         let sticky: Vec<bool> = (0..20_000)
             .map(|_| {
@@ -102,7 +106,7 @@ mod tests {
                 state
             })
             .collect();
-        // For correlations ρ^k the best is (2 (2ρ/(1−ρ²))² / (4/3) · n)^(1/3) = 139.
+        // For correlations ρ^k the optimal length is (2 (2ρ/(1−ρ²))² / (4/3) · n)^(1/3) = 139.
         let b = length(&sticky);
         assert!((80..=220).contains(&b), "{b}");
     }

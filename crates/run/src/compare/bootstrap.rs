@@ -1,36 +1,37 @@
-//! The bootstrap over blocks: how much a percentile would differ if the step were measured again.
+//! Block bootstrap: the variation of a percentile if the step were measured again.
 //!
-//! Blocks of successive requests are drawn with replacement, as many as there are (Carlstein, Annals of Statistics 14, 1986), and the
-//! percentile of what was drawn is taken anew. Values are sorted once: a draw is how often each block counts, and the percentile is found by
-//! adding these numbers up along the sorted values. A million requests and a thousand draws take a fraction of a second.
+//! Blocks of successive requests are drawn with replacement, as many as there are (Carlstein, Annals of Statistics
+//! 14, 1986), and the percentile of the drawn requests is computed. Values are sorted once: a draw is a weight for
+//! each block, and the percentile is found by summing the weights along the sorted values. A million requests and a
+//! thousand draws take a fraction of a second.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// Draws of a bootstrap: the standard error of a standard error is 1/√(2·draws), 2 %.
+/// Number of bootstrap draws: the relative standard error of a standard error is 1/√(2·draws), about 2 %.
 pub const DRAWS: usize = 1_000;
-/// Sorted values that are counted together, at the least.
+/// Minimum number of sorted values that are counted together.
 const CHUNK: usize = 512;
 
-/// Values that lie in blocks, for percentiles of them; an infinite value is a request that failed.
+/// Values grouped in blocks, for percentiles; an infinite value is a failed request.
 #[derive(Debug, Clone)]
 pub struct Sample {
-    /// Ascending, with the block of each.
+    /// Values in ascending order, each with its block.
     sorted: Vec<(f64, u32)>,
     blocks: usize,
     chunk: usize,
-    /// For each chunk of the sorted values, how many of each block: `chunk × blocks + block`.
+    /// Number of values of each block in each chunk of the sorted values: `chunk × blocks + block`.
     counts: Vec<u32>,
     sizes: Vec<u32>,
 }
 
 impl Sample {
-    /// Values with the number of their block, 0 to `blocks` − 1; values that are not a number are left out.
+    /// Makes a sample from values with their block numbers, 0 to `blocks` − 1; leaves out NaN.
     pub fn new(values: impl IntoIterator<Item = (f64, u32)>, blocks: usize) -> Self {
         let known = |(value, block): &(f64, u32)| !value.is_nan() && (*block as usize) < blocks;
         let mut sorted: Vec<(f64, u32)> = values.into_iter().filter(known).collect();
         sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        // As much work for the chunks before the percentile as within its own.
+        // This size balances the work for the chunks before the percentile with that inside its chunk.
         let chunk = CHUNK.max((sorted.len() as f64 * blocks as f64).sqrt() as usize);
         let mut sizes = vec![0; blocks];
         let mut counts = Vec::with_capacity(sorted.len().div_ceil(chunk) * blocks);
@@ -45,23 +46,23 @@ impl Sample {
         Self { sorted, blocks, chunk, counts, sizes }
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn n(&self) -> usize {
         self.sorted.len()
     }
 
-    /// The value at ⌈p·n⌉, `share` being p; `None` without values.
+    /// Returns the value at ⌈p·n⌉, with `share` as p; `None` without values.
     pub fn value(&self, share: f64) -> Option<f64> {
         self.of(&vec![1; self.blocks], share)
     }
 
-    /// The same where each block counts so many times; `None` where nothing was drawn.
+    /// Returns the percentile with each block counted `weights` times; `None` if nothing was drawn.
     pub fn of(&self, weights: &[u32], share: f64) -> Option<f64> {
         let total: u64 = self.sizes.iter().zip(weights).map(|(n, w)| u64::from(*n) * u64::from(*w)).sum();
         if total == 0 {
             return None;
         }
-        // A hair below, so that 0.99 · 100 is 99 and not 100.
+        // The small offset makes 0.99 · 100 round to 99 and not to 100.
         let rank = ((share * total as f64 - 1e-9).ceil() as u64).max(1);
         let mut below = 0;
         for (chunk, counts) in self.sorted.chunks(self.chunk).zip(self.counts.chunks(self.blocks.max(1))) {
@@ -81,7 +82,7 @@ impl Sample {
     }
 }
 
-/// How often each of `blocks` blocks is drawn, one draw after the other.
+/// An iterator over draws: the number of times that each of `blocks` blocks is drawn.
 #[derive(Debug)]
 pub struct Draws {
     rng: ChaCha8Rng,
@@ -90,7 +91,7 @@ pub struct Draws {
 }
 
 impl Draws {
-    /// [`DRAWS`] draws of so many blocks, the same for the same seed.
+    /// Makes [`DRAWS`] draws of `blocks` blocks, reproducible by the seed.
     pub fn new(blocks: usize, seed: u64) -> Self {
         Self { rng: ChaCha8Rng::seed_from_u64(seed), blocks, left: DRAWS }
     }
@@ -114,12 +115,12 @@ impl Iterator for Draws {
 pub struct Spread {
     /// Standard deviation of the draws.
     pub error: f64,
-    /// Share of the draws that had a finite difference.
+    /// Share of draws with a finite difference.
     pub finite: f64,
 }
 
 impl Spread {
-    /// Of draws; those that are infinite or unknown are counted apart.
+    /// Computes the spread of draws; infinite and unknown ones count only in `finite`.
     pub fn of(draws: impl IntoIterator<Item = Option<f64>>) -> Self {
         let (mut all, mut n, mut sum, mut sq) = (0.0, 0.0, 0.0, 0.0);
         for draw in draws {
@@ -166,7 +167,7 @@ mod tests {
         assert!(drawn.is_some_and(|v| (v - 9_897.0).abs() < 3.5), "{drawn:?}");
     }
 
-    /// Share of intervals ln q ± 1.96 standard errors that hold the truth.
+    /// Returns the share of intervals ln q ± 1.96 standard errors that contain the true value.
     fn coverage(
         runs: u32,
         share: f64,

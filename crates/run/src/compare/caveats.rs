@@ -1,4 +1,4 @@
-//! What was noted of the runs, and of what is left out, that the reader of a comparison must know.
+//! Caveats of the runs, and of levels that were left out, that the reader of a comparison must know.
 
 use super::equal::Equal;
 use super::lost::Lost;
@@ -6,7 +6,7 @@ use super::{Column, Note, Side, whole};
 use goodput_core::level::Level;
 use goodput_core::units::short;
 
-/// The notes.
+/// Returns the notes on a comparison.
 pub(super) fn notes(sides: &[Side], levels: &[Equal<'_>], lost: &[Lost]) -> Vec<Note> {
     let mut notes = of_runs(sides);
     for one in lost {
@@ -37,7 +37,7 @@ pub(super) fn notes(sides: &[Side], levels: &[Equal<'_>], lost: &[Lost]) -> Vec<
     notes
 }
 
-/// Returns the caveats of the runs: once where all sides have them of one run, else under the label of each.
+/// Returns the caveats of the runs: once if all sides share one run's caveats, else under the label of each side.
 fn of_runs(sides: &[Side]) -> Vec<Note> {
     let one_run = sides.iter().all(|s| s.dir == sides[0].dir);
     let mut notes: Vec<Note> = Vec::new();

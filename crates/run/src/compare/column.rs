@@ -1,36 +1,36 @@
-//! What can be compared: the names of the rows, their units, and which way is better.
+//! Comparable figures: names of the rows, their units, and the better direction.
 
 use goodput_core::slo::Metric;
 use serde::Serialize;
 
-/// Percentiles of latencies that are compared, in thousandths.
+/// Compared percentiles of latencies, in thousandths.
 pub const PERCENTILES: [u64; 3] = [500, 900, 990];
 
-/// A figure that sides are compared by.
+/// A figure by which sides are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub enum Column {
-    /// The highest level at which every limit is met.
+    /// Highest level at which every limit is met separately.
     Goodput,
-    /// The level that is safe at the plan's confidence.
+    /// Highest level that is safe at the plan's confidence.
     SafeRate,
-    /// The same as the goodput, of all limits together.
+    /// Highest level at which all limits are met jointly.
     JointGoodput,
-    /// Where more load stops buying throughput.
+    /// Level at which more load stops raising throughput.
     Knee,
-    /// Requests per second that met every limit: at the step that the reports tell them of, or at a level.
+    /// Requests per second that met every limit, at a level or at the step that the reports show.
     GoodRate,
-    /// Goodput of one GPU.
+    /// Goodput per GPU.
     PerGpu,
-    /// Output tokens per second: at the goodput, or at a level.
+    /// Output tokens per second, at the goodput or at a level.
     OutputTokens,
-    /// Cost of a million output tokens at the goodput.
+    /// Cost per million output tokens at the goodput.
     CostPerMtok,
-    /// Preemptions: in all steps under load, or at a level.
+    /// Number of preemptions, in all steps under load or at a level.
     Preemptions,
-    /// Share of the prompt tokens from the server's prefix cache.
+    /// Share of prompt tokens from the server's prefix cache.
     HitRate,
-    /// Share of requests that met every limit together.
+    /// Share of requests that met every limit jointly.
     Attainment,
     /// Share of requests that failed or were cut off.
     Failures,
@@ -41,7 +41,7 @@ pub enum Column {
 }
 
 impl Column {
-    /// Those of a whole run, in their order.
+    /// Figures of a whole run, in display order.
     pub const WHOLE: [Self; 10] = [
         Self::Goodput,
         Self::SafeRate,
@@ -55,7 +55,7 @@ impl Column {
         Self::HitRate,
     ];
 
-    /// Those of a level besides latencies, in their order.
+    /// Figures of a level other than latencies, in display order.
     pub const LEVEL: [Self; 7] = [
         Self::Attainment,
         Self::Failures,
@@ -66,13 +66,13 @@ impl Column {
         Self::HitRate,
     ];
 
-    /// The latencies of a level, in their order.
+    /// Returns the latency figures of a level, in display order.
     pub fn latencies() -> Vec<Self> {
         let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e, Metric::Itl];
         metrics.iter().flat_map(|m| PERCENTILES.map(|p| Self::Latency(*m, p))).collect()
     }
 
-    /// The name in files and gates.
+    /// Returns the name used in files and gates.
     pub fn name(self) -> String {
         let name = match self {
             Self::Goodput => "goodput",
@@ -93,7 +93,7 @@ impl Column {
         name.to_owned()
     }
 
-    /// The name for people.
+    /// Returns the name shown to the user.
     pub fn title(self) -> String {
         let title = match self {
             Self::Goodput => "goodput",
@@ -114,7 +114,7 @@ impl Column {
         title.to_owned()
     }
 
-    /// The unit of its values: `level` is that of the levels, such as `req/s`, `currency` that of the cost.
+    /// Returns the unit of the values: `level` is the unit of levels, such as `req/s`, and `currency` that of costs.
     pub fn unit(self, level: &str, currency: &str) -> String {
         match self {
             Self::Goodput | Self::SafeRate | Self::JointGoodput | Self::Knee | Self::PerGpu => {
@@ -129,7 +129,7 @@ impl Column {
         }
     }
 
-    /// Whether more of it is better; `None` where it depends.
+    /// Returns true if higher values are better; `None` if neither direction is.
     pub const fn more_is_better(self) -> Option<bool> {
         match self {
             Self::Goodput
@@ -145,12 +145,12 @@ impl Column {
         }
     }
 
-    /// Whether it is a share, whose changes are told in percentage points.
+    /// Returns true for shares, whose changes are given in percentage points.
     pub const fn is_share(self) -> bool {
         matches!(self, Self::HitRate | Self::Attainment | Self::Failures)
     }
 
-    /// Whether it hangs on the limits: tiers that are judged on the same steps differ in nothing else.
+    /// Returns true if the figure depends on the limits: tiers judged on the same steps differ only in these figures.
     pub const fn is_judged(self) -> bool {
         !matches!(
             self,
@@ -163,7 +163,7 @@ impl Column {
         )
     }
 
-    /// The one of that name.
+    /// Returns the column with this name.
     pub fn named(name: &str) -> Option<Self> {
         let simple = Self::WHOLE.into_iter().chain(Self::LEVEL);
         simple.chain(Self::latencies()).find(|c| c.name() == name)

@@ -1,4 +1,4 @@
-//! What differs between the sides, before any figure: plan, server, environment, client, version, machine.
+//! Differences between the sides before any figure: plan, server, environment, client, version, machine.
 
 use super::Side;
 use goodput_stats::server::facts::Facts;
@@ -7,42 +7,42 @@ use std::collections::BTreeMap;
 use std::fmt;
 use toml::{Table, Value};
 
-/// What a difference is about.
+/// The subject of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum About {
-    /// The limits.
+    /// SLO limits.
     Slo,
-    /// What is sent.
+    /// Requests sent.
     Workload,
     /// The state of the prefix cache.
     Cache,
-    /// What is held fixed, and by which clock.
+    /// The controlled quantity (rate or concurrency), and the clock.
     Measurement,
-    /// Who is asked.
+    /// Server address and options.
     Server,
-    /// What the server tells of itself.
+    /// Facts reported by the server.
     Facts,
-    /// What it runs on.
+    /// Hardware of the server.
     Hardware,
-    /// What the plan declares of it.
+    /// Environment of the server as declared by the plan.
     Environment,
     /// Levels and lengths of the steps.
     Steps,
-    /// The client.
+    /// Client settings.
     Client,
-    /// Random numbers.
+    /// Seed of the random numbers.
     Seed,
-    /// The version of goodput.
+    /// Version of goodput.
     Version,
     /// The client's machine.
     Host,
-    /// Anything else of the plan.
+    /// Any other key of the plan.
     Plan,
 }
 
 impl About {
-    /// The name for people.
+    /// Returns the name shown to the user.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Slo => "SLO",
@@ -62,22 +62,22 @@ impl About {
         }
     }
 
-    /// Whether sides that differ in it are unlike: what is measured is not the same thing.
+    /// Returns true if sides that differ in this did not measure the same thing and cannot be compared.
     pub const fn is_unlike(self) -> bool {
         matches!(self, Self::Slo | Self::Workload | Self::Cache | Self::Measurement)
     }
 }
 
-/// Something that is not the same on all sides.
+/// A value that is not equal on all sides.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
-    /// What it is about.
+    /// Subject of the difference.
     pub about: About,
-    /// The key of the plan, or the fact.
+    /// Key of the plan, or name of the fact.
     pub key: String,
-    /// What each side has; empty where it has nothing.
+    /// Value of each side; empty if the side has none.
     pub values: Vec<String>,
-    /// Whether it makes the sides unlike.
+    /// True if the difference makes the sides incomparable.
     pub unlike: bool,
 }
 
@@ -89,10 +89,10 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Everything that differs, what makes sides unlike first.
+/// Returns all differences; those that make sides incomparable come first.
 ///
-/// Sides of one run folder differ as their plan wants it, so that nothing makes them unlike. Files are known by their names: the same data may
-/// lie elsewhere on another machine.
+/// Sides of one run folder differ because their plan asks for it, so no such difference makes them incomparable.
+/// Files are compared by name only: the same data may have another path on another machine.
 pub fn all(sides: &[Side]) -> Vec<Difference> {
     let one_folder = sides.iter().all(|s| s.dir == sides[0].dir);
     let known: Vec<BTreeMap<(About, String), String>> = sides.iter().map(facts).collect();
@@ -111,7 +111,7 @@ pub fn all(sides: &[Side]) -> Vec<Difference> {
     out
 }
 
-/// The error that says why unlike sides are not compared.
+/// Returns the error that explains why the sides are not compared.
 pub(super) fn refusal(sides: &[Side], differs: &[Difference]) -> anyhow::Error {
     let labels: Vec<&str> = sides.iter().map(|s| s.label.as_str()).collect();
     let lines: Vec<String> =
@@ -123,7 +123,7 @@ pub(super) fn refusal(sides: &[Side], differs: &[Difference]) -> anyhow::Error {
     )
 }
 
-/// Everything that is known of a side and may differ.
+/// Collects all values of a side that may differ.
 fn facts(side: &Side) -> BTreeMap<(About, String), String> {
     let mut out = BTreeMap::new();
     let mut put = |about: About, key: &str, value: String| {
@@ -161,7 +161,7 @@ fn facts(side: &Side) -> BTreeMap<(About, String), String> {
     out
 }
 
-/// Who measured: goodput, or the tool whose results were imported, as `meta.imported` of `result.json` has it.
+/// Returns who measured: goodput, or the tool whose results were imported (`meta.imported` of `result.json`).
 fn measured_by(meta: &crate::rundir::Meta) -> String {
     let meta = serde_json::to_value(meta).unwrap_or_default();
     match meta.get("imported").filter(|v| !v.is_null()) {
@@ -172,17 +172,17 @@ fn measured_by(meta: &crate::rundir::Meta) -> String {
     }
 }
 
-/// Every key of a plan with its value.
+/// Returns every dotted key of a plan with its value.
 pub(super) fn keys(plan: &goodput_plan::Plan) -> BTreeMap<String, String> {
     let mut flat = Vec::new();
-    // A plan that was read can be written.
+    // Serialization cannot fail: the plan was itself parsed from TOML.
     if let Ok(table) = Table::try_from(plan) {
         flatten("", &Value::Table(table), &mut flat);
     }
     flat.into_iter().collect()
 }
 
-/// What a server tells of itself.
+/// Returns the facts reported by a server, as names and values.
 fn of_facts(facts: &Facts) -> Vec<(String, String)> {
     let text = |v: Option<String>| v.unwrap_or_default();
     let mut out = vec![
@@ -195,7 +195,7 @@ fn of_facts(facts: &Facts) -> Vec<(String, String)> {
     out
 }
 
-/// What a key of a plan is about; none where it says nothing of the measurement, or is told of elsewhere.
+/// Returns the subject of a plan key; `None` for keys that do not affect the measurement or are compared elsewhere.
 fn about(key: &str) -> Option<About> {
     let top = key.split('.').next().unwrap_or_default();
     Some(match top {
@@ -213,7 +213,7 @@ fn about(key: &str) -> Option<About> {
     })
 }
 
-/// Every value of a table with its dotted key.
+/// Appends every value of a table with its dotted key.
 fn flatten(prefix: &str, value: &Value, into: &mut Vec<(String, String)>) {
     let key = |part: &str| if prefix.is_empty() { part.to_owned() } else { format!("{prefix}.{part}") };
     match value {
@@ -226,7 +226,7 @@ fn flatten(prefix: &str, value: &Value, into: &mut Vec<(String, String)>) {
     }
 }
 
-/// Of a file its name alone.
+/// Reduces a file path to the file name; returns other values unchanged.
 fn of_file(key: &str, text: &str) -> String {
     let is_file =
         key.starts_with("workload.") && matches!(key.rsplit('.').next(), Some("file" | "files" | "path"));

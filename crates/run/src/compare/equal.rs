@@ -1,8 +1,9 @@
-//! Latencies and rates at the levels that both sides measured and could take.
+//! Latencies and rates at the levels that both sides measured and could sustain.
 //!
-//! Percentiles are of all measured requests, those that failed being later than any other. What of a difference may be chance is told by a
-//! bootstrap over blocks of successive requests, of each side by itself: the runs are taken for independent. Their error is that of the
-//! requests that came: a server that is slower on one day than on another differs by that as well, and only measuring in turns takes it out.
+//! Percentiles are over all measured requests; failed requests count as later than any other. The significance of a
+//! difference comes from a bootstrap over blocks of successive requests, separately for each side, because the runs
+//! are assumed to be independent. The resulting error covers the sampling of requests only: a server that is slower
+//! on one day than on another differs by that as well, and only measuring in turns removes that drift.
 
 use super::bootstrap::{DRAWS, Draws, Sample, Spread};
 use super::column::PERCENTILES;
@@ -14,19 +15,20 @@ use goodput_core::slo::Metric;
 use goodput_core::units::short;
 use goodput_stats::stats::step::{LimitRow, Step, Verdict};
 
-/// Requests beyond a percentile that its error needs.
+/// Minimum number of requests beyond a percentile for its error to be estimated.
 const LEAST_BEYOND: f64 = 5.0;
-/// Levels that differ by more than this share are compared and make no claim: near saturation latencies rise steeply.
+/// Largest relative difference between levels at which significance is claimed: near saturation latencies rise
+/// steeply.
 const EXACT: f64 = 0.001;
-/// Blocks that an error needs.
+/// Minimum number of blocks for an error estimate.
 const LEAST_BLOCKS: usize = 10;
 
-/// A level, and the steps that each side has there.
+/// A level with the steps of each side.
 #[derive(Debug, Clone)]
 pub struct Equal<'a> {
-    /// The level as the baseline has it.
+    /// The level of the baseline.
     pub level: Level,
-    /// Steps of each side; of some there may be none.
+    /// Steps of each side; may be empty for some.
     pub steps: Vec<Vec<&'a Step>>,
 }
 
@@ -39,20 +41,21 @@ impl Equal<'_> {
         }
     }
 
-    /// The levels of the baseline and of a side there, where these are not quite the same: of one step, if several differ.
+    /// Returns the levels of the baseline and of a side if they are not quite equal: those of one step if several
+    /// differ.
     pub(super) fn off(&self, side: usize) -> Option<[f64; 2]> {
         let far = |a: f64, b: f64| (a / b).ln().abs() > EXACT;
         let pairs = self.steps[0].iter().flat_map(|old| self.steps[side].iter().map(move |new| (old, new)));
         pairs.map(|(old, new)| [old.level.value, new.level.value]).find(|[old, new]| far(*old, *new))
     }
 
-    /// Whether a side has steps there.
+    /// Returns true if a side has steps at the level.
     pub(super) fn has(&self, side: usize) -> bool {
         !self.steps[side].is_empty()
     }
 }
 
-/// The steps of a side whose latencies are those of their level: measured to their end, valid, and stable.
+/// Returns the steps of a side with usable latencies: complete, valid, and stable.
 pub fn usable(side: &Side) -> Vec<&Step> {
     let calm = |s: &&Step| {
         !s.kind.is_outside_search() && !s.overloaded() && s.verdict != Verdict::Invalid && s.completed > 0
@@ -60,7 +63,7 @@ pub fn usable(side: &Side) -> Vec<&Step> {
     side.run.steps.iter().filter(calm).collect()
 }
 
-/// The levels that the baseline and another side have usable steps at, from the lowest.
+/// Returns the levels at which the baseline and another side have usable steps, ascending.
 pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
     let usable: Vec<Vec<&Step>> = sides.iter().map(usable).collect();
     let control = super::side::control(&sides[0]);
@@ -71,7 +74,7 @@ pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
         }
     }
     found.sort_by(|a, b| a.value.total_cmp(&b.value));
-    // Of two levels near a step it is the nearer one's alone.
+    // A step near two levels belongs to the nearer one only.
     let apart = |s: &Step, level: &Level| (s.level.value / level.value).ln().abs();
     let nearest = |s: &Step| {
         let near = found.iter().filter(|l| l.control == s.level.control && same(s.level.value, l.value));
@@ -84,13 +87,13 @@ pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
     found.iter().copied().map(at).filter(|e| e.steps[1..].iter().any(|s| !s.is_empty())).collect()
 }
 
-/// The requests of some steps of a side, a list for each step.
+/// Returns the requests of some steps of a side, one list per step.
 pub(super) fn of_steps<'r>(steps: &[&Step], requests: &'r Requests) -> Vec<&'r [Timed]> {
     let of = |s: &&Step| requests.get(&(s.series.clone(), s.step)).map_or(&[][..], Vec::as_slice);
     steps.iter().map(of).collect()
 }
 
-/// The rows of every level, for sides that were measured apart.
+/// Returns the rows of every level, for sides that were measured separately.
 pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, true)).collect()
 }
@@ -124,7 +127,7 @@ fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool
     rows
 }
 
-/// A row, unless nothing is known of it.
+/// Makes a row, unless all of its values are unknown.
 pub(super) fn row(
     column: Column,
     level: &Equal<'_>,
@@ -149,11 +152,11 @@ pub(super) fn row(
     })
 }
 
-/// Percentiles of a metric on one side, and draws of their logarithms.
+/// Percentiles of a metric on one side, and bootstrap draws of their logarithms.
 struct Drawn {
     blocks: usize,
     values: [Option<f64>; 3],
-    /// For each percentile its draws; empty where there are too few requests.
+    /// Draws for each percentile; empty if there are too few requests.
     draws: [Vec<Option<f64>>; 3],
 }
 
@@ -201,8 +204,9 @@ impl Drawn {
     }
 }
 
-/// The error of a difference of two sides with so many blocks each, and its degrees of freedom by Satterthwaite. A draw has as many blocks as
-/// there are and no more, which makes its spread too small by √((B − 1) / B).
+/// Returns the standard error of a difference of two sides with so many blocks each, and its degrees of freedom by
+/// Satterthwaite. A bootstrap draw has only as many blocks as there are, which makes its spread too small by √((B −
+/// 1) / B).
 fn of_blocks(sides: [(f64, f64); 2]) -> (f64, f64) {
     let variances = sides.map(|(error, n)| error * error * n / (n - 1.0));
     let all: f64 = variances.iter().sum();
@@ -210,8 +214,8 @@ fn of_blocks(sides: [(f64, f64); 2]) -> (f64, f64) {
     (all.sqrt(), if each > 0.0 { all * all / each } else { f64::INFINITY })
 }
 
-/// The change of a percentile with draws of its logarithm on both sides; `noise` makes of the spread of their differences its error and the
-/// degrees of freedom of that.
+/// Returns the change of a percentile from draws of its logarithm on both sides. `noise` turns the spread of their
+/// differences into a standard error and its degrees of freedom.
 pub(super) fn ratio(
     (old, old_draws): (Option<f64>, &[Option<f64>]),
     (new, new_draws): (Option<f64>, &[Option<f64>]),
@@ -228,7 +232,7 @@ pub(super) fn ratio(
     }
     let differences = old_draws.iter().zip(new_draws).map(|(o, n)| Some((*n)? - (*o)?));
     let spread = Spread::of(differences);
-    // Percentiles that are infinite now and then have no error.
+    // Percentiles that are infinite in some draws have no standard error.
     if spread.finite < 1.0 - super::noise::ALPHA / 2.0 || o <= 0.0 || n <= 0.0 {
         return bare;
     }
@@ -237,7 +241,8 @@ pub(super) fn ratio(
     Change::of_ratio(old, new, estimate, basis)
 }
 
-/// Where so many requests of one side failed that its percentile is infinite, nearly whatever is drawn, and that of the other is not.
+/// Returns the change if one side's percentile is infinite in nearly all draws because of failed requests, and the
+/// other's is not.
 fn failing(bare: Change, old: (f64, &[Option<f64>]), new: (f64, &[Option<f64>])) -> Option<Change> {
     let sure = 1.0 - super::noise::ALPHA / 2.0;
     let infinite = |(_, draws): &(f64, &[Option<f64>])| {
@@ -248,7 +253,8 @@ fn failing(bare: Change, old: (f64, &[Option<f64>]), new: (f64, &[Option<f64>]))
     apart.then_some(Change { beyond: super::Beyond::Yes, ..bare })
 }
 
-/// Gaps between tokens, as the steps have them: pooled, so that nothing tells their noise. Of several steps at the level the longest.
+/// Returns the rows of inter-token latency. Their histograms are pooled per step, so the noise is unknown; among
+/// several steps at the level the longest counts.
 fn gaps(sides: &[Side], level: &Equal<'_>) -> Vec<Row> {
     let of = |steps: &Vec<&Step>, permille: u64| {
         let longest = steps.iter().max_by(|a, b| a.measure_s.total_cmp(&b.measure_s))?;
@@ -267,7 +273,7 @@ fn gaps(sides: &[Side], level: &Equal<'_>) -> Vec<Row> {
     PERCENTILES.into_iter().filter_map(one).collect()
 }
 
-/// A figure of some steps at a level: its mean, each step counting by its length; a count their sum.
+/// Returns a figure over several steps at a level: the mean weighted by step length, or the sum for counts.
 pub(super) fn figure(column: Column, tier: &str, steps: &[&Step]) -> Option<f64> {
     let of = |s: &Step| match column {
         Column::Attainment => s.row(tier, "joint").and_then(|r| r.attainment).or(s.joint_attainment),
@@ -293,7 +299,7 @@ pub(super) fn figure(column: Column, tier: &str, steps: &[&Step]) -> Option<f64>
     Some(known.iter().map(|(v, s)| v * s).sum::<f64>() / length)
 }
 
-/// Attainment, rates, and what the server tells.
+/// Returns the rows of attainment, rates and server counters.
 fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<Row> {
     let one = |column: Column| {
         let values: Vec<Option<f64>> =
@@ -335,8 +341,8 @@ fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<Row>
     Column::LEVEL.into_iter().filter_map(one).collect()
 }
 
-/// The standard error of an attainment: binomial, times what the clusters of its misses make of it. Two requests are added, one of them a
-/// miss, so that a share of one has an error too.
+/// Returns the standard error of an attainment: binomial, inflated for the clustering of misses. Two requests, one of
+/// them a miss, are added, so that a share of one has an error too.
 fn attainment_error(tier: &str, steps: &[&Step]) -> Option<f64> {
     let rows: Vec<&LimitRow> = steps.iter().filter_map(|s| s.row(tier, "joint")).collect();
     let sum = |of: fn(&LimitRow) -> u64| rows.iter().map(|r| of(r)).sum::<u64>() as f64;
@@ -349,7 +355,8 @@ fn attainment_error(tier: &str, steps: &[&Step]) -> Option<f64> {
     Some((inflation * p * (1.0 - p) / n).sqrt())
 }
 
-/// The standard error of the share of requests that failed: binomial, as [`attainment_error`] has it. `None` without requests.
+/// Returns the standard error of the share of failed requests: binomial, as in [`attainment_error`] but without
+/// clustering. `None` without requests.
 fn failures_error(steps: &[&Step]) -> Option<f64> {
     let n: f64 = steps.iter().map(|s| (s.completed + s.failed + s.cut) as f64).sum();
     let k: f64 = steps.iter().map(|s| (s.failed + s.cut) as f64).sum();
@@ -357,11 +364,12 @@ fn failures_error(steps: &[&Step]) -> Option<f64> {
     (n > 0.0).then(|| (p * (1.0 - p) / n).sqrt())
 }
 
-/// The relative standard error of a rate: that of the count of requests, as the arrivals have it, and of what each brings. The count of a
-/// renewal process whose gaps have a coefficient of variation cv varies cv² times as much as that of Poisson arrivals (Cox, Renewal Theory,
-/// 1962); of arrivals that are more even than those it is taken to vary as much.
+/// Returns the relative standard error of a rate, from the count of requests and from the amount per request. The
+/// count of a renewal process whose gaps have a coefficient of variation cv varies cv² times as much as that of
+/// Poisson arrivals (Cox, Renewal Theory, 1962); more even arrivals are taken to vary like Poisson arrivals.
 ///
-/// Of the good ones the count is one thing, and how many of it are good, with its clusters of misses, is another.
+/// For the good rate, the count of requests and the share of good ones, with its clustering of misses, both
+/// contribute.
 fn rate_error(column: Column, side: &Side, steps: &[&Step], lists: &[&[Timed]]) -> Option<f64> {
     let tier = &side.tier;
     let n: f64 = steps.iter().map(|s| s.achieved_rate * s.measure_s).sum();
@@ -386,8 +394,8 @@ fn rate_error(column: Column, side: &Side, steps: &[&Step], lists: &[&[Timed]]) 
     Some(count.hypot(attainment_error(tier, steps)? / attainment))
 }
 
-/// Returns the claims about latencies of two sides that were measured apart, all judged together; `levels` has the requests of both sides at
-/// each level. For the study of `docs/compare.md`.
+/// Returns the claims about latencies of two sides that were measured separately, all judged together; `levels` has
+/// the requests of both sides at each level. For the study in `docs/compare.md`.
 pub fn claims(levels: &[[&[Timed]; 2]]) -> Vec<(Column, Change)> {
     let mut all = Vec::new();
     for both in levels {

@@ -1,10 +1,11 @@
-//! `--gate 'goodput >= -5%'`: by how much a figure may change.
+//! Gates on how much a figure may change, such as `--gate 'goodput >= -5%'`.
 //!
-//! A gate is about the change from the baseline. It **fails** where the whole 95 % interval of the change lies beyond the threshold: the change
-//! exceeds the threshold and the noise. It **holds** where the change itself lies within the threshold and there is an interval to it. It is
-//! **undecided** where the change lies beyond the threshold and its interval reaches within, and where nothing tells its noise or there is
-//! nothing to compare, or where both were measured at levels that are not quite the same. So a change that is within the threshold fails a
-//! gate in about one comparison of forty; `docs/compare.md` has what was measured, by server and figure.
+//! A gate limits the change from the baseline. It **fails** if the whole 95 % interval of the change lies beyond the
+//! threshold: the change exceeds both the threshold and the noise. It **holds** if the change lies within the
+//! threshold and has an interval. It is **undecided** if the change lies beyond the threshold but its interval
+//! reaches within, if its noise is unknown or there is nothing to compare, or if the two levels are not quite equal.
+//! A true change within the threshold therefore fails a gate in about one comparison of forty; `docs/compare.md` has
+//! the measured rates by server and figure.
 
 use super::answer::signed;
 use super::noise::{Basis, Beyond, Change, Infinite};
@@ -12,70 +13,71 @@ use super::{Column, Comparison, Place, Row};
 use goodput_core::units::short;
 use serde::Serialize;
 
-/// Which way the threshold bounds the change.
+/// Direction in which the threshold bounds the change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Bound {
     AtLeast,
     AtMost,
 }
 
-/// What of the levels a gate names.
+/// The levels that a gate names.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum At {
     /// `@20`: one level.
     Level(f64),
-    /// `@pooled`: all equal levels together, of sides that were measured in turns.
+    /// `@pooled`: all equal levels pooled, for sides that were measured in turns.
     Pooled,
 }
 
-/// A threshold.
+/// The threshold of a gate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Threshold {
-    /// A share of the baseline: −0.05.
+    /// Share of the baseline: −0.05.
     Share(f64),
-    /// In the unit of the column: milliseconds, requests per second, a share.
+    /// Absolute change in the unit of the column: milliseconds, requests per second, a share.
     Absolute(f64),
 }
 
-/// A gate as written.
+/// A parsed gate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     text: String,
     column: Column,
-    /// The level, where it names one.
+    /// The level, if the gate names one.
     at: Option<At>,
     bound: Bound,
     threshold: Threshold,
 }
 
-/// What became of a gate.
+/// The result of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Held {
     /// The change is within the threshold.
     Holds,
-    /// It cannot be told.
+    /// The data does not decide.
     Undecided,
     /// The change exceeds the threshold and the noise.
     Fails,
 }
 
-/// A gate, and what became of it for one figure of one side.
+/// The result of a gate for one figure of one side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// The gate as written.
     pub gate: String,
-    /// The row that it was held against; its column where there is none.
+    /// Name of the row that was checked, or of the column if there is no row.
     pub row: String,
-    /// The side.
+    /// Label of the side.
     pub side: String,
-    /// What became of it.
+    /// Result of the gate.
     pub held: Held,
-    /// Why, in words.
+    /// Reason for the result, in words.
     pub why: String,
 }
 
-/// The units of changes that are no share, and how many of the column's own they are.
+/// Returns the factor from a unit of absolute changes to the column's own unit; `None` if the column does not take
+/// this unit.
 fn unit(column: Column, unit: &str) -> Option<f64> {
     match (column, unit) {
         (Column::Latency(..), "ms") => Some(1.0),
@@ -93,7 +95,7 @@ fn unit(column: Column, unit: &str) -> Option<f64> {
     }
 }
 
-/// The units that a column takes, in words.
+/// Returns the units that a column takes, in words.
 fn units(column: Column) -> &'static str {
     match column {
         Column::Latency(..) => "%, ms, s",
@@ -105,10 +107,11 @@ fn units(column: Column) -> &'static str {
 }
 
 impl Gate {
-    /// Reads `COLUMN[@LEVEL] >= CHANGE` or `<=`, the level being a number or `pooled`, where the change is a share (`-5%`) or in the unit of the column (`+20ms`).
+    /// Parses `COLUMN[@LEVEL] >= CHANGE` or `<=`. The level is a number or `pooled`; the change is a share (`-5%`) or
+    /// in the unit of the column (`+20ms`).
     ///
     /// # Errors
-    /// Says what is wrong, where, and what there is.
+    /// The message names the problem, its place in the text, and the valid choices.
     pub fn parse(text: &str) -> Result<Self, String> {
         let at = |place: usize, problem: String| {
             let column = text[..place.min(text.len())].chars().count();
@@ -158,7 +161,7 @@ impl Gate {
         Ok(Self { text: text.trim().to_owned(), column, at: level, bound, threshold })
     }
 
-    /// What becomes of it in a comparison: an outcome for each row and side that it is about.
+    /// Evaluates the gate in a comparison: one outcome for each row and side that it applies to.
     pub fn judge(&self, c: &Comparison) -> Vec<Outcome> {
         let rows = self.rows(c);
         let others = c.sides.iter().skip(1).enumerate();
@@ -192,7 +195,8 @@ impl Gate {
         out
     }
 
-    /// The rows that it is about: of sides that were measured in turns, all levels together where that can answer, else each.
+    /// Returns the rows that the gate applies to. For sides measured in turns this is the pooled row if it has the
+    /// change, else every matching row.
     fn rows<'c>(&self, c: &'c Comparison) -> Vec<&'c Row> {
         let answers = |change: &Change| {
             let told = match self.threshold {
@@ -209,7 +213,8 @@ impl Gate {
         }
     }
 
-    /// Failures at levels that a side could not take where the baseline could: of what is left there no figure can hold.
+    /// Returns a failure for each level that the baseline could sustain and a side could not: the remaining figures
+    /// at such a level prove nothing.
     fn not_taken(&self, c: &Comparison) -> Vec<Outcome> {
         let at_levels = matches!(self.column, Column::Latency(..))
             || matches!(self.column, Column::Attainment | Column::Failures | Column::AchievedRate)
@@ -241,12 +246,12 @@ impl Gate {
                 (Some(At::Pooled), Place::Pooled) => true,
                 (Some(_), _) | (None, Place::Pooled) => false,
                 (None, Place::Whole) => true,
-                // What a run has as a whole and at its levels is meant as a whole.
+                // For a figure that exists both for the run and at its levels, a gate without a level means the run.
                 (None, Place::At(_)) => !both,
             }
     }
 
-    /// Why there is no row that it is about.
+    /// Returns the reason why no row matches.
     fn missing(&self, c: &Comparison) -> String {
         let levels: Vec<String> = c.levels.iter().map(|l| short(l.level.value)).collect();
         let column = self.column.name();
@@ -272,8 +277,8 @@ impl Gate {
         }
     }
 
-    /// A figure that follows from the goodput, of a side that has none of either, beyond noise: there is no safe rate left, and no cost that
-    /// would be low enough.
+    /// Fails a gate on a figure derived from the goodput if the side has significantly no goodput: then it has no
+    /// safe rate, and no cost would be low enough.
     fn none_left(&self, c: &Comparison, row: &Row, other: usize) -> Option<(Held, String)> {
         let follows = matches!(self.column, Column::SafeRate | Column::OutputTokens | Column::CostPerMtok);
         let gone = row.values[0].is_some() && row.values[other + 1].is_none();
@@ -285,12 +290,12 @@ impl Gate {
         none.then(|| (Held::Fails, "it has none, since no level keeps the SLO, beyond noise".to_owned()))
     }
 
-    /// The bound that keeps the column from getting worse.
+    /// Returns the bound that protects the column from getting worse.
     fn towards(&self) -> Option<Bound> {
         self.column.more_is_better().map(|up| if up { Bound::AtLeast } else { Bound::AtMost })
     }
 
-    /// What becomes of it for the other side of that number.
+    /// Evaluates the gate on a row for the side with index `other + 1`.
     fn held(&self, row: &Row, other: usize) -> (Held, String) {
         let change = &row.changes[other];
         match change.apart {
@@ -321,7 +326,7 @@ impl Gate {
         }
         let value = value.filter(|v| !self.is_against_a_bound(change, *v, interval));
         let known = value.is_some();
-        // A baseline of zero has no shares of it, but may have ends that everything lies beyond.
+        // A baseline of zero has no relative changes, but its interval may have infinite ends.
         let open = interval.map(|[low, high]| if self.bound == Bound::AtLeast { low } else { high });
         let (Some(value), Some([low, high])) = (value.or(open), interval) else {
             let why = match value {
@@ -352,8 +357,8 @@ impl Gate {
 }
 
 impl Gate {
-    /// Whether the baseline is only known to be at least (or, of a cost, at most) so much: against such a figure only the ends of a change are
-    /// known, unless the other one is as open and no worse.
+    /// Returns true if the baseline is only a bound (a lower one; for costs an upper one). Against a bound only the
+    /// ends of a change are known, unless the other value is a bound of the same kind and no worse.
     fn is_against_a_bound(&self, change: &Change, value: f64, interval: Option<[f64; 2]>) -> bool {
         let Some([low, high]) = interval.filter(|_| change.basis == Basis::Brackets) else { return false };
         let without_low = low.is_infinite() || matches!(self.threshold, Threshold::Share(_)) && low <= -1.0;
@@ -363,7 +368,7 @@ impl Gate {
         }
     }
 
-    /// One of the values is infinite, and not by chance: the change is beyond any threshold, one way or the other.
+    /// Judges a significant change to or from infinity, which exceeds any threshold in one direction.
     fn held_infinite(&self, infinite: Infinite) -> (Held, String) {
         let (held, who) = match (infinite, self.bound) {
             (Infinite::New, Bound::AtMost) => (Held::Fails, "it is now"),
@@ -375,12 +380,12 @@ impl Gate {
     }
 }
 
-/// What all outcomes come to: a gate that fails before one that is undecided.
+/// Returns the overall result: fails before undecided before holds.
 pub fn all(outcomes: &[Outcome]) -> Held {
     outcomes.iter().map(|o| o.held).max().unwrap_or(Held::Holds)
 }
 
-/// The names of all columns.
+/// Returns the names of all columns.
 fn names() -> String {
     let mut all: Vec<String> = Column::WHOLE.into_iter().chain(Column::LEVEL).map(Column::name).collect();
     all.extend(Column::latencies().into_iter().map(Column::name));
@@ -457,14 +462,14 @@ mod tests {
             ((20.0, [20.0, f64::INFINITY]), (20.0, [20.0, f64::INFINITY]), Held::Holds),
             ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, f64::INFINITY]), Held::Undecided),
             ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, 15.0]), Held::Fails),
-            // The baseline may take 60: that the other takes 19.5 is no change of a fortieth.
+            // The baseline may sustain 60, so 19.5 on the other side is not a change of a fortieth.
             ((20.0, [20.0, f64::INFINITY]), (19.5, [19.0, 21.0]), Held::Undecided),
             ((20.0, [20.0, f64::INFINITY]), (19.5, [19.5, f64::INFINITY]), Held::Undecided),
         ] {
             let (got, why) = Gate::parse("goodput >= -5%").unwrap().held_by(&Change::of_brackets(old, new));
             assert_eq!(got, held, "{old:?} {new:?}: {why}");
         }
-        // The same of a cost, which is at most so much.
+        // Costs likewise, with an upper bound.
         let change = Change::of_brackets((1.0, [0.0, 1.0]), (1.02, [0.9, 1.1]));
         let (held, why) = Gate::parse("cost-per-mtok <= +5%").unwrap().held_by(&change);
         assert_eq!(held, Held::Undecided, "{why}");
@@ -472,7 +477,7 @@ mod tests {
         assert!(held == Held::Undecided && why.contains("nothing tells"), "{why}");
     }
 
-    /// However far apart the figures are: what of it is the level's is not known.
+    /// However large the difference is, the part caused by the unequal levels is unknown.
     #[test]
     fn levels_that_are_not_the_same_decide_no_gate() {
         let row = |ratio: f64| Row {

@@ -1,11 +1,13 @@
-//! Several runs that stand together on one side, and their comparison with those of another.
+//! Sides that consist of several runs, and their comparison.
 //!
-//! Two runs differ by their own errors and by what differs from run to run. One run a side knows the first alone; several know both. The figures
-//! of a side's runs are pooled by the random-effects model of [`goodput_stats::stats::meta`], latencies and rates as logarithms, shares as they are: the
-//! goodput, and what follows from it, with the variance of each run's own interval; every other figure as a plain sample, in whose scatter both
-//! kinds of error are. Two pooled sides differ by the difference of their means, whose error is that of both means by Hartung and Knapp, with
-//! degrees of freedom by Welch and Satterthwaite (Welch, Biometrika 34, 1947). A single run is held against a side of three or more by what the
-//! next run of that side would be: the error of a prediction, with two degrees of freedom less than there are runs.
+//! Two runs differ by their sampling errors and by run-to-run variation. With one run per side only the sampling
+//! error is known; with several, both are. The figures of a side's runs are pooled by the random-effects model of
+//! [`goodput_stats::stats::meta`], latencies and rates as logarithms, shares unchanged. The goodput and figures
+//! derived from it use the variance of each run's own interval; every other figure is a plain sample, whose scatter
+//! contains both kinds of error. Two pooled sides are compared by the difference of their means, with the errors of
+//! both means by Hartung and Knapp and degrees of freedom by Welch and Satterthwaite (Welch, Biometrika 34, 1947). A
+//! single run is compared with a side of three or more runs by the prediction for that side's next run: the error of
+//! a prediction, with two degrees of freedom less than there are runs.
 
 use super::equal::{self, Equal};
 use super::noise::{Basis, Change, Estimate};
@@ -23,7 +25,7 @@ use std::path::Path;
 /// Several runs that are compared as one side.
 #[derive(Debug, Clone)]
 pub struct Group {
-    /// The name of the side.
+    /// Label of the side.
     pub label: String,
     /// Its runs, at least one.
     pub runs: Vec<Side>,
@@ -32,21 +34,21 @@ pub struct Group {
 /// The runs of a side and their pooled goodput.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct GroupedRuns {
-    /// The name of the side.
+    /// Label of the side.
     pub label: String,
     /// The run folders.
     pub runs: Vec<String>,
-    /// The goodput of all; `None` where no run has an answer.
+    /// Pooled goodput; `None` if no run has an answer.
     pub pooled: Option<PooledAnswer>,
 }
 
-/// Returns the groups that the arguments name, the baseline first; `None` where each argument is a run by itself.
+/// Returns the groups named by the arguments, the baseline first; `None` if each argument is a single run.
 ///
-/// With `against`, these are the runs of the baseline and `runs` those of the other side. Without it each argument is a side: a folder of
-/// repeated runs with all of them.
+/// If `against` is given, it lists the runs of the baseline and `runs` those of the other side. Otherwise each
+/// argument is a side: a folder of repeated runs stands for all of them.
 ///
 /// # Errors
-/// A folder is no run and holds none, or has several series of which none is named.
+/// Fails if a folder is not a run and contains none, or has several series and none is named.
 pub fn groups(runs: &[String], against: &[String]) -> Result<Option<Vec<Group>>> {
     let repeated = |argument: &String| is_repeated(&folder_and_part(argument).0);
     let sides: Vec<Vec<String>> = if against.is_empty() {
@@ -82,7 +84,7 @@ fn group(arguments: &[String]) -> Result<Group> {
     Ok(Group { label: String::new(), runs })
 }
 
-/// Gives sides and runs names that tell them apart.
+/// Assigns distinct labels to sides and runs.
 fn label(groups: &mut [Group], arguments: &[Vec<String>]) {
     let short = |argument: &String| {
         let (dir, part) = folder_and_part(argument);
@@ -107,7 +109,7 @@ fn label(groups: &mut [Group], arguments: &[Vec<String>]) {
     }
 }
 
-/// The places of each group's runs among those of all.
+/// Returns the index range of each group's runs in the list of all runs.
 pub(super) fn places(groups: &[Group]) -> Vec<Range<usize>> {
     let mut from = 0;
     groups
@@ -121,7 +123,7 @@ pub(super) fn places(groups: &[Group]) -> Vec<Range<usize>> {
 }
 
 impl Group {
-    /// A run that stands for all in what is said of the side: one whose server stopped answering, if there is one.
+    /// Returns the run that represents the side in sentences: one whose server stopped answering, if there is one.
     pub(super) fn representative(&self) -> Side {
         let run = self.runs.iter().find(|run| run.gone().is_some()).unwrap_or(&self.runs[0]);
         Side { label: self.label.clone(), ..run.clone() }
@@ -143,7 +145,7 @@ impl Group {
     }
 }
 
-/// The rows of groups: those of all runs, with the runs of each group taken together.
+/// Returns the rows of groups, with the runs of each group pooled.
 pub(super) fn rows(
     groups: &[Group],
     flat: &[Side],
@@ -156,7 +158,7 @@ pub(super) fn rows(
     of_runs.iter().map(|row| together(row, flat, &places)).collect()
 }
 
-/// A level with the steps and requests of each group's runs added up.
+/// Returns a level with the steps and requests of each group's runs combined.
 pub(super) fn level(level: &Equal<'_>, places: &[Range<usize>]) -> EqualLevel {
     let told = level.told();
     EqualLevel {
@@ -177,9 +179,9 @@ pub(super) fn is_shared(level: &Equal<'_>, places: &[Range<usize>]) -> bool {
 enum Scale {
     /// Pooled as logarithms.
     Log,
-    /// Pooled as they are.
+    /// Pooled without transformation.
     Linear,
-    /// Not at all: a count without a known error.
+    /// Not pooled: a count without a known error.
     Count,
 }
 
@@ -204,11 +206,11 @@ impl Scale {
 /// A figure of a group of runs.
 #[derive(Debug, Clone, PartialEq)]
 enum Figure {
-    /// Several runs, pooled.
+    /// Pooled value of several runs.
     Runs(Pooled),
-    /// One run: its value, and the variance of its error.
+    /// Value of a single run, with the variance of its error.
     One(Study),
-    /// Too little to pool: the mean of what there is.
+    /// Mean of the known values, which are too few to pool.
     Unpooled(Option<f64>),
 }
 
@@ -232,7 +234,8 @@ fn studies(row: &Row, flat: &[Side], own: &Range<usize>) -> (Vec<Study>, bool) {
     (found, against)
 }
 
-/// Returns the goodput of a run with its variance, for a figure that is the goodput or follows from it; the outer `None` for every other figure.
+/// Returns the goodput of a run with its variance, for a figure that is the goodput or derived from it; the outer
+/// `None` is for every other figure.
 fn noise(row: &Row, side: &Side) -> Option<Option<Study>> {
     let answer = side.answer();
     match (row.place, row.column) {
@@ -245,14 +248,15 @@ fn noise(row: &Row, side: &Side) -> Option<Option<Study>> {
     }
 }
 
-/// Returns the figure of a group: pooled where more than half of its runs have it, and no run found that no rate meets the SLO.
+/// Returns the figure of a group: pooled if more than half of its runs have it and no run found that no rate meets
+/// the SLO.
 fn figure(row: &Row, flat: &[Side], own: &Range<usize>) -> Figure {
     let scale = Scale::of(row.column);
     let (studies, against) = studies(row, flat, own);
     let whole = own.len();
     let enough = 2 * studies.len() > whole && !against && scale != Scale::Count;
     let known: Vec<f64> = own.clone().filter_map(|i| row.values[i]).collect();
-    // The mean of rates that were found and of none at all would be no figure of anything.
+    // A mean over found rates and runs without any rate would be meaningless.
     let mixed = against && known.iter().any(|v| *v > 0.0);
     let mean = || (!known.is_empty() && !mixed).then(|| known.iter().sum::<f64>() / known.len() as f64);
     match (&studies[..], Pooled::of(&studies)) {
@@ -262,7 +266,7 @@ fn figure(row: &Row, flat: &[Side], own: &Range<usize>) -> Figure {
     }
 }
 
-/// A row of runs as one of groups.
+/// Converts a row of runs to a row of groups.
 fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
     let scale = Scale::of(row.column);
     let figures: Vec<Figure> = places.iter().map(|own| figure(row, flat, own)).collect();
@@ -281,13 +285,13 @@ fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
     };
     let intervals: Vec<Option<[f64; 2]>> = figures.iter().zip(places).map(interval).collect();
     let change = |i: usize| {
-        // Two runs that stand alone are compared as such.
+        // Two single runs are compared as in a comparison of runs.
         if places[0].len() == 1 && places[i].len() == 1 && row.place == Place::Whole {
             return row.changes[places[i].start - 1];
         }
         let change = match estimate(&figures[0], &figures[i]) {
             Some(estimate) => of_estimate(scale, (values[0], values[i]), estimate),
-            // An interval of a mean is no bracket: what is pooled and cannot be compared makes no claim.
+            // The interval of a mean is not a bracket: a pooled figure that cannot be compared makes no claim.
             None if [0, i].iter().any(|side| matches!(figures[*side], Figure::Unpooled(_))) => {
                 of_ends(row, places, (values[0], values[i]), i)
             }
@@ -305,7 +309,7 @@ fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
     }
 }
 
-/// The change of a figure from an estimate on its scale.
+/// Makes a change from an estimate on the scale of the figure.
 fn of_estimate(scale: Scale, (old, new): (Option<f64>, Option<f64>), estimate: Estimate) -> Change {
     let (Some(before), Some(after)) = (old, new) else { return Change::bare(old, new) };
     let change = match scale {
@@ -317,7 +321,8 @@ fn of_estimate(scale: Scale, (old, new): (Option<f64>, Option<f64>), estimate: E
     Change { basis: Basis::Runs, ..change }
 }
 
-/// The change of a goodput of which one side has brackets, or no rate at all: by the ends within which all of its runs lie.
+/// Makes the change of a goodput for which one side has brackets or no rate: from the range that contains all of its
+/// runs.
 fn of_ends(row: &Row, places: &[Range<usize>], (old, new): (Option<f64>, Option<f64>), i: usize) -> Change {
     let bare = Change::bare(old, new);
     let (Some(before), Some(after)) = (old, new) else { return bare };
@@ -327,14 +332,14 @@ fn of_ends(row: &Row, places: &[Range<usize>], (old, new): (Option<f64>, Option<
     }
 }
 
-/// The ends within which the figure of every run of a group lies, where each has an interval or a bracket.
+/// Returns the range that contains the figure of every run of a group, if each has an interval or a bracket.
 fn ends(row: &Row, own: &Range<usize>) -> Option<[f64; 2]> {
     let all: Option<Vec<[f64; 2]>> = own.clone().map(|i| row.intervals[i]).collect();
     all?.into_iter().reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
 }
 
-/// The difference of two groups on the scale of a figure, with its error and the degrees of freedom of that; `None` where a side is not
-/// pooled, and for a single run beside fewer than three.
+/// Returns the difference of two groups on the scale of a figure, with its error and degrees of freedom; `None` if a
+/// side is not pooled, and for a single run against fewer than three.
 fn estimate(old: &Figure, new: &Figure) -> Option<Estimate> {
     match (old, new) {
         (Figure::Runs(a), Figure::Runs(b)) => {
@@ -351,8 +356,8 @@ fn estimate(old: &Figure, new: &Figure) -> Option<Estimate> {
     }
 }
 
-/// Returns the change between the goodputs of two groups of runs; `None` where a side has too few rates with an interval. For the study of
-/// `docs/compare.md`.
+/// Returns the change between the goodputs of two groups of runs; `None` if a side has too few rates with an
+/// interval. For the study in `docs/compare.md`.
 pub fn change(old: &[&Goodput], new: &[&Goodput]) -> Option<Change> {
     let figure = |all: &[&Goodput]| {
         let studies: Vec<Study> = all.iter().filter_map(|g| study(g)).collect();
@@ -376,7 +381,7 @@ fn predicted(runs: &Pooled, one: &Study, difference: f64) -> Option<Estimate> {
     Some(Estimate { difference, error: runs.predicted_error().hypot(one.variance.sqrt()), freedom })
 }
 
-/// Returns why nothing could be told, for the side with that number.
+/// Returns the reason for an undecided answer of side `i`.
 pub(super) fn why_not(groups: &[Group], i: usize) -> String {
     let sizes = [groups[0].runs.len(), groups[i].runs.len()];
     if sizes.contains(&1) && sizes.contains(&2) {
@@ -385,7 +390,7 @@ pub(super) fn why_not(groups: &[Group], i: usize) -> String {
     "since too few of the runs have a rate with an interval, or the same levels".to_owned()
 }
 
-/// Returns the folder of a group, or a list of its folders, for people.
+/// Returns the folder of a group, or a list of its folders, as shown to the user.
 pub(super) fn shown(runs: &[Side]) -> String {
     let parent = |side: &Side| side.dir.parent().map(Path::to_path_buf);
     match (&runs[0], parent(&runs[0])) {

@@ -9,12 +9,12 @@ fn pooled(values: &[f64], variance: f64) -> Figure {
     Figure::Runs(Pooled::of(&studies).unwrap())
 }
 
-/// Welch's example with equal and unequal scatter: the estimate is the textbook's where runs have no error of their own.
+/// Welch's example with equal and unequal scatter: the estimate is the textbook's if runs have no error of their own.
 #[test]
 fn two_samples_are_compared_as_welch_has_it() {
     let (a, b) = ([3.0, 4.0, 1.0, 2.1], [490.2, 340.0, 433.9]);
     let e = estimate(&pooled(&a, 0.0), &pooled(&b, 0.0)).unwrap();
-    // t = 9.5595 and 2.0009 degrees of freedom, by any program of statistics.
+    // t = 9.5595 with 2.0009 degrees of freedom, as any statistics program gives.
     assert!((e.difference / e.error - 9.559_5).abs() < 1e-3, "{e:?}");
     assert!((e.freedom - 2.000_9).abs() < 1e-3, "{e:?}");
 }
@@ -32,7 +32,8 @@ fn a_single_run_is_held_against_a_prediction() {
     assert!((back.difference - 0.5).abs() < 1e-9);
 }
 
-/// False alarms of two groups of equal runs: claims at 5 %, and gates at no change. Runs scatter by 5 % and have errors of 4 %.
+/// Counts false alarms for two groups of equal runs: claims at 5 %, and gates at zero change. Runs scatter by 5 % and
+/// have errors of 4 %.
 #[test]
 fn equal_groups_are_seldom_told_apart() {
     const SETS: usize = 2_000;

@@ -1,8 +1,8 @@
-//! Levels that one side could not take, of sides that were measured in turns.
+//! Levels that one side could not sustain, for sides that were measured in turns.
 //!
-//! Latencies are compared at steps that were stable. A server that is overloaded in some of its turns is so left with its calm ones, and one that
-//! is overloaded in all of them with none: what is left out is a finding of its own. Whether a side lost more of its turns than the
-//! baseline is told by Fisher's exact test.
+//! Latencies are compared at stable steps only. A server that is overloaded in some turns contributes only its calm
+//! ones, and one that is overloaded in all turns contributes none, so the omitted turns are a finding of their own.
+//! Fisher's exact test decides if a side lost more of its turns than the baseline.
 
 use super::noise::ALPHA;
 use super::{Side, same};
@@ -11,25 +11,27 @@ use goodput_core::units::short;
 use goodput_stats::stats::step::{Step, Verdict};
 use serde::Serialize;
 
-/// Turns of a level that were too much for their server, beside the baseline's.
+/// Turns of one level that overloaded a side, compared with the baseline's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Lost {
-    /// The level.
+    /// Load level.
     pub level: Level,
-    /// The side.
+    /// Label of the side.
     pub side: String,
-    /// The baseline.
+    /// Label of the baseline.
     pub against: String,
-    /// Turns that could not be taken: of the baseline, of the side.
+    /// Number of turns that were not sustained: baseline, side.
     pub lost: [u32; 2],
-    /// Of how many.
+    /// Total number of turns: baseline, side.
     pub turns: [u32; 2],
 }
 
 impl Lost {
-    /// Whether the side lost more than the baseline (or less) beyond chance; `None` where neither is shown.
+    /// Returns true if the side lost significantly more turns than the baseline, false if significantly fewer, `None`
+    /// otherwise.
     ///
-    /// Each direction by itself at half of α: counts this small seldom come near it by chance, which leaves room for the few levels there are.
+    /// Each direction is tested at α/2: such small counts rarely come near it by chance, which leaves room for the
+    /// few levels.
     pub fn worse(&self) -> Option<bool> {
         let ([old, new], [of_old, of_new]) = (self.lost, self.turns);
         let sure = |a: [u32; 2], b: [u32; 2]| tail(a, b) <= ALPHA / 2.0;
@@ -42,7 +44,7 @@ impl Lost {
         }
     }
 
-    /// `b could not take 20 req/s in 8 of 10 turns (a: 0 of 10)`.
+    /// Formats the finding: `b could not take 20 req/s in 8 of 10 turns (a: 0 of 10)`.
     pub fn words(&self) -> String {
         let [old, new] = [0, 1].map(|i| format!("{} of {}", self.lost[i], self.turns[i]));
         let at = format!("{} {}", short(self.level.value), self.level.control.unit().trim());
@@ -55,7 +57,8 @@ impl Lost {
     }
 }
 
-/// Probability that as many of all that were lost fall on the first, if both are alike: the upper tail of the hypergeometric distribution.
+/// Returns the probability that at least as many of all losses fall on the first side if both are equal: the upper
+/// tail of the hypergeometric distribution.
 fn tail([lost, of]: [u32; 2], [other, of_other]: [u32; 2]) -> f64 {
     let (all, n) = (lost + other, of + of_other);
     let ln_choose =
@@ -68,12 +71,13 @@ fn tail([lost, of]: [u32; 2], [other, of_other]: [u32; 2]) -> f64 {
     (lost..=most).map(ways).sum()
 }
 
-/// A step that tells whether its server can take the level: run to an end of its own, the client being no limit.
+/// Returns true if a step shows its server's ability to sustain the level: it was not aborted, and the client was not
+/// the limit.
 fn tells(step: &Step) -> bool {
     !step.kind.is_outside_search() && !step.broken_off() && step.verdict != Verdict::Invalid
 }
 
-/// What each side but the first lost, at each level where it or the baseline lost anything.
+/// Returns the lost turns of each side but the first, at each level where it or the baseline lost any.
 pub(super) fn all(sides: &[Side]) -> Vec<Lost> {
     let own = |side: &Side| -> Vec<Step> { side.run.steps.iter().filter(|s| tells(s)).cloned().collect() };
     let steps: Vec<Vec<Step>> = sides.iter().map(own).collect();

@@ -1,9 +1,10 @@
-//! Runs beside one another: what differs between them, by how much their figures differ, and what of that may be chance.
+//! Comparison of runs: the differences in setup, the changes of their figures, and the significance of these changes.
 //!
-//! Everything here is made from run folders alone. The first side is the baseline; every other is held against it. Figures of a whole run
-//! (goodput and what follows from it) differ as their intervals tell; latencies are compared where both sides measured the same level and
-//! could take it, by a bootstrap over blocks of requests ([`equal`]). Where a plan measured both in turns ([`paired`]), pairs of steps with the
-//! same requests take the place of blocks, and what drifted over the sweep falls out.
+//! Everything here is computed from run folders alone. The first side is the baseline, and every other is compared
+//! with it. Figures of a whole run (goodput and figures derived from it) are compared by their intervals. Latencies
+//! are compared at levels that both sides measured and could sustain, by a bootstrap over blocks of requests
+//! ([`equal`]). If a plan measured both sides in turns ([`paired`]), pairs of steps with the same requests replace
+//! the blocks, and drift over the sweep cancels out.
 
 pub mod answer;
 pub mod blocks;
@@ -36,38 +37,38 @@ use serde::Serialize;
 /// Name of the format of `compare.json`.
 pub const SCHEMA: &str = "goodput-compare/1";
 
-/// Levels nearer than this are one level.
+/// Largest ratio between two levels that count as equal.
 const SAME: f64 = 1.015;
 
-/// One side as it is told of.
+/// Description of one side, for the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct About {
-    /// What it is called here.
+    /// Label of the side.
     pub label: String,
-    /// Its run folder.
+    /// Path of the run folder.
     pub run: String,
-    /// Its series.
+    /// Name of the series.
     pub series: String,
-    /// Its tier of the SLO.
+    /// Name of the SLO tier.
     pub tier: String,
-    /// When it was measured (RFC 3339).
+    /// Start time of the measurement (RFC 3339).
     pub started: String,
-    /// The server.
+    /// Description of the server.
     pub server: String,
-    /// The model.
+    /// Name of the model.
     pub model: String,
-    /// What was sent.
+    /// Description of the workload.
     pub workload: String,
-    /// What had to hold.
+    /// Description of the SLO.
     pub slo: String,
 }
 
-/// A remark that limits what a comparison shows.
+/// A remark that limits the validity of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Note {
     /// A caveat of the runs.
     Caveat {
-        /// Label of the side that it is of; `None` where all sides share it.
+        /// Label of the side with the caveat; `None` if all sides share it.
         side: Option<String>,
         /// The caveat.
         caveat: Caveat,
@@ -76,84 +77,85 @@ pub enum Note {
     Text(String),
 }
 
-/// Where a row stands.
+/// The scope of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// The run as a whole.
     Whole,
-    /// A level that was measured on the baseline and on another side.
+    /// One level that was measured on the baseline and on another side.
     At(Level),
-    /// All equal levels together, where steps were measured in turns.
+    /// All equal levels pooled, for steps measured in turns.
     Pooled,
 }
 
-/// A figure of every side.
+/// One figure of every side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Its name, as gates have it: `goodput`, `ttft.p99@20`, `ttft.p99@pooled`.
+    /// Name as used in gates: `goodput`, `ttft.p99@20`, `ttft.p99@pooled`.
     pub name: String,
-    /// What it is.
+    /// Kind of figure.
     pub column: Column,
-    /// The unit of its values.
+    /// Unit of the values.
     pub unit: String,
-    /// Where it stands.
+    /// Scope of the figure.
     pub place: Place,
     /// The value of each side.
     pub values: Vec<Option<f64>>,
-    /// Both ends of what the value may be, of each side, where it has an interval: 90 % of a goodput.
+    /// Interval of the value of each side, if it has one: the 90 % interval of a goodput.
     pub intervals: Vec<Option<[f64; 2]>>,
-    /// The change of each side from the first, that one left out.
+    /// Change of each side other than the first, against the first.
     pub changes: Vec<Change>,
-    /// The values of each run of each side, where sides are several runs.
+    /// Values of each run of each side, if sides consist of several runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub each: Vec<Vec<Option<f64>>>,
 }
 
-/// A level that is compared.
+/// A level at which sides are compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EqualLevel {
-    /// The level, as the baseline has it.
+    /// The level of the baseline.
     pub level: Level,
-    /// The steps of each side.
+    /// Step numbers of each side.
     pub steps: Vec<Vec<u32>>,
-    /// Measured requests of each side.
+    /// Number of measured requests of each side.
     pub requests: Vec<u64>,
 }
 
-/// Runs beside one another.
+/// The result of comparing runs, as written to `compare.json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// [`SCHEMA`].
+    /// Format name, [`SCHEMA`].
     pub schema: &'static str,
-    /// Version that compared.
+    /// Version of goodput that made the comparison.
     pub goodput_version: &'static str,
-    /// The sides, the baseline first.
+    /// The sides; the baseline comes first.
     pub sides: Vec<About>,
-    /// What differs between them.
+    /// Differences in setup between the sides.
     pub differs: Vec<Difference>,
-    /// Whether they are comparable only because it was insisted on.
+    /// True if the sides are not comparable and the comparison was forced.
     pub unlike: bool,
-    /// Whether the sides were measured in turns.
+    /// True if the sides were measured in turns.
     pub alternating: bool,
     /// The levels at which latencies are compared.
     pub levels: Vec<EqualLevel>,
-    /// Turns at each level that a side or the baseline could not take, of sides that were measured in turns.
+    /// Turns that a side or the baseline could not sustain, if the sides were measured in turns.
     pub lost: Vec<lost::Lost>,
-    /// The figures.
+    /// All compared figures.
     pub rows: Vec<Row>,
-    /// The answer, a sentence for each side but the first.
+    /// One-sentence answers, one for each side but the first.
     pub answers: Vec<answer::Answer>,
-    /// Remarks that limit what the comparison shows. Left out of the JSON of this type: the report writes them in English.
+    /// Remarks that limit the validity of the comparison. Not part of this type's JSON: the report writes them in
+    /// English.
     #[serde(skip)]
     pub notes: Vec<Note>,
-    /// What became of the gates.
+    /// Results of the gates.
     pub gates: Vec<gate::Outcome>,
-    /// What is held fixed in a step.
+    /// Controlled quantity of a step (rate or concurrency).
     pub control: Control,
-    /// The arguments that compare the same again; empty where nobody asked by arguments.
+    /// Command-line arguments that repeat the comparison; empty if it was not made from the command line.
     pub asked: Vec<String>,
-    /// The runs of each side and what they come to together, where sides are several runs.
+    /// Runs of each side and their combined figures, if sides consist of several runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<group::GroupedRuns>,
 }
@@ -161,7 +163,8 @@ pub struct Comparison {
 /// Compares sides, the first of which is the baseline.
 ///
 /// # Errors
-/// A run folder cannot be read, or the sides are unlike and it was not insisted on (`force`): the message lists what differs.
+/// Fails if a run folder cannot be read, or if the sides are not comparable and `force` is not set; the message lists
+/// the differences.
 pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
     let differs = differ::all(sides);
     let unlike = differs.iter().any(|d| d.unlike);
@@ -209,7 +212,8 @@ pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
 /// Compares groups of runs, the first of which is the baseline.
 ///
 /// # Errors
-/// A run folder cannot be read, or runs are unlike and it was not insisted on (`force`): the message lists what differs.
+/// Fails if a run folder cannot be read, or if runs are not comparable and `force` is not set; the message lists the
+/// differences.
 pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
     let flat: Vec<Side> = groups.iter().flat_map(|g| g.runs.clone()).collect();
     let places = group::places(groups);
@@ -255,7 +259,8 @@ pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
     })
 }
 
-/// Tells which changes exceed the noise: of each side, those at pooled levels are claims made together, and so are all others.
+/// Decides the significance of all changes. For each side, the pooled rows form one family of claims and all other
+/// rows another.
 fn judge(rows: &mut [Row]) {
     let sides = rows.first().map_or(0, |r| r.changes.len());
     for side in 0..sides {
@@ -266,7 +271,7 @@ fn judge(rows: &mut [Row]) {
     }
 }
 
-/// Whether two levels are one.
+/// Returns true if two levels count as equal.
 fn same(a: f64, b: f64) -> bool {
     a.max(b) <= a.min(b) * SAME
 }

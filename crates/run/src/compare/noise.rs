@@ -1,102 +1,104 @@
-//! Differences and what of them may be chance.
+//! Changes between two sides, and their statistical significance.
 
 use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
-/// Whether a difference exceeds what chance makes of two alike servers.
+/// Significance of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beyond {
-    /// It does, all differences of the comparison taken together.
+    /// The difference exceeds noise, after correction for all differences of the comparison.
     Yes,
-    /// It does not.
+    /// The difference does not exceed noise.
     No,
-    /// Nothing tells how much chance there is in it.
+    /// The noise is unknown.
     Unknown,
 }
 
-/// What the interval of a change rests on.
+/// The data behind the confidence interval of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
-    /// Blocks of requests drawn anew, of each run by itself.
+    /// Bootstrap over blocks of requests, each run resampled separately.
     Blocks,
-    /// Pairs of steps drawn anew, both with the same requests.
+    /// Bootstrap over pairs of steps with the same requests.
     Pairs,
     /// The 90 % intervals of both answers.
     Intervals,
-    /// The brackets of both answers: a change within these ends, with no probability.
+    /// The brackets of both answers: the change lies within these ends, without a probability.
     Brackets,
-    /// Counts: of requests, of misses.
+    /// Counts of requests or of misses.
     Counts,
-    /// Several runs of each side, or of one: what differs from run to run is in it.
+    /// Several runs on at least one side; includes the run-to-run variation.
     Runs,
-    /// Nothing tells.
+    /// No interval.
     None,
 }
 
-/// Which of two values is infinite.
+/// The side with an infinite value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Infinite {
-    /// The baseline's.
+    /// The baseline is infinite.
     Old,
-    /// The other's.
+    /// The other side is infinite.
     New,
 }
 
-/// A change from the baseline, as a share of it: −0.05 is 5 % less.
+/// A change from the baseline, as a share of the baseline: −0.05 is 5 % less.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Change {
-    /// The change; `None` where the baseline is zero or unknown, or the value is.
+    /// Relative change; `None` if the baseline is zero or unknown, or the value is unknown.
     pub share: Option<f64>,
-    /// The change in the unit of the column.
+    /// Absolute change in the unit of the column.
     pub absolute: Option<f64>,
-    /// Which of the two is infinite, being the percentile of requests that failed, where the other is not.
+    /// The side whose value is infinite (a percentile of failed requests), if only one side is.
     pub infinite: Option<Infinite>,
-    /// So many levels it is of, where several are taken together.
+    /// Number of levels pooled, if there are several.
     pub levels: Option<usize>,
-    /// 95 % interval of the share; its ends may be infinite.
+    /// 95 % interval of the relative change; its ends may be infinite.
     pub interval: Option<[f64; 2]>,
-    /// 95 % interval of the change in the unit.
+    /// 95 % interval of the absolute change, in the unit of the column.
     pub absolute_interval: Option<[f64; 2]>,
-    /// Probability of as large a difference between two alike servers, this difference by itself.
+    /// p-value of this difference, uncorrected: the probability of one at least as large between two equal servers.
     pub p: Option<f64>,
-    /// The smallest change, as a share, that would have been found with probability 0.9.
+    /// Smallest relative change that would have been detected with probability 0.9.
     pub detectable: Option<f64>,
-    /// Whether it exceeds the noise.
+    /// Significance of the change.
     pub beyond: Beyond,
-    /// What its interval rests on.
+    /// Data behind the interval.
     pub basis: Basis,
-    /// The levels of the baseline and of the other where these are not quite the same: nothing is claimed, and no gate is decided.
+    /// Levels of the baseline and of the other side, if they are not quite equal: then no significance is claimed and
+    /// no gate decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<[f64; 2]>,
-    /// What p and interval come from.
+    /// Estimate behind p-value and interval.
     #[serde(skip)]
     pub(super) estimate: Option<Estimate>,
-    /// Whether the estimate is of the logarithm of the ratio, or of the difference in the unit.
+    /// True if the estimate is of the logarithm of the ratio, false if it is of the absolute difference.
     #[serde(skip)]
     pub(super) ratio: bool,
 }
 
-/// Chance of an error of the intervals, and of all claims of a family together.
+/// Error probability of the intervals, and of all claims of a family together.
 pub const ALPHA: f64 = 0.05;
-/// Probability with which a change of the size that is told would have been found.
+/// Power at which the detectable change is computed.
 const POWER: f64 = 0.9;
 
-/// A difference of logarithms (or of shares), its standard error, and the degrees of freedom of that; infinite for a normal.
+/// An estimated difference of logarithms (or of shares) with its standard error and degrees of freedom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
     /// ln(new / old), or new − old.
     pub difference: f64,
-    /// Its standard error.
+    /// Standard error of the difference.
     pub error: f64,
-    /// Degrees of freedom of the error.
+    /// Degrees of freedom of the error; infinite for a normal distribution.
     pub freedom: f64,
 }
 
 impl Estimate {
-    /// The mean of differences of pairs, by Student's t; `None` with fewer than three.
+    /// Estimates the mean of paired differences by Student's t. Returns `None` for fewer than three pairs or a
+    /// non-finite difference.
     pub fn of_pairs(differences: &[f64]) -> Option<Self> {
         let n = differences.len() as f64;
         if differences.len() < 3 || differences.iter().any(|d| !d.is_finite()) {
@@ -107,7 +109,8 @@ impl Estimate {
         Some(Self { difference: mean, error: (squares / (n - 1.0) / n).sqrt(), freedom: n - 1.0 })
     }
 
-    /// The mean of independent estimates, each with the same weight: its error by the sum of squares, its freedom by Satterthwaite.
+    /// Returns the equally weighted mean of independent estimates. The error follows from the sum of squares, the
+    /// degrees of freedom from Satterthwaite's approximation.
     pub fn mean(all: &[Self]) -> Option<Self> {
         if all.is_empty() || all.iter().any(|e| !e.sound()) {
             return None;
@@ -120,7 +123,7 @@ impl Estimate {
         Some(Self { difference, error: variance.sqrt() / n, freedom })
     }
 
-    /// With an error that is as good as known.
+    /// Makes an estimate whose error is taken as known.
     pub const fn normal(difference: f64, error: f64) -> Self {
         Self { difference, error, freedom: f64::INFINITY }
     }
@@ -129,14 +132,14 @@ impl Estimate {
         self.difference.is_finite() && self.error.is_finite() && self.error >= 0.0 && self.freedom >= 1.0
     }
 
-    /// The quantile of Student's distribution, or of the normal.
+    /// Returns a quantile of Student's t distribution; of the normal from 10,000 degrees of freedom on.
     fn quantile(&self, p: f64) -> f64 {
         let student = || StudentsT::new(0.0, 1.0, self.freedom).ok().map(|t| t.inverse_cdf(p));
         let normal = || Normal::standard().inverse_cdf(p);
         if self.freedom < 1e4 { student().unwrap_or_else(normal) } else { normal() }
     }
 
-    /// Two-sided probability of as large a difference where there is none.
+    /// Returns the two-sided p-value: the probability of a difference at least as large if there is none.
     pub fn p(&self) -> f64 {
         if self.error <= 0.0 {
             return if self.difference.abs() > 0.0 { 0.0 } else { 1.0 };
@@ -155,7 +158,8 @@ impl Estimate {
         [self.difference - half, self.difference + half]
     }
 
-    /// The smallest difference found with probability 0.9, if `tests` claims are made together (the first step of Holm's).
+    /// Returns the smallest difference detected with probability 0.9 if `tests` claims are made together (the first
+    /// step of Holm's procedure).
     fn detectable(&self, tests: usize) -> f64 {
         let tests = tests.max(1) as f64;
         (self.quantile(1.0 - ALPHA / 2.0 / tests) + self.quantile(POWER)) * self.error
@@ -163,7 +167,7 @@ impl Estimate {
 }
 
 impl Change {
-    /// Nothing is known but the values.
+    /// Makes a change from the two values alone, with no interval.
     pub fn bare(old: Option<f64>, new: Option<f64>) -> Self {
         let absolute = old.zip(new).map(|(o, n)| n - o).filter(|d| d.is_finite());
         let share = old.zip(absolute).filter(|(o, _)| *o > 0.0).map(|(o, d)| d / o);
@@ -189,14 +193,14 @@ impl Change {
         }
     }
 
-    /// From the logarithm of a ratio.
+    /// Makes a change from an estimate of the logarithm of the ratio.
     pub fn of_ratio(old: Option<f64>, new: Option<f64>, e: Estimate, basis: Basis) -> Self {
         let bare = Self::bare(old, new);
         if !e.sound() {
             return bare;
         }
         let interval = e.interval().map(f64::exp_m1);
-        // The old value stands for itself: its own chance is in the interval of the ratio.
+        // The old value is taken as exact here: its uncertainty is already in the interval of the ratio.
         let absolute_interval = old.map(|o| interval.map(|s| s * o));
         let share = Some(e.difference.exp_m1());
         let absolute = bare.absolute.or_else(|| old.zip(share).map(|(o, s)| o * s));
@@ -212,7 +216,7 @@ impl Change {
         }
     }
 
-    /// From a difference in the unit, of shares and the like.
+    /// Makes a change from an estimate of the absolute difference, for shares and the like.
     pub fn of_difference(old: f64, new: f64, e: Estimate) -> Self {
         let bare = Self::bare(Some(old), Some(new));
         if !e.sound() {
@@ -230,18 +234,18 @@ impl Change {
         }
     }
 
-    /// From a difference of shares of which only the difference is told: that of several levels together.
+    /// Makes a change from a difference of shares without the two values, as for several levels pooled.
     pub fn of_points(e: Estimate, basis: Basis) -> Self {
         let bare = Self { ratio: false, ..Self::bare(None, None) };
         if !e.sound() {
             return bare;
         }
-        // No share changes by more than the whole.
+        // A share cannot change by more than 1.
         let (absolute, interval) = (Some(e.difference), Some(e.interval().map(|end| end.clamp(-1.0, 1.0))));
         Self { absolute, absolute_interval: interval, p: Some(e.p()), basis, estimate: Some(e), ..bare }
     }
 
-    /// The same change the other way, of a figure that falls as this one rises.
+    /// Negates the change, for a figure that falls as this one rises.
     pub(super) fn turned(self) -> Self {
         let ends = |e: Option<[f64; 2]>| e.map(|[low, high]| [-high, -low]);
         Self {
@@ -254,23 +258,25 @@ impl Change {
         }
     }
 
-    /// A percentile that is, beyond noise, that of requests that failed on one side alone.
+    /// Makes a significant change for a percentile that is infinite on one side only because of failed requests.
     pub fn of_failing(infinite: Infinite, basis: Basis) -> Self {
         Self { infinite: Some(infinite), beyond: Beyond::Yes, basis, ..Self::bare(None, None) }
     }
 
-    /// The same of a baseline and another at levels that are not quite the same: the change is told, and not whether it exceeds noise.
+    /// Removes p-value and significance, for levels that are not quite equal; the size of the change stays.
     pub(super) fn unclaimed(self, levels: [f64; 2]) -> Self {
         Self { apart: Some(levels), ..self.of_nothing() }
     }
 
-    /// The same of what neither side has any of: there is nothing to claim, and a gate can hold.
+    /// Removes p-value and significance, for counts that are zero on both sides: there is no claim, but a gate can
+    /// still hold.
     pub(super) fn of_nothing(self) -> Self {
         Self { p: None, detectable: None, beyond: Beyond::Unknown, estimate: None, ..self }
     }
 
-    /// From the brackets of both: a change that lies within these ends, for certain as far as the verdicts are. Two brackets that have a
-    /// rate in common are no difference; where one of them is open (from zero, or to no end) that shows nothing.
+    /// Makes a change from two brackets. The change lies within the returned ends, as certain as the verdicts are.
+    /// Brackets that share a rate are no difference; if one of them is open (starts at zero or has no end), an
+    /// overlap decides nothing.
     pub fn of_brackets(old: (f64, [f64; 2]), new: (f64, [f64; 2])) -> Self {
         let bare = Self::bare(Some(old.0), Some(new.0));
         let ends = [new.1[0] / old.1[1] - 1.0, new.1[1] / old.1[0] - 1.0];
@@ -290,7 +296,7 @@ impl Change {
         }
     }
 
-    /// What is told of it beside the other claims of its family: whether it holds, and what would have been found.
+    /// Sets significance and detectable change from the result of Holm's procedure over `tests` claims.
     pub(super) fn judged(&mut self, holds: bool, tests: usize) {
         let Some(e) = self.estimate else { return };
         self.beyond = if holds { Beyond::Yes } else { Beyond::No };
@@ -300,8 +306,9 @@ impl Change {
     }
 }
 
-/// Which of the claims hold at a chance of [`ALPHA`] that any of them is wrong, by Holm's procedure (Scandinavian Journal of Statistics 6,
-/// 1979): the smallest p against α/m, the next against α/(m − 1), and so on to the first that is not below.
+/// Returns which claims hold at a family-wise error rate of [`ALPHA`], by Holm's procedure (Scandinavian Journal of
+/// Statistics 6, 1979): the smallest p against α/m, the next against α/(m − 1), and so on to the first that is not
+/// below.
 pub fn holm(ps: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|a, b| ps[*a].total_cmp(&ps[*b]));
@@ -315,7 +322,7 @@ pub fn holm(ps: &[f64]) -> Vec<bool> {
     holds
 }
 
-/// Judges claims that are made together: which exceed the noise, and what would have been found.
+/// Decides the significance of claims that are made together, and their detectable changes.
 pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>) {
     let mut claims: Vec<&mut Change> = changes.filter(|c| c.p.is_some()).collect();
     let ps: Vec<f64> = claims.iter().filter_map(|c| c.p).collect();
@@ -324,17 +331,17 @@ pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>) {
     }
 }
 
-/// What a 90 % interval says of the logarithm of a rate: its standard deviations below and above the median, taking each half for that of a
-/// normal. `None` where it begins at zero.
+/// Returns the standard deviations of the logarithm of a rate below and above its median, from its 90 % interval,
+/// treating each half as that of a normal distribution. `None` if the interval starts at zero.
 pub fn log_deviations(median: f64, [low, high]: [f64; 2]) -> Option<[f64; 2]> {
     const Z90: f64 = 1.644_853_626_951_472_6;
     let sound = low > 0.0 && low <= median && median <= high && high.is_finite();
     sound.then(|| [(median / low).ln() / Z90, (high / median).ln() / Z90])
 }
 
-/// The change between two rates with deviations below and above each, which are independent: the interval of the difference of their logarithms
-/// by the squares of those halves that face its end (MOVER: Zou and Donner, Statistics in Medicine 27, 2008), and the p by those that face no
-/// difference.
+/// Returns the change between two independent rates with deviations below and above each. The interval of the
+/// difference of their logarithms adds the squares of the halves that face each end (MOVER: Zou and Donner,
+/// Statistics in Medicine 27, 2008); the p-value uses the halves that face zero difference.
 pub fn of_deviations(old: (f64, [f64; 2]), new: (f64, [f64; 2])) -> Change {
     let difference = (new.0 / old.0).ln();
     let (down, up) = (new.1[0].hypot(old.1[1]), new.1[1].hypot(old.1[0]));
@@ -396,7 +403,7 @@ mod tests {
 
     #[test]
     fn the_halves_that_face_each_other_count() {
-        // The old one may be far higher, which makes it no more likely that it is lower than the new one.
+        // The upper half of the old rate's interval says nothing about whether it is lower than the new one.
         let skewed = of_deviations((50.0, [0.05, 0.3]), (40.0, [0.05, 0.05]));
         let even = of_deviations((50.0, [0.05, 0.05]), (40.0, [0.05, 0.05]));
         assert!((skewed.p.unwrap() - even.p.unwrap()).abs() < 1e-12 && even.p.unwrap() < 0.01);

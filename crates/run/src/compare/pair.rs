@@ -1,4 +1,4 @@
-//! `compare --measure`: one plan out of two, whose servers are measured in turns, and how its time is spent.
+//! `compare --measure`: merges two plans into one that measures their servers in turns, and schedules its time.
 
 use super::differ;
 use anyhow::{Context, Result, bail};
@@ -10,42 +10,43 @@ use goodput_stats::search::config::{Mode, SearchPlan};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-/// What of a plan may differ between two servers that are measured in turns: everything else is the same for both.
+/// Plan tables that may differ between the two servers; everything else must be equal.
 const OWN: [&str; 3] = ["server", "hardware", "environment"];
-/// Told of nowhere, or decided for both.
+/// Plan keys that are not compared, because they do not matter or are set for both.
 const IGNORED: [&str; 5] = ["name", "notes", "seed", "search", "step"];
 
 /// The key of a simulated server's seed.
 const SEED: &str = "seed";
 
-/// The least measured window: below it, tails are a matter of single requests.
+/// Minimum measured window: in shorter ones the tails depend on single requests.
 const LEAST_MEASURE: Duration = Duration::from_secs(8);
-/// The longest: more turns take out more drift than longer ones.
+/// Maximum measured window: more turns cancel more drift than longer ones.
 const MOST_MEASURE: Duration = Duration::from_secs(60);
-/// Turns that are aimed at, of each server at each rate: with more, Student's distribution is as good as normal.
+/// Target number of turns of each server at each rate: with more, Student's t is practically normal.
 const TURNS: u32 = 10;
-/// The fewest that the answer needs.
+/// Minimum number of turns that the answer needs.
 const LEAST_TURNS: u32 = super::paired::LEAST_PAIRS as u32;
-/// What connecting, draining and asking whether a server is idle take at the least.
+/// Minimum time to connect, to drain and to check that a server is idle.
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// How the time of an alternating run is spent.
+/// Time schedule of an alternating run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
-    /// Load before anything counts.
+    /// Load time before the measured window.
     pub settle: Duration,
     /// The measured window.
     pub measure: Duration,
-    /// Steps of each server at each rate.
+    /// Number of steps of each server at each rate.
     pub turns: NonZeroU32,
 }
 
 impl Schedule {
-    /// Spends a budget on two servers at so many rates. `request` is about how long the longest requests take: the last ones are waited for after
-    /// each step, and half of it (as long as most take) at the least passes before anything counts, so that the server is full by then.
+    /// Divides a budget between two servers at `rates` rates. `request` is the approximate duration of the longest
+    /// requests: each step waits that long for its last requests, and settles for at least half of it (the duration
+    /// of most requests), so that the server is full when the measurement starts.
     ///
     /// # Errors
-    /// There is no time for the fewest turns; says how much there should be.
+    /// Fails if the budget is too small for the minimum number of turns; the message gives the needed budget.
     pub fn of(budget: Duration, rates: usize, request: Duration) -> Result<Self> {
         let steps = |turns: u32| f64::from(turns) * 2.0 * rates.max(1) as f64;
         let each = |turns: u32| budget.as_secs_f64() / steps(turns);
@@ -66,7 +67,7 @@ impl Schedule {
                 short(request.as_secs_f64())
             );
         };
-        // What is left over after the longest windows goes into more turns.
+        // Time left beyond the maximum window goes into more turns.
         let mut turns = turns;
         let window = |n: u32| each(n) - beside(each(n));
         while window(turns) > MOST_MEASURE.as_secs_f64() {
@@ -78,10 +79,10 @@ impl Schedule {
     }
 }
 
-/// Whether two plans can be measured in turns.
+/// Checks that two plans can be measured in turns.
 ///
 /// # Errors
-/// As [`plan`]'s.
+/// Fails like [`plan`].
 pub fn check(sides: &[(String, Plan); 2]) -> Result<()> {
     for (label, plan) in sides {
         alone(plan).with_context(|| format!("{label} cannot be measured in turns with another"))?;
@@ -89,10 +90,11 @@ pub fn check(sides: &[(String, Plan); 2]) -> Result<()> {
     alike(sides)
 }
 
-/// One plan that measures the servers of two in turns at these rates.
+/// Returns one plan that measures the servers of two plans in turns at these rates.
 ///
 /// # Errors
-/// The plans send different things, or want something that cannot be had for both: the message lists what differs.
+/// Fails if the plans send different requests, or ask for something that cannot be done for both; the message lists
+/// the differences.
 pub fn plan(sides: &[(String, Plan); 2], rates: NonEmpty<Rate>, schedule: &Schedule) -> Result<Plan> {
     check(sides)?;
     let [(label, a), (_, b)] = sides;
@@ -107,7 +109,7 @@ pub fn plan(sides: &[(String, Plan); 2], rates: NonEmpty<Rate>, schedule: &Sched
         Ok(Variant { name: name.clone(), set, url: None, start: None, knobs: Vec::new() })
     };
     let mut both = a.clone();
-    // Each has its own: where the other's plan has none, it is not the first one's.
+    // Each variant sets its own tables: one that is missing in the second plan must not come from the first.
     (both.hardware, both.environment) = Default::default();
     both.name = if a.name == b.name {
         format!("{} in turns: {label}, {}", a.name, sides[1].0)
@@ -118,7 +120,7 @@ pub fn plan(sides: &[(String, Plan); 2], rates: NonEmpty<Rate>, schedule: &Sched
     apart(&mut sides);
     both.variants = sides.iter().map(variant).collect::<Result<_>>()?;
     both.alternate = Some(schedule.turns);
-    // A side that fails is found by its failures: a step of one that was left out would have no partner.
+    // A failing side is reported by its failures: a step that was left out would have no partner.
     both.step.max_error_share = Fraction::try_from(1.0).ok();
     both.search =
         SearchPlan { mode: Mode::Rates(rates), max_rate: a.search.max_rate, ..SearchPlan::default() };
@@ -130,8 +132,9 @@ pub fn plan(sides: &[(String, Plan); 2], rates: NonEmpty<Rate>, schedule: &Sched
     Plan::from_text(&text).context("the two plans make no plan together")
 }
 
-/// Two simulated servers with one seed would draw the same random numbers, and a rehearsal of a server against itself would show exact zeros
-/// and no noise: one whose plan says nothing of a seed has the next.
+/// Gives one of two simulated servers another seed. With equal seeds both would draw the same random numbers, and a
+/// rehearsal of a server against itself would show exact zeros without noise. A plan without an explicit seed gets
+/// the next one.
 fn apart([(_, a), (_, b)]: &mut [(String, Plan); 2]) {
     let (Target::Simulated(a), Target::Simulated(b)) = (&mut a.server.target, &mut b.server.target) else {
         return;
@@ -144,7 +147,7 @@ fn apart([(_, a), (_, b)]: &mut [(String, Plan); 2]) {
     }
 }
 
-/// What makes a plan one that cannot be half of a pair.
+/// Refuses a plan that cannot be one half of a pair.
 fn alone(plan: &Plan) -> Result<()> {
     if !plan.variants().is_empty() || !plan.rows.is_empty() || plan.alternate.is_some() {
         bail!(
@@ -164,7 +167,7 @@ fn alone(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Both are to send the same, and to be judged alike.
+/// Checks that both plans send the same requests under the same limits.
 fn alike(sides: &[(String, Plan); 2]) -> Result<()> {
     let [a, b] = sides.each_ref().map(|(_, plan)| differ::keys(plan));
     let top = |key: &str| key.split('.').next().unwrap_or_default().to_owned();
@@ -172,7 +175,7 @@ fn alike(sides: &[(String, Plan); 2]) -> Result<()> {
     keys.sort();
     keys.dedup();
     let shown = |v: Option<&String>| v.map_or("–".to_owned(), Clone::clone);
-    // A timeout follows from the limits, and both have the longer one's.
+    // Timeouts follow from the limits, and both use the longer one.
     let differ: Vec<String> = keys
         .into_iter()
         .filter(|key| a.get(*key) != b.get(*key))
@@ -191,10 +194,10 @@ fn alike(sides: &[(String, Plan); 2]) -> Result<()> {
     )
 }
 
-/// The rates that are measured where none is asked for, from the highest that both servers took: a third and two thirds of it.
+/// Returns the default rates: a third and two thirds of the highest rate that both servers sustained.
 ///
-/// At the lower, requests hardly meet one another, so that the speed of the server itself is compared; at the higher, where queues begin, a
-/// slower one is told by more than it is slower.
+/// At the lower rate requests hardly overlap, so that the raw speed of the servers is compared. At the higher rate
+/// queues begin, which amplifies a difference in speed.
 pub fn rates(highest: f64) -> Vec<f64> {
     let tidy = |x: f64| {
         let digits = 10f64.powf(1.0 - x.log10().floor());

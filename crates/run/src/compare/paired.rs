@@ -1,11 +1,12 @@
-//! Sides that one run measured in turns: each step of one has a partner of the other, just before or after it, with the same arrivals and
-//! lengths.
+//! Comparison of sides that one run measured in turns: each step has a partner of the other side, just before or
+//! after it, with equal arrivals and lengths.
 //!
-//! What drifts from pair to pair changes both partners alike and falls out of their difference. Percentiles are of the requests of all pairs
-//! together; their error is that of drawing pairs anew ([`super::bootstrap`]), both partners at once, times √(P / (P − 1)) for the P pairs that a
-//! draw has no more of, with Student's P − 1 degrees of freedom. Over several levels the mean of the logarithms of their ratios is taken:
-//! one claim for each metric, however many levels there are. A percentile that became infinite at any level is a claim that needs no mean. The
-//! shares of requests that failed, and that met every limit, are claims as well wherever there are such that did not.
+//! Drift changes both partners of a pair alike and cancels in their difference. Percentiles are over the requests of
+//! all pairs pooled. Their error comes from resampling pairs ([`super::bootstrap`]), both partners at once, times √(P
+//! / (P − 1)) because a draw has only P pairs, with Student's t and P − 1 degrees of freedom. Over several levels,
+//! the mean of the logarithms of the ratios is used: one claim per metric, however many levels there are. A
+//! percentile that became infinite at any level is a claim without a mean. The shares of failed requests, and of
+//! requests that met every limit, are claims as well if they are not trivial.
 
 use super::bootstrap::{Draws, Sample};
 use super::column::PERCENTILES;
@@ -16,15 +17,15 @@ use super::{Column, Place, Row, Side};
 use goodput_core::slo::Metric;
 use goodput_stats::stats::step::Step;
 
-/// Pairs that an error needs.
+/// Minimum number of pairs for an error estimate.
 pub const LEAST_PAIRS: usize = 4;
-/// The percentiles about which claims are made, in thousandths.
+/// Percentiles for which claims are made, in thousandths.
 pub const CLAIMED: [u64; 2] = [500, 990];
 
-/// Requests of the partners of one level: of each pair those of the old and those of the new side.
+/// Requests of the pairs of one level: for each pair those of the old and those of the new side.
 pub type Pairs<'r> = Vec<(&'r [Timed], &'r [Timed])>;
 
-/// The change of a percentile of a metric over the pairs of one level; the values with it.
+/// Returns the two values of a percentile over the pairs of one level, and its change.
 pub fn change(pairs: &Pairs<'_>, metric: Metric, permille: u64) -> (Option<f64>, Option<f64>, Change) {
     let share = permille as f64 / 1e3;
     let numbered = |lists: Vec<&[Timed]>| {
@@ -35,7 +36,7 @@ pub fn change(pairs: &Pairs<'_>, metric: Metric, permille: u64) -> (Option<f64>,
     let (old, new) = pairs.iter().copied().unzip();
     let (old, new) = (numbered(old), numbered(new));
     let (o, n) = (old.value(share), new.value(share));
-    // A tail of fewer requests than this is a matter of luck.
+    // A tail with so few requests is left to chance.
     let thin = (1.0 - share) * (old.n().min(new.n()) as f64) < 5.0;
     if pairs.len() < LEAST_PAIRS || thin {
         return (o, n, Change::bare(o, n));
@@ -52,10 +53,10 @@ pub fn change(pairs: &Pairs<'_>, metric: Metric, permille: u64) -> (Option<f64>,
     (o, n, change)
 }
 
-/// The change of a percentile over all levels together; those with too few requests for it are left out.
+/// Returns the change of a percentile over all levels; leaves out levels with too few requests.
 ///
-/// Where it is infinite on one side alone at any of the levels, and not by chance, that is the change: a mean with the other levels there is not.
-/// Should there be levels of both kinds, it is that at which the new side fails.
+/// If the percentile is significantly infinite on only one side at any level, that is the change, because there is no
+/// mean with the other levels. If this happens in both directions, the level at which the new side fails counts.
 pub fn pooled(levels: &[Pairs<'_>], metric: Metric, permille: u64) -> Option<Change> {
     let each: Vec<Change> = levels.iter().map(|pairs| change(pairs, metric, permille).2).collect();
     let failing: Vec<Infinite> =
@@ -71,10 +72,11 @@ pub fn pooled(levels: &[Pairs<'_>], metric: Metric, permille: u64) -> Option<Cha
     Some(Change { levels: Some(estimates.len()), ..change })
 }
 
-/// A share of the requests of each pair: how many of how many, of the old and of the new side.
+/// For each pair, count and total of a share on the old and on the new side.
 type Shares = Vec<[(f64, f64); 2]>;
 
-/// The change of a share over all levels together, in points; `None` where nothing was counted on either side, which is no claim.
+/// Returns the change of a share over all levels, in points; `None` if nothing was counted on either side, which is
+/// no claim.
 fn pooled_share(levels: &[Shares]) -> Option<Change> {
     let enough: Vec<&Shares> = levels.iter().filter(|l| l.len() >= LEAST_PAIRS).collect();
     if enough.iter().all(|l| l.iter().flatten().all(|(k, _)| *k <= 0.0)) {
@@ -85,8 +87,8 @@ fn pooled_share(levels: &[Shares]) -> Option<Change> {
     Some(Change { levels: Some(estimates.len()), ..change })
 }
 
-/// The difference of a share over the pairs of a level. Counts of few requests may be alike in all pairs by chance: the error is no less than
-/// that of the counts.
+/// Estimates the difference of a share over the pairs of a level. Small counts may be equal in all pairs by chance,
+/// so the error is at least that of the counts.
 fn of_share(pairs: &Shares) -> Option<Estimate> {
     let share = |(k, n): (f64, f64)| k / n;
     let differences: Vec<f64> = pairs.iter().map(|[old, new]| share(*new) - share(*old)).collect();
@@ -100,7 +102,7 @@ fn of_share(pairs: &Shares) -> Option<Estimate> {
     Some(Estimate { error: e.error.max((variance(0) + variance(1)).sqrt()), ..e })
 }
 
-/// How many requests of each partner failed or were cut off.
+/// Returns the number of failed or cut-off requests of each partner.
 fn failures(pairs: &Pairs<'_>) -> Shares {
     let of = |list: &[Timed]| {
         let failed = list.iter().filter(|t| t.e2e.is_infinite()).count();
@@ -109,8 +111,8 @@ fn failures(pairs: &Pairs<'_>) -> Shares {
     pairs.iter().map(|(old, new)| [of(old), of(new)]).collect()
 }
 
-/// The claims of an alternating run, of which none is to be wrong with a probability of more than 5 %: p50 and p99 of TTFT, TPOT and e2e, and
-/// the share of failed requests where any failed.
+/// Returns the claims of an alternating run, with a family-wise error rate of 5 %: p50 and p99 of TTFT, TPOT and e2e,
+/// and the share of failed requests if any failed.
 pub fn claims(levels: &[Pairs<'_>]) -> Vec<(Column, Change)> {
     let all = Timed::METRICS.into_iter().flat_map(|m| CLAIMED.map(|p| (m, p)));
     let mut claims: Vec<(Column, Change)> =
@@ -118,7 +120,7 @@ pub fn claims(levels: &[Pairs<'_>]) -> Vec<(Column, Change)> {
     let failed: Vec<Shares> = levels.iter().map(failures).collect();
     claims.extend(pooled_share(&failed).map(|c| (Column::Failures, c)));
     let ps: Vec<f64> = claims.iter().filter_map(|(_, c)| c.p).collect();
-    // One that is infinite is beyond noise without a p.
+    // An infinite percentile is significant without a p-value.
     let judged = claims.iter_mut().filter(|(_, c)| c.p.is_some());
     for ((_, claim), holds) in judged.zip(super::noise::holm(&ps)) {
         claim.judged(holds, ps.len());
@@ -126,7 +128,7 @@ pub fn claims(levels: &[Pairs<'_>]) -> Vec<(Column, Change)> {
     claims
 }
 
-/// The rows of every level, and of all of them together.
+/// Returns the rows of every level, and of all levels pooled.
 pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
     let mut rows = Vec::new();
     let pairs: Vec<Vec<Pairs<'_>>> = (1..sides.len())
@@ -135,7 +137,7 @@ pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) 
     let mut claims: Vec<Vec<(Column, Change)>> = pairs.iter().map(|levels| self::claims(levels)).collect();
     for (i, own) in claims.iter_mut().enumerate() {
         let missed: Vec<Shares> = levels.iter().map(|l| misses(sides, l, i + 1)).collect();
-        // More misses are a lower attainment.
+        // More misses mean a lower attainment, hence the sign change.
         own.extend(pooled_share(&missed).map(|c| (Column::Attainment, c.turned())));
     }
     let latencies = Timed::METRICS.into_iter().flat_map(|m| CLAIMED.map(|p| Column::Latency(m, p)));
@@ -179,7 +181,7 @@ fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<Row
     rows
 }
 
-/// A figure of the steps of a level, of those that have a partner.
+/// Returns the row of a figure over the steps of a level that have a partner.
 fn of_steps_in_pairs(column: Column, sides: &[Side], level: &Equal<'_>) -> Option<Row> {
     let of = |i: usize, steps: &[&Step]| figure(column, &sides[i].tier, steps);
     let mut values = vec![None; sides.len()];
@@ -206,7 +208,8 @@ fn of_steps_in_pairs(column: Column, sides: &[Side], level: &Equal<'_>) -> Optio
     row(column, level, values, changes, sides)
 }
 
-/// The change of a share at a level, which rises with what was counted or (−1) falls; no claim where nothing was counted on either side.
+/// Returns the change of a share at a level; the share rises with the counts, or falls if `sign` is −1. There is no
+/// claim if nothing was counted on either side.
 fn of_shares((old, new): (Option<f64>, Option<f64>), pairs: &Shares, sign: f64) -> Change {
     let (Some((o, n)), Some(e)) = (old.zip(new), of_share(pairs)) else { return Change::bare(old, new) };
     let e = Estimate { difference: sign * e.difference, ..e };
@@ -214,13 +217,13 @@ fn of_shares((old, new): (Option<f64>, Option<f64>), pairs: &Shares, sign: f64) 
     if pairs.iter().flatten().any(|(k, _)| *k > 0.0) { change } else { change.of_nothing() }
 }
 
-/// How many requests of the partners of a level failed or were cut off.
+/// Returns the number of failed or cut-off requests of the partners of a level.
 fn failed(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
     let of = |s: &Step| ((s.failed + s.cut) as f64, (s.completed + s.failed + s.cut) as f64);
     together(sides, level, side).into_iter().map(|(old, new)| [of(old), of(new)]).collect()
 }
 
-/// How many requests of the partners of a level missed a limit.
+/// Returns the number of requests of the partners of a level that missed a limit.
 fn misses(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
     let of = |i: usize, step: &Step| {
         let row = step.row(&sides[i].tier, "joint").filter(|r| r.n > 0)?;
@@ -230,7 +233,8 @@ fn misses(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
     pairs.filter_map(|(old, new)| Some([of(0, old)?, of(side, new)?])).collect()
 }
 
-/// The steps of a level that were measured with the same requests, one of the baseline and one of another side.
+/// Returns the pairs of steps of a level that were measured with the same requests: one of the baseline and one of
+/// another side.
 fn together<'a>(sides: &[Side], level: &Equal<'a>, side: usize) -> Vec<(&'a Step, &'a Step)> {
     let turn = |i: usize, step: &Step| {
         let own = sides[i].run.steps.iter().filter(|s| !s.broken_off());
@@ -243,7 +247,7 @@ fn together<'a>(sides: &[Side], level: &Equal<'a>, side: usize) -> Vec<(&'a Step
     level.steps[0].iter().filter_map(|old| partner(old)).collect()
 }
 
-/// Their requests.
+/// Returns the requests of these pairs.
 fn partners<'r>(sides: &[Side], level: &Equal<'_>, side: usize, requests: &'r [Requests]) -> Pairs<'r> {
     let of = |i: usize, step: &Step| of_steps(&[step], &requests[i])[0];
     let pairs = together(sides, level, side).into_iter().map(|(old, new)| (of(0, old), of(side, new)));
@@ -254,7 +258,7 @@ fn partners<'r>(sides: &[Side], level: &Equal<'_>, side: usize, requests: &'r [R
 mod tests {
     use super::*;
 
-    /// Ten pairs of 100 requests of 100 ms or so; of the new side's every `nth` fails.
+    /// Ten pairs of 100 requests of about 100 ms; on the new side every `nth` fails.
     fn level(salt: usize, nth: usize) -> Vec<[Vec<Timed>; 2]> {
         let request = |i: usize, fails: bool| {
             let ms = if fails { f64::INFINITY } else { 100.0 + ((i * 7919 + salt) % 101) as f64 };

@@ -1,4 +1,4 @@
-//! Latencies of single requests, from `requests.csv`: of the steps that are compared, and no others.
+//! Latencies of single requests from `requests.csv`, for the compared steps only.
 
 use crate::rundir::requests::each_request;
 use anyhow::Result;
@@ -7,10 +7,10 @@ use goodput_core::slo::Metric;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What is compared of a request, in milliseconds: infinite where it failed, not a number where it is not defined or not known.
+/// The compared values of a request, times in milliseconds: infinite if it failed, NaN if undefined or unknown.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Timed {
-    /// When it was due, from the start of its step.
+    /// Due time from the start of its step.
     pub due: f64,
     /// See [`Metric::Ttft`].
     pub ttft: f64,
@@ -18,18 +18,18 @@ pub struct Timed {
     pub tpot: f64,
     /// See [`Metric::E2e`].
     pub e2e: f64,
-    /// Output tokens; zero where not known.
+    /// Output tokens; zero if unknown.
     pub tokens: f64,
 }
 
 impl Timed {
-    /// The metrics that are compared request by request.
+    /// Metrics that are compared request by request.
     pub const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
 
-    /// Of a record that was measured.
+    /// Returns the values of a measured record.
     ///
-    /// A request that failed has every latency infinite. One that was cut off, by its step's end or by our own timeout, has those that were
-    /// known by then, and an infinite e2e.
+    /// A failed request has infinite latencies. One that was cut off, by the end of its step or by our own timeout,
+    /// has the latencies known by then, and an infinite e2e.
     pub fn of(r: &Record) -> Self {
         let ms = |m: Metric| m.of(r).map(goodput_core::units::ms);
         let or = |v: Option<f64>| v.unwrap_or(if r.ok() { f64::NAN } else { f64::INFINITY });
@@ -45,7 +45,7 @@ impl Timed {
         }
     }
 
-    /// One of the latencies; not a number for metrics that are not compared request by request.
+    /// Returns one of the latencies; NaN for metrics that are not compared request by request.
     pub fn get(&self, metric: Metric) -> f64 {
         match metric {
             Metric::Ttft => self.ttft,
@@ -59,10 +59,10 @@ impl Timed {
 /// The measured requests of steps, by series and number, in order of `due`.
 pub type Requests = BTreeMap<(String, u32), Vec<Timed>>;
 
-/// Reads the measured requests of the steps named. Rows that are torn are passed over; a file that is not there has none.
+/// Reads the measured requests of the named steps. Skips torn rows; a missing file counts as empty.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// Fails if the file exists but cannot be read.
 pub fn read(dir: &Path, wanted: &[(String, u32)]) -> Result<Requests> {
     let mut all: Requests = wanted.iter().map(|key| (key.clone(), Vec::new())).collect();
     let mut key = (String::new(), 0);
@@ -70,7 +70,7 @@ pub fn read(dir: &Path, wanted: &[(String, u32)]) -> Result<Requests> {
         if row.phase != Phase::Measure {
             return;
         }
-        // Requests of a step stand together.
+        // Requests of one step are adjacent.
         if (key.0.as_str(), key.1) != (row.series, row.step) {
             key = (row.series.to_owned(), row.step);
         }

@@ -1,4 +1,4 @@
-//! What stands on one side of a comparison: a series of a run folder, under one tier of its SLO.
+//! Sides of a comparison: each is a series of a run folder under one tier of its SLO.
 
 use super::requests::{Requests, read};
 use super::{About, equal};
@@ -11,35 +11,35 @@ use goodput_plan::Plan;
 use goodput_stats::search::answer::Answer;
 use std::path::{Path, PathBuf};
 
-/// One side.
+/// One side of a comparison.
 #[derive(Debug, Clone)]
 pub struct Side {
-    /// What it is called.
+    /// Label shown to the user.
     pub label: String,
-    /// Its run folder.
+    /// Path of the run folder.
     pub dir: PathBuf,
-    /// The run of its series alone.
+    /// Run with only this series.
     pub run: Run,
-    /// The plan as it is for its series.
+    /// Plan as resolved for this series.
     pub plan: Plan,
-    /// The tier that it is judged by.
+    /// Name of the SLO tier.
     pub tier: String,
-    /// Whether its run measured all of its series in turns.
+    /// True if the run measured all of its series in turns.
     pub alternating: bool,
 }
 
 impl Side {
-    /// The answer of its tier, where there is one.
+    /// Returns the answer of the side's tier, if there is one.
     pub fn answer(&self) -> Option<&Answer> {
         self.run.answers.iter().find(|a| a.tier == self.tier)
     }
 
-    /// Its tier, where the plan has limits.
+    /// Returns the side's tier, if the plan has limits.
     pub fn slo(&self) -> Option<&Slo> {
         self.run.tiers.iter().find(|t| t.tier() == self.tier)
     }
 
-    /// The step in which its server stopped answering, if it did.
+    /// Returns the step in which the server stopped answering, if it did.
     pub fn gone(&self) -> Option<u32> {
         self.run.caveats.iter().find_map(|c| match c {
             Caveat::Server(ServerCaveat::ServerGone { step }) => Some(*step),
@@ -47,7 +47,7 @@ impl Side {
         })
     }
 
-    /// The series.
+    /// Returns the name of the series.
     pub fn series(&self) -> &str {
         let of_steps = self.run.steps.first().map(|s| s.series.as_str());
         self.run.answers.first().map(|a| a.series.as_str()).or(of_steps).unwrap_or(goodput_plan::MAIN)
@@ -68,7 +68,7 @@ impl Side {
         }
     }
 
-    /// The model that was asked: of a variant its own.
+    /// Returns the requested model: the variant's if it has its own.
     pub fn model(&self) -> String {
         let own =
             self.run.meta.variants.iter().find(|v| v.name == self.series()).and_then(|v| v.model.clone());
@@ -76,24 +76,24 @@ impl Side {
     }
 }
 
-/// What the steps of a side hold fixed.
+/// Returns the controlled quantity of a side's steps.
 pub(super) fn control(side: &Side) -> Control {
     let of_steps = || side.run.steps.iter().find(|s| !s.kind.is_outside_search()).map(|s| s.level.control);
     side.answer().map(|a| a.control).or_else(of_steps).unwrap_or(Control::Rate)
 }
 
-/// Whether these are the series of a run that measured them in turns.
+/// Returns true if these are series of one run that measured them in turns.
 pub(super) fn alternating(sides: &[Side]) -> bool {
     sides.iter().all(|s| s.alternating && s.dir == sides[0].dir)
 }
 
-/// Whether these are tiers that are judged on the same steps.
+/// Returns true if these are tiers that are judged on the same steps.
 pub(super) fn one_series(sides: &[Side]) -> bool {
     let one = sides.iter().all(|s| s.dir == sides[0].dir && s.series() == sides[0].series());
     one && sides.iter().any(|s| s.tier != sides[0].tier)
 }
 
-/// The requests of all steps that may be compared, of every side.
+/// Reads the requests of all comparable steps of every side.
 pub(super) fn requests(sides: &[Side]) -> Result<Vec<Requests>> {
     let wanted = |side: &Side| -> Vec<(String, u32)> {
         equal::usable(side).iter().map(|s| (s.series.clone(), s.step)).collect()
@@ -101,11 +101,11 @@ pub(super) fn requests(sides: &[Side]) -> Result<Vec<Requests>> {
     sides.iter().map(|side| read(&side.dir, &wanted(side))).collect()
 }
 
-/// The sides that the arguments name: `RUN`, or `RUN#NAME` for one series or tier of it. A single run is compared with itself: its series
-/// with one another, or where it has one, its tiers.
+/// Resolves the command-line arguments: `RUN`, or `RUN#NAME` for one series or tier of it. For a single run, compares
+/// its series with one another, or its tiers if it has only one series.
 ///
 /// # Errors
-/// A folder is no run, a name is none of its series and tiers, or there are not two sides.
+/// Fails if a folder is not a run, a name matches none of its series and tiers, or there are fewer than two sides.
 pub fn sides(arguments: &[String]) -> Result<Vec<Side>> {
     let mut all = Vec::new();
     let single = arguments.len() == 1;
@@ -123,7 +123,7 @@ pub fn sides(arguments: &[String]) -> Result<Vec<Side>> {
     Ok(all)
 }
 
-/// Reads the sides of a run folder that are meant: those of a name, or where it is the only one, all of them.
+/// Reads the selected sides of a run folder: those with the given name, or all of them if it is the only folder.
 fn read_sides(dir: &Path, name: Option<&str>, single: bool) -> Result<Vec<Side>> {
     let run = rundir::read(dir)?;
     if !run.matrix.is_empty() {
@@ -135,16 +135,16 @@ fn read_sides(dir: &Path, name: Option<&str>, single: bool) -> Result<Vec<Side>>
     chosen(of_run(dir, &run)?, name, dir, single)
 }
 
-/// Reads the one side of a run folder that stands for it beside other runs: its only series, or the one of that name.
+/// Reads the one side that represents a run folder among other runs: its only series, or the one with the given name.
 ///
 /// # Errors
-/// The folder is no run, or has no such series or several.
+/// Fails if the folder is not a run, has no such series, or has several and no name is given.
 pub(super) fn of_folder(dir: &Path, name: Option<&str>) -> Result<Side> {
     let found = read_sides(dir, name, false)?;
     found.into_iter().next().with_context(|| format!("{} has no series", dir.display()))
 }
 
-/// Every series of a run, under each of its tiers.
+/// Returns every series of a run under each of its tiers.
 fn of_run(dir: &Path, run: &Run) -> Result<Vec<Side>> {
     let plan = Plan::parse(&run.plan_toml).with_context(|| format!("in the plan of {}", dir.display()))?;
     let series = plan.try_series().map_err(anyhow::Error::msg)?;
@@ -165,7 +165,7 @@ fn of_run(dir: &Path, run: &Run) -> Result<Vec<Side>> {
             });
         }
     }
-    // A series of which nothing was measured has no answer that would name it.
+    // A series without measurements has no answer that carries its name.
     for (side, one) in
         all.iter_mut().zip(series.iter().flat_map(|s| s.plan.slo.as_slice().iter().map(move |_| s)))
     {
@@ -176,7 +176,7 @@ fn of_run(dir: &Path, run: &Run) -> Result<Vec<Side>> {
     Ok(all)
 }
 
-/// Those of a run that are meant.
+/// Selects the sides with the given name from those of a run.
 fn chosen(own: Vec<Side>, name: Option<&str>, dir: &Path, single: bool) -> Result<Vec<Side>> {
     let mut series: Vec<String> = own.iter().map(|s| s.series().to_owned()).collect();
     series.dedup();
@@ -209,7 +209,8 @@ fn chosen(own: Vec<Side>, name: Option<&str>, dir: &Path, single: bool) -> Resul
     }
 }
 
-/// Gives the sides names that tell them apart: of one folder the series or tier; else the folder, or what the folders do not share.
+/// Assigns distinct labels: within one folder the series or tier; otherwise the folder name, then the full path, then
+/// a number.
 fn label(sides: &mut [Side]) {
     let one_folder = sides.iter().all(|s| s.dir == sides[0].dir);
     let one_series = sides.iter().all(|s| s.series() == sides[0].series());

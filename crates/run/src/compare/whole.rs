@@ -1,8 +1,9 @@
-//! Figures of a run as a whole: goodput and what follows from it.
+//! Figures of a whole run: goodput and figures derived from it.
 //!
-//! The noise of a goodput is that of its 90 % interval, each half of it taken for that of a normal logarithm; runs are taken for independent. What follows from
-//! the goodput by a factor that is known (per GPU, cost) has the same relative noise; that of the safe rate, a quantile of the same
-//! posterior, is taken for it as well. Answers with a bracket and no interval differ only where the brackets have no rate in common.
+//! The noise of a goodput follows from its 90 % interval, each half of which is treated as that of a log-normal
+//! distribution; runs are assumed to be independent. Figures that are the goodput times a known factor (per GPU,
+//! cost) have the same relative noise; the safe rate, a quantile of the same posterior, is assumed to have it as
+//! well. Answers with a bracket but no interval differ only if the brackets share no rate.
 
 use super::noise::{Change, log_deviations, of_deviations};
 use super::{Column, Place, Row, Side};
@@ -11,19 +12,19 @@ use goodput_stats::search::answer::{Goodput, Status};
 
 use goodput_stats::stats::step::{Step, StepKind};
 
-/// The rows of which anything is known.
+/// Returns the rows with at least one known value.
 pub fn rows(sides: &[Side]) -> Vec<Row> {
     Column::WHOLE.into_iter().filter_map(|column| row(column, sides)).collect()
 }
 
 fn row(column: Column, sides: &[Side]) -> Option<Row> {
-    // Rates of a list that is the same for all are no boundary: they were not searched.
+    // Rates of a list that all sides share are no boundary, because they were not searched.
     let figures: Vec<Option<Figure>> = sides.iter().map(|side| Figure::of(column, side)).collect();
     if figures.iter().all(Option::is_none) {
         return None;
     }
     let change = |i: usize| match (&figures[0], &figures[i]) {
-        // Between two currencies there is no difference.
+        // Costs in different currencies have no difference.
         _ if column == Column::CostPerMtok && !one_currency(&sides[0], &sides[i]) => Change::bare(None, None),
         (Some(old), Some(new)) => new.against(old),
         (old, new) => Change::bare(old.as_ref().map(|f| f.value), new.as_ref().map(|f| f.value)),
@@ -44,12 +45,12 @@ fn row(column: Column, sides: &[Side]) -> Option<Row> {
     })
 }
 
-/// Returns the change between two goodputs; `None` where one stands for no rate. For the study of `docs/compare.md`.
+/// Returns the change between two goodputs; `None` if one of them has no rate. For the study in `docs/compare.md`.
 pub fn change(old: &Goodput, new: &Goodput, lowest: Option<f64>) -> Option<Change> {
     Some(Figure::of_goodput(new, lowest)?.against(&Figure::of_goodput(old, lowest)?))
 }
 
-/// Whether costs of two sides are in one currency.
+/// Returns true if both sides give costs in one currency.
 pub(super) fn one_currency(a: &Side, b: &Side) -> bool {
     a.run.currency == b.run.currency
 }
@@ -58,16 +59,16 @@ pub(super) fn one_currency(a: &Side, b: &Side) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Figure {
     value: f64,
-    /// The interval that is shown with it.
+    /// Interval displayed with the value.
     shown: Option<[f64; 2]>,
     noise: Noise,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Noise {
-    /// Standard deviations of the logarithm, below and above.
+    /// Standard deviations of the logarithm below and above the value.
     Deviations([f64; 2]),
-    /// A bracket.
+    /// Ends of a bracket.
     Bracket([f64; 2]),
     Unknown,
 }
@@ -109,9 +110,10 @@ impl Figure {
         }
     }
 
-    /// A goodput that stands for something: one that was found, or the highest level that met. What the plan's highest rate ended is
-    /// known to be that much at the least; one that was met at no level is below the lowest that failed, and below the lowest that the
-    /// search speaks of: where the unloaded server misses already no load was offered that could have failed.
+    /// Makes the figure of a goodput that was found, or of the highest level that met the SLO. If the plan's highest
+    /// rate ended the search, the goodput is at least that. If no level met the SLO, it lies below the lowest level
+    /// that failed and below the lowest level of the search: if the unloaded server already misses, no load was
+    /// offered that could fail.
     fn of_goodput(g: &Goodput, lowest: Option<f64>) -> Option<Self> {
         if g.status == Status::None {
             let high = [g.failed, lowest].into_iter().flatten().filter(|f| *f > 0.0).reduce(f64::min);
@@ -138,7 +140,7 @@ impl Figure {
         Some(Self { value, shown, noise })
     }
 
-    /// What falls as the goodput rises.
+    /// Swaps the deviations, for a figure that falls as the goodput rises.
     fn turned(self) -> Self {
         let noise = match self.noise {
             Noise::Deviations([below, above]) => Noise::Deviations([above, below]),
@@ -147,7 +149,8 @@ impl Figure {
         Self { noise, ..self }
     }
 
-    /// What follows from the goodput and came to this: its noise in proportion. Nothing follows from a goodput of none.
+    /// Makes a figure derived from the goodput with this value and proportional noise; the noise is unknown if the
+    /// goodput is zero.
     fn times(self, value: f64) -> Self {
         if self.value > 0.0 {
             Self { value, ..self.by(value / self.value) }
@@ -156,7 +159,7 @@ impl Figure {
         }
     }
 
-    /// The goodput times a known factor.
+    /// Multiplies the goodput by a known factor.
     fn by(self, factor: f64) -> Self {
         let scaled = |ends: [f64; 2]| ends.map(|e| e * factor);
         let noise = match self.noise {
@@ -166,7 +169,7 @@ impl Figure {
         Self { value: self.value * factor, shown: self.shown.map(scaled), noise }
     }
 
-    /// Both ends of where it may be.
+    /// Returns both ends of the range of the value.
     fn ends(&self) -> Option<[f64; 2]> {
         match self.noise {
             Noise::Bracket(ends) => Some(ends),
@@ -186,7 +189,7 @@ impl Figure {
             (Noise::Deviations(a), Noise::Deviations(b)) if old.value > 0.0 && self.value > 0.0 => {
                 of_deviations((old.value, a), (self.value, b))
             }
-            // Beside a bracket an interval is one as well.
+            // Compared with a bracket, an interval is treated as a bracket too.
             _ => match (old.ends(), self.ends()) {
                 (Some(a), Some(b)) => Change::of_brackets((old.value, a), (self.value, b)),
                 _ => bare,
@@ -278,7 +281,7 @@ mod tests {
         assert_eq!((by_two.value, by_two.noise), (0.0, Noise::Bracket([0.0, 2.5])));
     }
 
-    /// No load was offered, so that no level failed: the goodput is below all that the search speaks of.
+    /// No load was offered, so no level failed: the goodput lies below the lowest level of the search.
     #[test]
     fn an_unloaded_server_that_misses_has_a_goodput_of_zero() {
         let found = goodput(Status::Found, 35.0, Some([34.0, 37.0]), None);

@@ -1,6 +1,7 @@
-//! AIPerf 0.13: `profile_export.jsonl` with a row for each request, and `profile_export_aiperf.json` with what was asked.
+//! Importer of AIPerf 0.13: `profile_export.jsonl` with one row per request, and `profile_export_aiperf.json` with
+//! the configuration.
 //!
-//! The rows are read twice and never held: first for their times, then each becomes a record.
+//! The rows are streamed twice instead of held in memory: first for their times, then to convert each into a record.
 
 use super::failure::fail;
 use super::file::Text;
@@ -20,9 +21,9 @@ use std::io::BufRead;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// A row longer than this is no record.
+/// Maximum length in bytes of a row.
 const LONGEST_ROW: usize = 64 << 20;
-/// Rows of a file, of each of which some numbers are kept.
+/// Maximum number of rows, for each of which some numbers stay in memory.
 const MOST_ROWS: usize = 20_000_000;
 
 #[derive(Deserialize)]
@@ -77,7 +78,7 @@ struct ErrorDetails {
     message: String,
 }
 
-/// What was asked, and what it reports.
+/// The configuration and the reported figures.
 #[derive(Deserialize)]
 struct Summary {
     aiperf_version: Option<String>,
@@ -88,12 +89,12 @@ struct Summary {
     figures: BTreeMap<String, Value>,
 }
 
-/// Whether a line is a record of AIPerf.
+/// Returns true if a line is a record of AIPerf.
 pub(super) fn is_row(line: &str) -> bool {
     serde_json::from_str::<Row>(line).is_ok()
 }
 
-/// Reads the records, and the summary that lies beside them.
+/// Reads the records, and the summary next to them.
 pub(super) fn read(rows: &Path) -> Result<Found> {
     let summary = Path::with_file_name(rows, "profile_export_aiperf.json");
     let summary = [summary.clone(), summary.with_extension("json.gz")].into_iter().find(|p| p.is_file()).with_context(|| {
@@ -143,7 +144,8 @@ pub(super) fn read(rows: &Path) -> Result<Found> {
     })
 }
 
-/// How long the profiled phase took, in seconds, which its rates are reckoned over; both ends are of one clock, whatever its zone.
+/// Returns the duration of the profiled phase in seconds, over which the tool computes its rates; both ends are of
+/// one clock, so the time zone does not matter.
 fn phase_s(summary: &Summary) -> Option<f64> {
     let at =
         |text: &Option<String>| text.as_deref()?.trim_end_matches('Z').parse::<jiff::civil::DateTime>().ok();
@@ -151,7 +153,7 @@ fn phase_s(summary: &Summary) -> Option<f64> {
     (took > 0.0).then_some(took)
 }
 
-/// What the profiled phase held.
+/// Returns the level of the profiled phase, and the arrival process of an open loop.
 fn level(config: &Value) -> Result<(Level, Option<Arrivals>), String> {
     let phases = config["phases"]
         .as_array()
@@ -188,7 +190,7 @@ fn level(config: &Value) -> Result<(Level, Option<Arrivals>), String> {
     })
 }
 
-/// The figures of the summary, with the statistic behind a dot.
+/// Returns the figures of the summary, named `metric.statistic`.
 fn reported(figures: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
     const WANTED: [&str; 13] = [
         "request_count",
@@ -219,12 +221,12 @@ fn reported(figures: &BTreeMap<String, Value>) -> BTreeMap<String, f64> {
 #[derive(Debug)]
 pub(crate) struct Lines {
     path: PathBuf,
-    /// Nanoseconds since 1970 of the first that was due, of the first that was sent, of the last that was due, of the last end.
+    /// Times in nanoseconds since 1970: first due, first sent, last due, last end.
     origin: u64,
     first_sent: u64,
     last_due: u64,
     last_end: u64,
-    /// The number of each row of the phase in order of `due`.
+    /// Rank of each row of the phase in order of `due`.
     ids: Vec<u32>,
     server_counts: bool,
 }
@@ -296,7 +298,7 @@ impl Lines {
             fail(&mut finished, status, &format!("{named}: {}", error.message));
             return finished;
         }
-        // Milliseconds after it was sent.
+        // AIPerf gives these times in milliseconds after the send.
         let after = |of: &Option<Measured>| number(of).and_then(|ms| span(ms / 1e3)).map(|d| sent + d);
         record.outcome = Outcome::Ok;
         record.first_token = after(&m.time_to_first_token);
@@ -318,7 +320,7 @@ impl Lines {
 }
 
 impl Metadata {
-    /// When its credit was issued, and never after it was sent.
+    /// Returns the time its credit was issued, but never later than the send.
     fn due(&self) -> u64 {
         self.credit_issued_ns.map_or(self.request_start_ns, |t| t.min(self.request_start_ns))
     }
@@ -336,7 +338,7 @@ fn tokens(of: &Option<Measured>) -> Option<u32> {
     number(of).filter(|x| (0.0..4e9).contains(x)).map(|x| x as u32)
 }
 
-/// Each row of the profiled phase; warm-ups and blank lines are passed over.
+/// Passes each row of the profiled phase to `take`; skips warm-ups and blank lines.
 fn rows(path: &Path, mut take: impl FnMut(Row) -> Result<()>) -> Result<()> {
     let mut input = open_packed(path)?;
     let (mut line, mut n) = (String::new(), 0_u64);

@@ -1,8 +1,9 @@
-//! What kind of failure an error message tells of. Tools keep the text; the kind is read off it, and *unknown* where it does not tell.
+//! Classifies error messages. Tools record only the text, so the kind of failure is derived from it; *unknown* if no
+//! word matches.
 
 use goodput_core::record::{Failure, Finished, Outcome};
 
-/// Words of messages, and the kind that they tell of; the first that fits counts.
+/// Words in messages and their kind of failure; the first match counts.
 const WORDS: [(&[&str], Failure); 10] = [
     (&["too many requests", "rate limit", "ratelimit"], Failure::RateLimited),
     (&["unauthorized", "forbidden"], Failure::Unauthorized),
@@ -37,10 +38,10 @@ const WORDS: [(&[&str], Failure); 10] = [
     (&["no valid chunk", "never received a valid chunk", "empty response", "no content"], Failure::Empty),
 ];
 
-/// The most of a message that is kept.
+/// Maximum length of a stored message.
 const KEPT: usize = 300;
 
-/// The kind of failure of an HTTP status; `None` of one that is no failure.
+/// Returns the kind of failure of an HTTP status; `None` if it is no failure.
 fn of_status(status: u16) -> Option<Failure> {
     Some(match status {
         401 | 403 => Failure::Unauthorized,
@@ -51,20 +52,20 @@ fn of_status(status: u16) -> Option<Failure> {
     })
 }
 
-/// The kind that a message tells of.
+/// Returns the kind of failure of a message.
 fn of_text(text: &str) -> Failure {
     let text = text.to_lowercase();
     let named = WORDS.iter().find(|(words, _)| words.iter().any(|w| text.contains(w)));
     named.map_or(Failure::Unknown, |(_, kind)| *kind)
 }
 
-/// Makes a request a failed one, by its status where that is known, else by its message.
+/// Marks a request as failed, with the kind from its status if known, else from its message.
 pub(super) fn fail(finished: &mut Finished, status: Option<u16>, message: &str) {
     let record = &mut finished.record;
     record.outcome = Outcome::Failed;
     record.status = status.filter(|s| (100..600).contains(s));
     record.failure = Some(record.status.and_then(of_status).unwrap_or_else(|| of_text(message)));
-    // Of a traceback the last line says what happened.
+    // The last line of a traceback contains the error.
     let line = message.lines().rev().map(str::trim).find(|l| !l.is_empty()).unwrap_or_default();
     finished.sample = Some(line.chars().take(KEPT).flat_map(shown).collect::<String>().into());
 }

@@ -1,4 +1,4 @@
-//! Result files as they come: plain or compressed, as JSON that Python wrote.
+//! Result files: plain or compressed JSON as written by Python.
 
 use anyhow::{Context, Result, anyhow, bail};
 use goodput_workload::open_packed;
@@ -12,18 +12,18 @@ use std::io::Read;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-/// A file that is one JSON value is held in memory as a whole: so large may its text be, unpacked.
+/// Maximum uncompressed size in bytes of a file that is one JSON value, because it is held in memory.
 const LARGEST: u64 = 256 << 20;
-/// The same of a file with figures of a run and none of its requests.
+/// Maximum uncompressed size in bytes of a file with figures of a run but no requests.
 const LARGEST_SUMMARY: u64 = 16 << 20;
-/// Bytes of figures among the requests of which the names are not known before.
+/// Maximum size in bytes of figures with arbitrary names among the requests.
 const LARGEST_FIGURES: usize = 4 << 20;
-/// Requests of a list: one entry after the other may be written in two bytes.
+/// Maximum number of requests in a list: an entry may take as little as two bytes of text.
 const MOST: usize = 3_000_000;
-/// Keys of an object that are looked at.
+/// Maximum number of keys of an object that are examined.
 const MOST_KEYS: usize = 1_000;
 
-/// The text of a file, and which it is.
+/// The text of a file, with its path.
 #[derive(Debug)]
 pub(crate) struct Text {
     path: PathBuf,
@@ -31,18 +31,18 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Reads a file, unpacked where it is packed.
+    /// Reads a file and decompresses it if needed.
     ///
     /// # Errors
-    /// It cannot be read, is not UTF-8, or is too large; the message names it.
+    /// Fails if the file cannot be read, is not UTF-8, or is too large; the message names it.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         Self::up_to(LARGEST, path)
     }
 
-    /// Reads a file with the figures of a run, which is small.
+    /// Reads a file with the figures of a run, which must be small.
     ///
     /// # Errors
-    /// As [`Text::read`].
+    /// Fails like [`Text::read`].
     pub(crate) fn summary(path: &Path) -> Result<Self> {
         Self::up_to(LARGEST_SUMMARY, path)
     }
@@ -63,7 +63,7 @@ impl Text {
         Ok(Self { path: path.to_owned(), text })
     }
 
-    /// A text that stands in no file, for tests.
+    /// Makes a text without a file, for tests.
     #[cfg(test)]
     pub(crate) fn new(path: &str, text: &str) -> Self {
         Self { path: path.into(), text: text.to_owned() }
@@ -77,7 +77,7 @@ impl Text {
         &self.text
     }
 
-    /// Reads it as JSON. Python writes `NaN` and `Infinity`, which are no JSON: they are taken as unknown.
+    /// Parses the text as JSON. Python writes `NaN` and `Infinity`, which are not JSON: they are read as unknown.
     pub(crate) fn parse<T: DeserializeOwned>(&self, as_what: &str) -> Result<T> {
         let unread =
             |e: serde_json::Error| anyhow!("{} cannot be read as {as_what}: {e}", self.path.display());
@@ -91,7 +91,7 @@ impl Text {
     }
 }
 
-/// The text with `null` in the place of `NaN`, `Infinity` and `-Infinity`; `None` where it has none.
+/// Returns the text with `null` in place of `NaN`, `Infinity` and `-Infinity`; `None` if it contains none of them.
 fn without_nan(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let (mut in_string, mut escaped, mut found) = (false, false, false);
@@ -114,7 +114,7 @@ fn without_nan(text: &str) -> Option<String> {
     found.then_some(out)
 }
 
-/// The keys of a JSON object, without what stands under them.
+/// The keys of a JSON object, without their values.
 struct Keys(Vec<String>);
 
 impl<'de> Deserialize<'de> for Keys {
@@ -139,7 +139,7 @@ impl<'de> Deserialize<'de> for Keys {
     }
 }
 
-/// The first object of a list; the others are passed over.
+/// The first object of a list; the others are skipped.
 struct First(Option<Keys>);
 
 impl<'de> Deserialize<'de> for First {
@@ -160,7 +160,7 @@ impl<'de> Deserialize<'de> for First {
     }
 }
 
-/// A list with an entry for each request: not more than [`MOST`], each of which takes far more memory than it takes text.
+/// A list with an entry for each request: at most [`MOST`], because an entry takes far more memory than text.
 pub(super) struct List<T>(pub(super) Vec<T>);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
@@ -186,7 +186,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
     }
 }
 
-/// Figures whose names are not known before: a few, whatever the file is.
+/// Figures with arbitrary names, limited in size whatever the file contains.
 #[derive(Default)]
 pub(super) struct Figures(pub(super) Value);
 
@@ -200,10 +200,10 @@ impl<'de> Deserialize<'de> for Figures {
     }
 }
 
-/// The keys of the object that a file is, or of the first object of the list that it is.
+/// Returns the keys of the file's object, or of the first object of the file's list.
 ///
 /// # Errors
-/// It is neither.
+/// Fails if the file is neither.
 pub(crate) fn keys(text: &Text) -> Result<(Vec<String>, bool)> {
     if text.text().trim_start().starts_with('[') {
         let first: First = text.parse("results of a benchmark")?;
@@ -212,7 +212,7 @@ pub(crate) fn keys(text: &Text) -> Result<(Vec<String>, bool)> {
     Ok((text.parse::<Keys>("a result of a benchmark")?.0, false))
 }
 
-/// A number, or something else that is passed over.
+/// A number, or another value that is skipped.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Number {
@@ -220,7 +220,7 @@ enum Number {
     Other(IgnoredAny),
 }
 
-/// The numbers under the top-level keys that are wanted.
+/// Returns the numbers under the wanted top-level keys.
 pub(crate) fn numbers(text: &Text, wanted: impl Fn(&str) -> bool) -> Result<BTreeMap<String, f64>> {
     struct All<F>(F);
     impl<'de, F: Fn(&str) -> bool> Visitor<'de> for All<F> {
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(numbers(&text, |k| k != "b").unwrap(), [("d".to_owned(), 2.0)].into());
     }
 
-    /// Row: what is packed into few bytes, and what is said of it; its text would take many times its length in memory.
+    /// Row: content that compresses well, and the error; parsed, it would take many times its length in memory.
     #[test]
     fn a_small_file_does_not_fill_the_memory() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which files are meant, and which tool wrote them.
+//! Finds the files with requests, and the tool that wrote each of them.
 
 use super::file::{self, Text};
 use super::found::Found;
@@ -10,18 +10,18 @@ use std::collections::HashSet;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-/// What AIPerf writes for each request, …
+/// AIPerf's file with one row per request.
 const AIPERF: &str = "profile_export.jsonl";
-/// … and beside it, of a run, …
+/// AIPerf's summary of a run, next to the requests.
 const AIPERF_SUMMARY: &str = "profile_export_aiperf.json";
-/// … and what inference-perf writes.
+/// inference-perf's file with requests.
 const INFERENCE_PERF: &str = "per_request_lifecycle_metrics.json";
-/// The results of AIPerf's searches lie this deep.
+/// Maximum folder depth to search; AIPerf's searches write nested folders.
 const DEEPEST: u32 = 5;
-/// So much of a first line tells whose it is.
+/// Number of bytes of a first line that are read to detect the tool.
 const HEAD: u64 = 4 << 20;
 
-/// A file with requests, and who wrote it.
+/// A file with requests, and the tool that wrote it.
 #[derive(Debug)]
 pub(super) struct Source {
     tool: Tool,
@@ -33,7 +33,7 @@ impl Source {
         &self.path
     }
 
-    /// Reads it.
+    /// Reads the file with the importer of its tool.
     pub(super) fn read(self) -> Result<Found> {
         match self.tool {
             Tool::Vllm => vllm::read(&Text::read(&self.path)?),
@@ -48,7 +48,7 @@ impl Source {
     }
 }
 
-/// The files with requests among what was named: files as they are, of folders what is known by its name or its content.
+/// Returns the files with requests: named files directly, and files in named folders recognised by name or content.
 pub(super) fn sources(named: &[PathBuf], from: Option<Tool>) -> Result<Vec<Source>> {
     let mut found = Vec::new();
     for path in named {
@@ -68,13 +68,13 @@ pub(super) fn sources(named: &[PathBuf], from: Option<Tool>) -> Result<Vec<Sourc
             None => bail!("{} is no result that is known: {}", path.display(), expected(from)),
         }
     }
-    // A file may be named twice, by itself and by its folder.
+    // A file may be named twice, directly and by its folder.
     let mut seen = HashSet::new();
     found.retain(|s| seen.insert(s.path.canonicalize().unwrap_or_else(|_| s.path.clone())));
     Ok(found)
 }
 
-/// What would have been understood.
+/// Returns the description of the expected files.
 fn expected(from: Option<Tool>) -> String {
     let of = |tool| match tool {
         Tool::Vllm => "the JSON of vLLM `bench serve --save-result --save-detailed`",
@@ -92,14 +92,15 @@ fn expected(from: Option<Tool>) -> String {
     }
 }
 
-/// A file's name without what tells that it is packed.
+/// Returns a file's name without the extension of its compression.
 fn name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name).to_owned()
 }
 
-/// All results in a folder: what lies beside a file of requests belongs to it. Whose a file is its content says here, though `from` does
-/// of one that is named: a folder may hold anything, links to itself among it, and each folder is looked into once.
+/// Collects all results in a folder; files next to a file of requests belong to it. In folders the tool is detected
+/// from the content even if `from` is given, because a folder may contain anything. Each folder is visited once,
+/// because links may form cycles.
 fn folder(
     dir: &Path,
     from: Option<Tool>,
@@ -129,7 +130,7 @@ fn folder(
         {
             match requests_of(path, tool) {
                 Ok(path) => found.push(Source { tool, path }),
-                // AIPerf sums several runs up in files that have no requests of their own.
+                // AIPerf writes summaries of several runs that have no requests.
                 Err(_) if tool == Tool::Aiperf && name(path) != AIPERF_SUMMARY => {}
                 Err(e) => return Err(e),
             }
@@ -138,7 +139,7 @@ fn folder(
     Ok(())
 }
 
-/// Who wrote a file; `None` of what is nobody's.
+/// Returns the tool that wrote a file; `None` if it is unknown.
 fn tool(path: &Path, from: Option<Tool>) -> Result<Option<Tool>> {
     if from.is_some() {
         return Ok(from);
@@ -174,7 +175,7 @@ fn first_line(path: &Path) -> Result<String> {
     Ok(line)
 }
 
-/// The file with the requests, where another file of the same run was named.
+/// Returns the file with the requests if another file of the same run was named.
 fn requests_of(path: &Path, tool: Tool) -> Result<PathBuf> {
     let wanted = match tool {
         Tool::Aiperf if name(path).ends_with(".json") => AIPERF,

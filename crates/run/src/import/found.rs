@@ -1,4 +1,4 @@
-//! What a tool's files hold, in our terms, before it is judged.
+//! Contents of a tool's result files in our terms, before validation.
 
 use super::aiperf::Lines;
 use crate::rundir::Tool;
@@ -12,42 +12,42 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// All that was found in the files of one tool.
+/// All data found in the files of one tool.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) tool: Tool,
     pub(crate) version: Option<String>,
-    /// The server's URL as recorded; it may hold what must not be written down.
+    /// The server's URL as recorded; may contain secrets that must not be written to files.
     pub(crate) server: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) api: Api,
-    /// Whether it is known when requests were due; else they count from when they were sent.
+    /// True if due times are recorded; otherwise requests count from their send time.
     pub(crate) due_known: bool,
-    /// What the files do not tell.
+    /// Data missing from the files.
     pub(crate) missing: Vec<String>,
     pub(crate) left_out: Vec<String>,
     pub(crate) steps: Vec<FoundStep>,
 }
 
-/// A run at one level. All times count from its start, which is when the first request was due.
+/// A run at one level. All times are relative to its start, the due time of its first request.
 #[derive(Debug)]
 pub(crate) struct FoundStep {
     pub(crate) file: PathBuf,
     pub(crate) level: Level,
-    /// The shape of the arrivals of an open loop.
+    /// Arrival process of an open loop.
     pub(crate) arrivals: Option<Arrivals>,
-    /// When it began.
+    /// Start time.
     pub(crate) started: Option<jiff::Timestamp>,
-    /// The part that counts, where the tool says; else from the first request to the last.
+    /// Measured window, if the tool records one; otherwise from the first request to the last.
     pub(crate) window: Option<Range<Duration>>,
-    /// What the tool reckons its rates over, in seconds.
+    /// Window over which the tool computes its rates, in seconds.
     pub(crate) tool_window: [f64; 2],
-    /// What it reported, by its own names.
+    /// Figures reported by the tool, under its own names.
     pub(crate) reported: BTreeMap<String, f64>,
     pub(crate) requests: Requests,
 }
 
-/// A request, and its output tokens by the tool's own count where that is another one.
+/// A request, with its output tokens by the tool's own count if that differs from the server's.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) finished: Finished,
@@ -63,14 +63,14 @@ impl From<Finished> for Seen {
 /// The requests of a step, in order of `due`, numbered from 0.
 #[derive(Debug)]
 pub(crate) enum Requests {
-    /// Read with the file that holds them.
+    /// Requests held in memory.
     Held(Vec<Seen>),
-    /// Read again, row by row, so that they are never in memory together.
+    /// Requests that are read again row by row, so that they are never all in memory.
     Lines(Lines),
 }
 
 impl Requests {
-    /// Held requests, brought into order and numbered.
+    /// Sorts the requests by `due` and numbers them.
     pub(crate) fn held(mut requests: Vec<Seen>) -> Self {
         requests.sort_by_key(|r| r.finished.record.due);
         for (id, r) in (0..).zip(&mut requests) {
@@ -79,7 +79,7 @@ impl Requests {
         Self::Held(requests)
     }
 
-    /// When the last one was due; `None` where there is none.
+    /// Returns the due time of the last request; `None` if there are no requests.
     pub(crate) fn last_due(&self) -> Option<Duration> {
         match self {
             Self::Held(requests) => requests.last().map(|r| r.finished.record.due),
@@ -87,7 +87,7 @@ impl Requests {
         }
     }
 
-    /// Hands each of them over; those that are read row by row come in the order of the file.
+    /// Passes each request to `take`; requests that are read row by row come in file order.
     pub(crate) fn each(self, mut take: impl FnMut(Seen) -> Result<()>) -> Result<()> {
         match self {
             Self::Held(requests) => requests.into_iter().try_for_each(take),

@@ -1,4 +1,4 @@
-//! GuideLLM 0.8: one JSON object with several benchmarks, each with its requests.
+//! Importer of GuideLLM 0.8: one JSON object with several benchmarks, each with its requests.
 
 use super::failure::fail;
 use super::file::{Figures, List, Text};
@@ -87,7 +87,7 @@ struct Info {
     timings: Timings,
 }
 
-/// Seconds since 1970.
+/// Times of a request in seconds since 1970.
 #[derive(Deserialize)]
 struct Timings {
     targeted_start: Option<f64>,
@@ -102,8 +102,9 @@ struct Timings {
 }
 
 impl Timings {
-    /// When it was due: as the strategy had it, and never after it was sent. `throughput` targets the start of the benchmark with every request,
-    /// and those that wait for its limit do so on purpose: they are due when they are sent.
+    /// Returns the due time: that of the strategy, but never later than the send. The `throughput` strategy sets the
+    /// target of every request to the start of the benchmark and holds requests back by its limit on purpose, so
+    /// these are due when they are sent.
     fn due(&self, targeted: bool) -> Option<f64> {
         let sent = self.request_start?;
         let target = self.targeted_start.filter(|_| targeted);
@@ -111,7 +112,7 @@ impl Timings {
     }
 }
 
-/// Reads a file, each benchmark of which is a step.
+/// Reads a file, each benchmark as a step.
 pub(super) fn read(text: &Text) -> Result<Found> {
     let file: File = text.parse("a report of GuideLLM 0.8")?;
     if file.benchmarks.0.is_empty() {
@@ -149,7 +150,7 @@ pub(super) fn read(text: &Text) -> Result<Found> {
     })
 }
 
-/// What was held; why a benchmark has no level.
+/// Returns the level and the arrival process of a benchmark, or the reason why it has no level.
 fn level(strategy: &Strategy) -> Result<(Level, Option<Arrivals>), String> {
     let kind = strategy.type_.as_str();
     let rate = || strategy.rate.ok_or_else(|| format!("its strategy {kind} names no rate"));
@@ -185,7 +186,7 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
     }
     let mut found: Vec<Seen> = Vec::new();
     for (outcome, requests) in groups {
-        // One that was never sent tells nothing.
+        // Requests that were never sent contain no measurement.
         for (i, request) in
             requests.into_iter().enumerate().filter(|(_, r)| r.info.timings.request_start.is_some())
         {
@@ -196,7 +197,7 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
     let [from, to] = [b.start_time, b.end_time].map(|t| t - origin);
     let (start, end) = (span(from), span(to).filter(|_| to > from));
     let (start, end) = start.zip(end).context("its start_time and end_time are no window")?;
-    // Without a warm-up everything from the first request on counts.
+    // Without a warm-up, everything from the first request on counts.
     let start = if b.warmup_duration > 0.0 { start } else { std::time::Duration::ZERO };
     Ok(FoundStep {
         file: text.path().to_owned(),
@@ -212,7 +213,7 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
 
 fn record(r: &Request, outcome: Outcome, origin: f64, targeted: bool) -> Option<Finished> {
     let t = &r.info.timings;
-    // `Some(None)` of what did not happen, `None` of what cannot be a time.
+    // `Some(None)` is an event that did not happen, `None` an invalid time.
     let at = |time: Option<f64>| time.map(|t| since(origin, t)).map_or(Some(None), |t| t.map(Some));
     let mut record = Record::due(0, Phase::Measure, since(origin, t.due(targeted)?)?);
     (record.sent, record.attempts) = (at(t.request_start)?, 1);
@@ -232,7 +233,7 @@ fn record(r: &Request, outcome: Outcome, origin: f64, targeted: bool) -> Option<
     Some(finished)
 }
 
-/// What it reports of the requests that succeeded.
+/// Returns the reported figures of the successful requests.
 fn reported(metrics: &Value) -> BTreeMap<String, f64> {
     const DISTRIBUTIONS: [&str; 8] = [
         "time_to_first_token_ms",
@@ -269,7 +270,7 @@ fn reported(metrics: &Value) -> BTreeMap<String, f64> {
 mod tests {
     use super::*;
 
-    /// Row: whether the strategy targets each request, and when one is due that was to start at 1 s and was sent at 50 s.
+    /// Row: true if the strategy targets each request, and the due time of one targeted at 1 s and sent at 50 s.
     #[test]
     fn what_waits_on_purpose_is_due_when_it_is_sent() {
         for (targeted, due) in [(true, 1.0), (false, 50.0)] {

@@ -1,4 +1,5 @@
-//! inference-perf 0.5: a folder with `per_request_lifecycle_metrics.json`, a file for each stage, and `config.yaml`.
+//! Importer of inference-perf 0.5: a folder with `per_request_lifecycle_metrics.json`, one file per stage, and
+//! `config.yaml`.
 
 use super::failure::fail;
 use super::file::{Figures, List, Text};
@@ -45,7 +46,7 @@ struct Usage {
     completion_tokens: Option<u32>,
 }
 
-/// Reads a folder, each stage of which is a step. `requests` is the file with the requests.
+/// Reads a folder, each stage as a step. `requests` is the file with the requests.
 pub(super) fn read(requests: &Path) -> Result<Found> {
     let folder = requests.parent().unwrap_or(Path::new("."));
     let text = Text::read(requests)?;
@@ -109,7 +110,7 @@ pub(super) fn read(requests: &Path) -> Result<Found> {
     })
 }
 
-/// What was asked; nothing where the file is not there.
+/// Reads the configuration; returns null if the file does not exist.
 fn config(folder: &Path) -> Result<Value> {
     let path = folder.join("config.yaml");
     if !path.is_file() {
@@ -118,7 +119,7 @@ fn config(folder: &Path) -> Result<Value> {
     Ok(yaml::read(Text::summary(&path)?.text()))
 }
 
-/// The files of the stages, in their order.
+/// Returns the files of the stages in order.
 fn stages(folder: &Path) -> Result<Vec<(usize, PathBuf)>> {
     let entries = std::fs::read_dir(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })
         .with_context(|| format!("cannot look into {}", folder.display()))?;
@@ -134,7 +135,7 @@ fn stages(folder: &Path) -> Result<Vec<(usize, PathBuf)>> {
     Ok(found)
 }
 
-/// What a stage held.
+/// Returns the level of a stage, and the arrival process of an open loop.
 fn level(config: &Value, n: usize, summary: &Value) -> Result<(Level, Option<Arrivals>)> {
     let (load, stage) = (&config["load"], &config["load"]["stages"][n]);
     if let Some(users) = stage["concurrency_level"].as_f64().filter(|n| (1.0..4e9).contains(n)) {
@@ -196,7 +197,7 @@ fn seen(r: &Request, origin: f64) -> Option<Seen> {
     record.outcome = Outcome::Ok;
     let empty = Vec::new();
     let metrics = r.info.response_metrics.as_ref();
-    // One for each token by its own tokenizer: those of one event have the same time.
+    // The list has one time per token by its own tokenizer; tokens of one event share a time.
     let mut times = metrics.map_or(&empty, |m| &m.output_token_times).clone();
     times.dedup();
     let at = |t: Option<&f64>| t.map_or(Some(None), |t| since(origin, *t).map(Some));
@@ -214,7 +215,7 @@ fn seen(r: &Request, origin: f64) -> Option<Seen> {
     })
 }
 
-/// What it reports of a stage, by the names of its file.
+/// Returns the reported figures of a stage, under the names in its file.
 fn reported(summary: &Value) -> BTreeMap<String, f64> {
     let mut found = BTreeMap::new();
     let ok = &summary["successes"];

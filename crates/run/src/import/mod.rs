@@ -1,6 +1,8 @@
-//! Results of other tools as run folders of ours: read (a file for each tool), described as a plan, judged by our statistics, written.
+//! Import of other tools' results as run folders: reads them (one module per tool), describes them as a plan, judges
+//! them by our statistics, and writes the folder.
 //!
-//! Nothing is invented: what a tool does not keep stays empty, is named, and is a caveat of every report.
+//! Nothing is invented: data that a tool does not record stays empty, is listed, and becomes a caveat of every
+//! report.
 
 mod aiperf;
 mod failure;
@@ -22,47 +24,47 @@ use goodput_core::level::{Control, Level};
 use goodput_core::units::Span;
 use std::path::{Path, PathBuf};
 
-/// What is to be imported, and how.
+/// The arguments of an import.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Files and folders of one tool.
+    /// Files and folders with results of one tool.
     pub files: Vec<PathBuf>,
-    /// The tool, where it is not to be told from the files.
+    /// The tool, if it is not to be detected from the files.
     pub from: Option<Tool>,
     /// SLO profile.
     pub slo: Option<String>,
-    /// Changes to the plan that describes what was found: `key=value`.
+    /// Changes to the generated plan: `key=value`.
     pub sets: Vec<String>,
-    /// The server's URL, where the files do not tell it.
+    /// The server's URL, if the files do not contain it.
     pub url: Option<String>,
     /// Name of the run.
     pub name: Option<String>,
-    /// How much of each step's beginning is not counted.
+    /// Length of the beginning of each step that is not counted.
     pub settle: Option<Span>,
-    /// Which levels are taken, where the files have rates and numbers in flight.
+    /// Kind of level to import, if the files have both rates and concurrencies.
     pub control: Option<Control>,
-    /// Replace an earlier run in the folder.
+    /// Replaces an earlier run in the folder.
     pub force: bool,
 }
 
-/// Imports results into a run folder, which then can be read as any other.
+/// Imports results into a run folder, which can then be read like any other.
 ///
 /// # Errors
-/// A file cannot be read, is of no known tool, lacks what is needed, or the SLO is wrong; the message names the file and what was
-/// expected. Nothing is written then.
+/// Fails if a file cannot be read, belongs to no known tool or lacks required data, or if the SLO is invalid; the
+/// message names the file and the expected content. Nothing is written in these cases.
 pub fn import(options: &Options, out: &Path) -> Result<()> {
     crate::rundir::check_free(out, options.force)?;
     let found = found(options)?;
     write::write(found, options, out)
 }
 
-/// The name of the run folder where none is given.
+/// Returns the name of the run folder if none is given.
 pub fn default_name(options: &Options) -> String {
     let first = options.files.first().and_then(|f| f.file_stem()).map(|s| s.to_string_lossy().into_owned());
     options.name.clone().or(first).unwrap_or_else(|| "imported".into())
 }
 
-/// What all of the files hold together.
+/// Reads all files and joins their contents.
 fn found(options: &Options) -> Result<Found> {
     let mut all: Option<Found> = None;
     for source in find::sources(&options.files, options.from)? {
@@ -80,7 +82,7 @@ fn found(options: &Options) -> Result<Found> {
     Ok(found)
 }
 
-/// The same, where each step held a level that can be.
+/// Checks that each step has a valid level.
 fn held(found: Found) -> Result<Found> {
     for step in &found.steps {
         let Level { control, value } = step.level;
@@ -102,7 +104,7 @@ fn held(found: Found) -> Result<Found> {
     Ok(found)
 }
 
-/// Several files are the steps of one sweep, so they must be of one server.
+/// Appends another file as further steps of the sweep. Fails if the tool, the model or the server differs.
 fn join(all: &mut Found, one: Found) -> Result<()> {
     if one.tool != all.tool {
         bail!(
@@ -133,7 +135,7 @@ fn join(all: &mut Found, one: Found) -> Result<()> {
     Ok(())
 }
 
-/// A curve is over rates or over numbers in flight: of both, rates are taken, unless it is said otherwise.
+/// Keeps the steps with one kind of level: the wanted one, else rates if there are any.
 fn one_control(found: &mut Found, wanted: Option<Control>) -> Result<()> {
     let has = |control| found.steps.iter().any(|s| s.level.control == control);
     let wanted = wanted.unwrap_or(if has(Control::Rate) { Control::Rate } else { Control::Concurrency });

@@ -1,4 +1,4 @@
-//! The plan that describes what another tool measured, as far as its files tell.
+//! Generates the plan that describes the measurement of another tool, as far as its files allow.
 
 use super::Options;
 use super::found::Found;
@@ -12,16 +12,17 @@ use goodput_workload::summary::Pacing;
 use toml::{Table, Value};
 use url::Url;
 
-/// Stands where the files do not tell the server: a name that no server can have.
+/// Placeholder for an unknown server: a host name that no server can have.
 const NOWHERE: &str = "http://not-recorded.invalid";
-/// The limits where none are asked for, those of `sweep --url`.
+/// SLO profile if none is given, the default of `sweep --url`.
 const PROFILE: &str = "chat";
 
-/// The URL of a server without what must not be written down: user, password, query, and the path of an endpoint.
+/// Returns the URL of a server without parts that must not be stored: user, password, query, and the path of an
+/// endpoint.
 pub(super) fn shown(url: &str) -> String {
     let parsed = Url::parse(url.trim()).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let Some(mut parsed) = parsed else {
-        // It may be a name, such as that of a model; of what looks like more nothing is shown.
+        // It may be a plain name, such as that of a model; anything with an `@` may contain a password.
         return if url.contains('@') { "not shown".into() } else { url.to_owned() };
     };
     let _ = parsed.set_username("");
@@ -34,19 +35,20 @@ pub(super) fn shown(url: &str) -> String {
     text.trim_end_matches('/').to_owned()
 }
 
-/// The server as the plan names it: what is asked for, else what the files tell.
+/// Returns the server for the plan: the given URL, else the one from the files.
 fn server(found: &Found, options: &Options) -> Option<BaseUrl> {
     let told = options.url.clone().or_else(|| found.server.as_deref().map(shown))?;
     told.parse().ok()
 }
 
-/// Returns the server, where it is known.
+/// Returns the server, if it is known.
 pub(super) fn measured_server(found: &Found, options: &Options) -> MeasuredServer {
     server(found, options)
         .map_or(MeasuredServer::NotRecorded, |url| MeasuredServer::Urls(vec![url.to_string()]))
 }
 
-/// Lengths as they were measured: all the same, or a lognormal through the median and the 90th percentile.
+/// Returns the measured lengths as a distribution: fixed if all are equal, else a lognormal through median and 90th
+/// percentile.
 fn lengths(of: Option<&Distribution>) -> Value {
     let number = |n: u64| Value::Integer(n.clamp(1, u64::from(u32::MAX)) as i64);
     let table =
@@ -63,7 +65,7 @@ fn lengths(of: Option<&Distribution>) -> Value {
     }
 }
 
-/// The levels, in the order of the steps.
+/// Returns the levels in the order of the steps, with their key.
 fn levels(found: &Found) -> (&'static str, Value) {
     let key = match found.steps.first().map(|s| s.level.control) {
         Some(Control::Concurrency) => "concurrency",
@@ -73,13 +75,13 @@ fn levels(found: &Found) -> (&'static str, Value) {
     (key, Value::Array(found.steps.iter().map(|s| level(s.level.value)).collect()))
 }
 
-/// The shape of the arrivals, where all steps have one.
+/// Returns the arrival process if all steps share one.
 fn arrivals(found: &Found) -> Result<Option<Value>> {
     let Some(first) = found.steps.first().and_then(|s| s.arrivals) else { return Ok(None) };
     Ok(Some(Value::try_from(first).context("the arrivals")?))
 }
 
-/// Returns when requests were sent. A closed loop has no arrivals.
+/// Returns the pacing of the requests. A closed loop has no arrivals.
 pub(super) fn pacing(found: &Found) -> Pacing {
     let shapes: Vec<Arrivals> = found.steps.iter().filter_map(|s| s.arrivals).collect();
     match shapes.first() {
@@ -93,10 +95,10 @@ pub(super) fn pacing(found: &Found) -> Pacing {
     }
 }
 
-/// What may be set of a plan that describes what was measured already.
+/// Keys that may be set in a plan of a finished measurement.
 const OPEN: [&str; 6] = ["slo", "hardware", "environment", "notes", "model", "client"];
 
-/// A key that would say otherwise than what was measured.
+/// Returns a key that would contradict the measurement, if there is one.
 fn closed(sets: &[String]) -> Option<&str> {
     let open = |set: &&String| {
         let key = set.split(['=', '.']).next().unwrap_or_default().trim();
@@ -105,7 +107,7 @@ fn closed(sets: &[String]) -> Option<&str> {
     sets.iter().find(|set| !open(set)).map(String::as_str)
 }
 
-/// The plan of what was found. `longest` is the longest time that a step takes, in seconds.
+/// Generates the plan. `longest` is the longest duration of a step, in seconds.
 pub(super) fn describe(
     found: &Found,
     options: &Options,
@@ -140,7 +142,7 @@ pub(super) fn describe(
     let settle = options.settle.map_or_else(|| "0s".into(), |s| s.to_string());
     set("step.settle", text(&settle))?;
     set("step.measure", text(&format!("{}s", longest.ceil().max(1.0))))?;
-    // What another tool measured is no part of a longer step.
+    // Each imported step is complete, so the window covers the longest one.
     set("step.window", text(&format!("{}s", longest.ceil().max(1.0))))?;
     set("step.max-duration", text(&format!("{}s", longest.ceil().max(600.0))))?;
     let most = found.steps.iter().map(|s| s.level.value).fold(4096.0, f64::max);

@@ -1,4 +1,4 @@
-//! Files that are damaged, in every tool's form, and what is said of them.
+//! Tests with damaged files in every tool's format, and their error messages.
 
 use super::file::Text;
 use super::*;
@@ -20,7 +20,7 @@ fn options(path: &Path) -> Options {
     Options { files: vec![path.to_owned()], ..Options::default() }
 }
 
-/// A folder of AIPerf or inference-perf with one file replaced.
+/// Makes a folder of AIPerf or inference-perf with one file replaced.
 fn folder(of: &str, replaced: &str, text: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/peers").join(of);
@@ -36,7 +36,7 @@ fn folder(of: &str, replaced: &str, text: &str) -> tempfile::TempDir {
     dir
 }
 
-/// What is wrong with a file of vLLM that was changed.
+/// Returns the error for a vLLM file with one text replaced.
 fn said(from: &str, to: &str) -> String {
     let text = fixture("vllm/rate-2.5.json");
     assert!(text.contains(from), "{from}");
@@ -60,7 +60,7 @@ fn what_a_result_lacks_is_named_with_what_to_do() {
     }
 }
 
-/// An HTTP error whose reason is empty leaves no text in vLLM's `errors`, and zeros elsewhere.
+/// An HTTP error with an empty reason has no text in vLLM's `errors`, and zeros elsewhere.
 #[test]
 fn a_request_without_an_answer_is_none_that_was_quick() {
     let outcomes = |text: &str| {
@@ -93,7 +93,7 @@ fn a_request_without_an_answer_is_none_that_was_quick() {
 
 #[test]
 fn a_folder_is_searched_for_what_is_a_result() {
-    // What one run keeps beside its requests, and not these.
+    // Other files of a run, without its requests.
     for (of, file, says) in [
         ("aiperf", "profile_export_aiperf.json", "--export-level records"),
         ("inference-perf", "stage_0_lifecycle_metrics.json", "report.request_lifecycle.per_request: true"),
@@ -105,7 +105,7 @@ fn a_folder_is_searched_for_what_is_a_result() {
             assert!(e.contains("has no single requests") && e.contains(says) && e.contains(file), "{e}");
         }
     }
-    // A summary over several runs of AIPerf has none either, and those are beside it.
+    // AIPerf's summary over several runs has no requests, nor does any file next to it.
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run_1");
     fs::create_dir(&run).unwrap();
@@ -115,7 +115,7 @@ fn a_folder_is_searched_for_what_is_a_result() {
     }
     fs::write(dir.path().join("aggregate.json"), "{\"aiperf_version\": \"0.13\"}").unwrap();
     assert_eq!(found(&options(dir.path())).unwrap().steps.len(), 1);
-    // A folder holds other things as well; whose a file is it must show itself there.
+    // Folders contain other files as well, so files must be recognised by content.
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.json"), fixture("vllm/rate-2.5.json")).unwrap();
     fs::write(dir.path().join("notes.json"), "{\"mine\": 1}").unwrap();
@@ -123,7 +123,7 @@ fn a_folder_is_searched_for_what_is_a_result() {
     assert_eq!(found(&Options { from, ..options(dir.path()) }).unwrap().steps.len(), 1);
 }
 
-/// Twenty links to itself, five folders deep, would be three million folders; a pipe would never open.
+/// Twenty links to the folder itself, five levels deep, would be three million folders; opening a pipe would block.
 #[cfg(unix)]
 #[test]
 fn a_folder_that_holds_itself_is_searched_once() {
@@ -261,7 +261,7 @@ fn rates_are_taken_before_numbers_in_flight() {
     assert!(!dir.path().join("run").exists(), "nothing is written");
 }
 
-/// A text with parts cut out, doubled or replaced.
+/// Returns a text with parts removed, doubled or replaced.
 fn mutated(text: &str, changes: &[(usize, usize, u8)]) -> String {
     let mut bytes = text.as_bytes().to_vec();
     for (at, n, what) in changes {
@@ -288,7 +288,7 @@ fn changes() -> impl Strategy<Value = Vec<(usize, usize, u8)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// A damaged file is an error or a result, never a crash; what is read is written and read back.
+    /// A damaged file gives an error or a result, never a crash; a result can be written and read back.
     #[test]
     fn no_damage_is_a_crash(changes in changes()) {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! `vllm bench serve --save-result --save-detailed`: one JSON object a run, arrays with an entry for each request.
+//! Importer of `vllm bench serve --save-result --save-detailed`: one JSON object per run, with arrays of one entry
+//! per request.
 
 use super::failure::fail;
 use super::file::{List, Text, numbers};
@@ -12,7 +13,7 @@ use goodput_core::record::{Finished, Outcome, Phase, Record};
 use goodput_workload::arrivals::{Arrivals, GammaShape};
 use serde::Deserialize;
 
-/// What of the figures it reports is kept, to be held against what the same requests give.
+/// Reported figures that are stored for comparison with those computed from the requests.
 const REPORTED: [&str; 10] = [
     "duration",
     "completed",
@@ -25,10 +26,10 @@ const REPORTED: [&str; 10] = [
     "total_output_tokens",
     "max_concurrent_requests",
 ];
-/// The latencies of which it reports mean, median, standard deviation and percentiles.
+/// Latencies for which the tool reports mean, median, standard deviation and percentiles.
 const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 
-/// What is said of a request that failed without a message.
+/// Failure message of a request that failed without one.
 const NO_ANSWER: &str = "no answer, and no reason told";
 
 #[derive(Deserialize)]
@@ -53,7 +54,7 @@ struct File {
     errors: Option<List<Option<String>>>,
 }
 
-/// A number, or `inf`, which is written as a text.
+/// A number, or the string `inf`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RequestRate {
@@ -61,13 +62,13 @@ enum RequestRate {
     Text(String),
 }
 
-/// Whether the top-level keys are those of a result.
+/// Returns true if the top-level keys are those of a result file.
 pub(super) fn is(keys: &[String]) -> bool {
     let has = |key: &str| keys.iter().any(|k| k == key);
     has("request_throughput") && (has("max_concurrency") || has("num_prompts") || has("ttfts"))
 }
 
-/// Reads one result file, which is one step.
+/// Reads one result file as one step.
 pub(super) fn read(text: &Text) -> Result<Found> {
     let file: File = text.parse("a result of vLLM bench serve")?;
     let backend = file.backend.as_deref().or(file.endpoint_type.as_deref()).unwrap_or_default();
@@ -131,7 +132,7 @@ pub(super) fn read(text: &Text) -> Result<Found> {
     })
 }
 
-/// What was held, and the shape of the arrivals.
+/// Returns the level, and the arrival process of an open loop.
 fn level(file: &File) -> Result<(Level, Option<Arrivals>)> {
     if let Some(strategy) = &file.ramp_up_strategy {
         bail!(
@@ -156,13 +157,13 @@ fn level(file: &File) -> Result<(Level, Option<Arrivals>)> {
     }
     let n = match file.max_concurrency {
         Some(n) => n,
-        // All at once: as many in flight as there are requests.
+        // All requests are sent at once, so as many are in flight as there are requests.
         None => file.ttfts.as_ref().map_or(0, |ttfts| ttfts.0.len()) as u32,
     };
     Ok((Level::concurrency(n), None))
 }
 
-/// An array with an entry for each request, or what to do where it is not there.
+/// Returns an array with an entry for each request; fails with a remedy if it is missing.
 fn array<T>(of: Option<List<T>>, name: &str, n: usize) -> Result<Vec<T>> {
     let Some(List(entries)) = of else {
         bail!(
@@ -192,8 +193,8 @@ fn requests(file: File, open: bool) -> Result<Vec<Seen>> {
     let errors = file.errors.map(|errors| array(Some(errors), "errors", n)).transpose()?;
     let latencies = file.latencies.map(|l| array(Some(l), "latencies", n)).transpose()?;
     let queues = file.queue_times.map(|q| array(Some(q), "queue_times", n)).transpose()?;
-    // Where the client held requests back it was not the server that was slow to begin, but they were due all the same. The
-    // workers of a closed loop wait for one another on purpose.
+    // Requests that the client held back were due all the same: the server was not slow to begin. The workers of a
+    // closed loop wait for one another on purpose.
     let queued = |i: usize| queues.as_ref().filter(|_| open).map_or(0.0, |q| q[i].max(0.0));
     let origin = (0..n).map(|i| starts[i] - queued(i)).fold(f64::INFINITY, f64::min);
     let mut found = Vec::with_capacity(n);
@@ -205,7 +206,7 @@ fn requests(file: File, open: bool) -> Result<Vec<Seen>> {
         (record.sent, record.attempts) = (Some(sent), 1);
         record.input_tokens = inputs.as_ref().map(|lens| lens[i]);
         let told = errors.as_ref().and_then(|e| e[i].as_deref()).filter(|e| !e.trim().is_empty());
-        // An HTTP error whose reason is empty leaves an empty text, and times of a request that was never answered.
+        // An HTTP error with an empty reason has an empty error text, and times although it was never answered.
         let silent = ttfts[i] == 0.0 && outputs[i] == 0;
         let error = told.or(silent.then_some(NO_ANSWER));
         let whole: f64 = latencies.as_ref().map_or_else(|| ttfts[i] + gaps.iter().sum::<f64>(), |l| l[i]);
@@ -229,7 +230,7 @@ fn requests(file: File, open: bool) -> Result<Vec<Seen>> {
     Ok(found)
 }
 
-/// `20261120-105106`, of a clock whose zone is not told: taken as UTC.
+/// Parses a date like `20261120-105106`, whose time zone is not recorded: assumed to be UTC.
 fn moment(date: &str) -> Option<jiff::Timestamp> {
     let at = jiff::civil::DateTime::strptime("%Y%m%d-%H%M%S", date).ok()?;
     Some(at.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())

@@ -1,4 +1,4 @@
-//! From what was found to the files of a run folder.
+//! Writes the imported data as a run folder.
 
 use super::found::{Found, FoundStep, Requests, Seen};
 use super::{Options, plan};
@@ -23,10 +23,10 @@ use std::time::Duration;
 
 /// Confidence of the verdicts of listed steps, on each side.
 const CONFIDENCE: f64 = 0.95;
-/// The first moment after another.
+/// Smallest time step, to make a range exclusive.
 const MOMENT: Duration = Duration::from_nanos(1);
 
-/// What the steps come to while they are written.
+/// The state of an import while its steps are written.
 struct Writing<'a> {
     plan: &'a Plan,
     options: &'a Options,
@@ -37,12 +37,12 @@ struct Writing<'a> {
     counted: Counted,
 }
 
-/// Writes a run folder, complete but for its reports.
+/// Writes a run folder, complete except for its reports.
 pub(super) fn write(mut found: Found, options: &Options, out: &Path) -> Result<()> {
     let longest =
         found.steps.iter().filter_map(|s| window(s, options)).map(|w| (w.end - w.start).as_secs_f64());
     let longest = longest.fold(1.0, f64::max);
-    // The limits count from the start, the lengths are known in the end.
+    // The limits are needed from the start, but the lengths are known only at the end.
     let first = plan::describe(&found, options, (None, None), longest)?;
     for step in &found.steps {
         if window(step, options).is_none_or(|w| w.is_empty()) {
@@ -88,7 +88,7 @@ pub(super) fn write(mut found: Found, options: &Options, out: &Path) -> Result<(
     writing.writer.result(&json::result(&run))
 }
 
-/// What remains of a step once its requests are written.
+/// Returns a step without its requests.
 fn outline(step: &FoundStep) -> FoundStep {
     FoundStep {
         file: step.file.clone(),
@@ -102,8 +102,8 @@ fn outline(step: &FoundStep) -> FoundStep {
     }
 }
 
-/// The part of a step that counts: the tool's own, else from the first request to the last, since behind that nothing is sent any more;
-/// without what is to be cut off. `None` where nothing was sent.
+/// Returns the measured window of a step: the tool's own, else from the first request to the last, because nothing is
+/// sent after that; without the part to be cut off. `None` if nothing was sent.
 fn window(step: &FoundStep, options: &Options) -> Option<Range<Duration>> {
     let last = step.requests.last_due()?;
     let whole = step.window.clone().unwrap_or(Duration::ZERO..last + MOMENT);
@@ -186,7 +186,7 @@ impl Writing<'_> {
             max_error_share: None,
             price_per_hour: self.plan.hardware.total_price_per_hour(),
         });
-        // Where requests count from their sending nothing is known of how late they were sent.
+        // If requests count from their send time, their lateness is unknown.
         let known = self.due_known;
         let step = Step {
             lateness_p50_ms: step.lateness_p50_ms.filter(|_| known),
@@ -199,7 +199,7 @@ impl Writing<'_> {
     }
 }
 
-/// When a step began; where its file does not tell, when that was written.
+/// Returns the start time of a step; the modification time of its file if it does not contain one.
 fn started(step: &FoundStep) -> String {
     let written = || jiff::Timestamp::try_from(std::fs::metadata(&step.file).ok()?.modified().ok()?).ok();
     step.started.or_else(written).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
@@ -257,7 +257,7 @@ fn meta(
     }
 }
 
-/// How the requests of a step count here.
+/// Returns a note on the rules by which the requests of a step are counted.
 fn counted(found: &Found, options: &Options) -> String {
     let from = match (found.due_known, found.steps.first().map(|s| s.level.control)) {
         (true, _) => "",
@@ -278,7 +278,7 @@ fn counted(found: &Found, options: &Options) -> String {
     format!("{from}Each step counts {settle}, {until}.")
 }
 
-/// Counts of output tokens by the tool itself, where they differ: a file that is there only if there are any.
+/// Writer of the tool's own counts of output tokens where they differ; creates the file only if there are any.
 struct Counted {
     dir: std::path::PathBuf,
     rows: Option<RowsWriter<CountedColumns>>,

@@ -1,15 +1,16 @@
-//! Configuration files as Python writes them: block YAML of maps, lists and plain values. No anchors, no flow style beyond `[]` and
-//! `{}`, no multi-line texts: what is none of that is passed over, so that a key which is wanted is found or is not there.
+//! Minimal parser of configuration files as Python writes them: block YAML of maps, lists and plain values. No
+//! anchors, no flow style beyond `[]` and `{}`, no multi-line texts: anything else is skipped, so that a wanted key
+//! is either found or missing.
 
 use serde_json::{Map, Value};
 
-/// A line without its indentation and how far in it stands.
+/// The indentation of a line and its remaining text.
 type Line<'a> = (usize, &'a str);
 
-/// Deeper than this nothing is looked for.
+/// Maximum nesting depth.
 const DEEPEST: usize = 32;
 
-/// Reads a file; what cannot be read is left out.
+/// Parses a file; leaves out anything that cannot be parsed.
 pub(super) fn read(text: &str) -> Value {
     let shown =
         |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#') && line.trim() != "---";
@@ -22,7 +23,7 @@ pub(super) fn read(text: &str) -> Value {
     block(&mut rest, 0, 0)
 }
 
-/// The map or list whose lines stand at least so far in.
+/// Parses the map or list whose lines are indented by at least `least`.
 fn block(rest: &mut &[Line<'_>], least: usize, depth: usize) -> Value {
     let Some((indent, first)) = rest.first().copied().filter(|(indent, _)| *indent >= least) else {
         return Value::Null;
@@ -38,7 +39,7 @@ fn is_entry(line: &str) -> bool {
     line == "-" || line.starts_with("- ")
 }
 
-/// Passes over everything that stands so far in or further.
+/// Skips all lines indented by at least `indent`.
 fn skip(rest: &mut &[Line<'_>], indent: usize) {
     let n = rest.iter().take_while(|(own, _)| *own >= indent).count();
     *rest = &rest[n..];
@@ -60,7 +61,7 @@ fn list(rest: &mut &[Line<'_>], indent: usize, depth: usize) -> Value {
             entries.push(if inner.is_empty() { block(rest, indent + 1, depth + 1) } else { plain(inner) });
             continue;
         }
-        // The first key stands behind the dash, the others below it.
+        // The first key follows the dash on its line, the others are on the lines below.
         let n = rest.iter().take_while(|(own, _)| *own > indent).count();
         let (below, after) = rest.split_at(n);
         let at = indent + line.len() - inner.len();
@@ -82,7 +83,7 @@ fn map(rest: &mut &[Line<'_>], indent: usize, depth: usize) -> Value {
         let value = if !value.is_empty() {
             plain(value)
         } else if rest.first().is_some_and(|(below, line)| *below == indent && is_entry(line)) {
-            // Lists may stand as far in as their key.
+            // A list may have the same indentation as its key.
             list(rest, indent, depth + 1)
         } else {
             block(rest, indent + 1, depth + 1)
@@ -92,7 +93,7 @@ fn map(rest: &mut &[Line<'_>], indent: usize, depth: usize) -> Value {
     Value::Object(map)
 }
 
-/// Key and value of a line.
+/// Returns key and value of a line.
 fn pair(line: &str) -> Option<(&str, &str)> {
     let (key, value) = line.split_once(": ").or_else(|| Some((line.strip_suffix(':')?, "")))?;
     let plain = |key: &str| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-.".contains(c));

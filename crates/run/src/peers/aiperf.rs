@@ -1,4 +1,4 @@
-//! AIPerf: what it calls inter-token latency is our TPOT; gaps are its inter-chunk latency.
+//! AIPerf: its inter-token latency is our TPOT; gaps are its inter-chunk latency.
 
 use super::requests::Request;
 use super::statistics::Values;
@@ -33,7 +33,8 @@ fn itl(r: &Request) -> Option<f64> {
     (after > 0.0).then(|| Some((latency(r)? - ttft(r)?) / after))?
 }
 
-/// From the first sending to the last end, in seconds: rates are reckoned over the phase instead, which is a little longer.
+/// Returns the time from the first send to the last end, in seconds; rates use the phase instead, which is a little
+/// longer.
 fn duration(d: &Data<'_>) -> Option<f64> {
     let first = d.requests.iter().filter_map(|r| r.sent).fold(f64::INFINITY, f64::min);
     let last = d.requests.iter().map(|r| r.end).fold(f64::NEG_INFINITY, f64::max);

@@ -1,4 +1,4 @@
-//! GuideLLM: TPOT includes the first token, ITL is a mean for each request, and both weigh by tokens.
+//! GuideLLM: TPOT includes the first token, ITL is a mean per request, and both are weighted by tokens.
 
 use super::requests::Request;
 use super::statistics::Values;
@@ -38,7 +38,7 @@ fn latency(r: &Request) -> Option<f64> {
     r.since_sent(Some(r.end))
 }
 
-/// Its tokens that came within a window, at an even pace between the first and the last.
+/// Returns the number of tokens of a request in a window, assuming an even pace between the first and the last.
 fn tokens_within(r: &Request, [from, to]: [f64; 2]) -> f64 {
     let (Some(first), Some(last), Some(n)) = (r.first_token, r.last_token, r.output) else { return 0.0 };
     let pace = if n > 1 { (last - first) / f64::from(n - 1) } else { 0.0 };
@@ -46,7 +46,7 @@ fn tokens_within(r: &Request, [from, to]: [f64; 2]) -> f64 {
     (0..n).filter(|i| within(*i)).count() as f64
 }
 
-/// Whether every limit can be held against an answer; one of which that cannot be told is left out of the attainment.
+/// Returns true if every limit can be checked for a request; others are left out of the attainment.
 fn evaluable(d: &Data<'_>, r: &Request) -> bool {
     let known = [(Metric::Ttft, ttft(r)), (Metric::Tpot, tpot(r)), (Metric::E2e, latency(r))];
     known.into_iter().all(|(metric, value)| d.limit(metric).is_none() || value.is_some())
@@ -111,7 +111,7 @@ pub(super) fn figures(d: &Data<'_>) -> Vec<Figure> {
     found
 }
 
-/// Statistics of its latencies.
+/// Returns the statistics of its latencies.
 fn latencies(d: &Data<'_>) -> Vec<Figure> {
     let (s, mut found) = (d.step, Vec::new());
     let by = |value: fn(&Request) -> Option<f64>, weight: fn(&Request) -> f64, scale: f64| {

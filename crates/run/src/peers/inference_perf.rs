@@ -1,4 +1,4 @@
-//! inference-perf: seconds, and output tokens by a tokenizer of its own unless it is told otherwise.
+//! inference-perf: times in seconds; output tokens are counted by its own tokenizer by default.
 
 use super::requests::Request;
 use super::statistics::Values;

@@ -1,8 +1,8 @@
-//! The requests of a run as other tools count them: the same times under their definitions, with their own names, so that two teams can
-//! find out why their figures differ.
+//! The requests of a run under the definitions and names of other benchmarking tools, so that two teams can find out
+//! why their figures differ.
 //!
-//! Everything is made from the files of the run folder: `requests.csv`, and `histograms.csv` for the gaps between tokens. What these do not
-//! hold is named and left out.
+//! Everything is computed from the files of the run folder: `requests.csv`, and `histograms.csv` for the gaps between
+//! tokens. Figures that need other data are listed and left out.
 
 mod aiperf;
 mod guidellm;
@@ -22,68 +22,69 @@ use std::path::Path;
 /// A run as another tool would report it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AsTool {
-    /// Which tool.
+    /// The tool.
     pub tool: Tool,
-    /// The definitions are those of this version.
+    /// Version of the tool whose definitions are used.
     pub version: &'static str,
-    /// Whether that tool measured the run itself, so that its own figures stand beside.
+    /// True if that tool measured the run, so that its reported figures can be shown next to these.
     pub own: bool,
-    /// Every step.
+    /// All steps.
     pub steps: Vec<StepAs>,
-    /// Where its definitions differ from ours, a line each.
+    /// Differences between its definitions and ours, one line each.
     pub differences: &'static [&'static str],
-    /// What it reports and a run folder does not hold.
+    /// Figures that the tool reports but that a run folder has no data for.
     pub untold: &'static [&'static str],
 }
 
 /// A step as another tool would report it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepAs {
-    /// The curve it belongs to.
+    /// Series of the step.
     pub series: String,
-    /// Its number.
+    /// Number of the step.
     pub step: u32,
-    /// What was held: `7 req/s`.
+    /// Load level: `7 req/s`.
     pub level: String,
-    /// Seconds that rates are reckoned over.
+    /// Length in seconds of the window that rates are computed over.
     pub duration_s: f64,
-    /// The figures, by the tool's names.
+    /// The figures, under the tool's names.
     pub figures: Vec<Figure>,
 }
 
-/// A figure by a tool's name and definition.
+/// A figure under a tool's name and definition.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figure {
-    /// Its name in the tool's own results.
+    /// Name in the tool's own results.
     pub name: String,
-    /// The unit, as the tool has it.
+    /// Unit in the tool's notation.
     pub unit: &'static str,
-    /// The value; `None` where nothing was measured.
+    /// The value; `None` if nothing was measured.
     pub value: Option<f64>,
-    /// Made from the histogram of gaps, which tells them to three significant figures.
+    /// True if the value comes from the histogram of gaps, which has three significant figures.
     pub approximate: bool,
-    /// What the tool itself reported, where it measured the run.
+    /// Value reported by the tool itself, if it measured the run.
     pub reported: Option<f64>,
-    /// Our name for what comes nearest, …
+    /// Our name for the nearest figure.
     pub ours: Option<&'static str>,
-    /// … and its value, in the tool's unit.
+    /// Value of our nearest figure, in the tool's unit.
     pub our_value: Option<f64>,
 }
 
-/// What a tool's definitions are applied to: the measured requests of one step.
+/// Input of a tool's definitions: the measured requests of one step.
 struct Data<'a> {
     step: &'a Step,
     slo: Option<&'a Slo>,
     requests: &'a [Request],
     gaps: &'a Gaps,
-    /// What rates are reckoned over, in ms from the start of the step.
+    /// The window that rates are computed over, in ms from the start of the step.
     window: [f64; 2],
 }
 
-/// A run under the definitions of a tool.
+/// Computes the figures of a run under the definitions of a tool.
 ///
 /// # Errors
-/// The folder's `requests.csv` is missing or cannot be read, or the tool's definitions are not known here.
+/// Fails if the folder's `requests.csv` is missing or cannot be read, or if the tool's definitions are not
+/// implemented.
 pub fn of(run: &Run, dir: &Path, tool: Tool) -> Result<AsTool> {
     let (figures, differences, untold, version): (fn(&Data<'_>) -> Vec<Figure>, _, _, _) = match tool {
         Tool::Vllm => (vllm::figures, vllm::DIFFERENCES, vllm::UNTOLD, "0.32"),
@@ -102,7 +103,7 @@ pub fn of(run: &Run, dir: &Path, tool: Tool) -> Result<AsTool> {
     let mut steps = Vec::new();
     for (i, step) in run.steps.iter().enumerate() {
         let own = imported.and_then(|i| i.step(step.step));
-        // What was cut off on import is not in the tool's own window either.
+        // The tool's own window includes the requests that were cut off on import, so it is used only if none were.
         let whole = imported.is_some_and(|i| i.settle.is_none());
         let window = match own.filter(|_| whole) {
             Some(own) => own.window_s.map(|s| 1e3 * s),
@@ -124,7 +125,8 @@ pub fn of(run: &Run, dir: &Path, tool: Tool) -> Result<AsTool> {
     Ok(AsTool { tool, version, own: imported.is_some(), steps, differences, untold })
 }
 
-/// What the tool would reckon its rates over had it sent the measured requests: all but GuideLLM from the first sending to the last end.
+/// Returns the window over which the tool would compute rates had it sent the measured requests. All but GuideLLM use
+/// the time from the first send to the last end.
 fn window(tool: Tool, step: &Step, requests: &[Request]) -> [f64; 2] {
     if tool == Tool::Guidellm {
         return [step.settle_s, step.settle_s + step.measure_s].map(|s| 1e3 * s);
@@ -135,12 +137,12 @@ fn window(tool: Tool, step: &Step, requests: &[Request]) -> [f64; 2] {
 }
 
 impl Data<'_> {
-    /// Seconds that rates are reckoned over.
+    /// Returns the length of the rate window in seconds.
     fn seconds(&self) -> f64 {
         (self.window[1] - self.window[0]) / 1e3
     }
 
-    /// So many a second; nothing where there is no time.
+    /// Returns `n` per second of the window; `None` if the window is empty.
     fn per_s(&self, n: f64) -> Option<f64> {
         (self.seconds() > 0.0).then(|| n / self.seconds())
     }
@@ -153,22 +155,24 @@ impl Data<'_> {
         self.requests.iter().filter(|r| r.failed()).count()
     }
 
-    /// The SLO's limit on a metric in ms, as a limit on single requests: the loosest where there are several percentiles.
+    /// Returns the SLO's limit on a metric in ms as a limit on single requests: the loosest if there are several
+    /// percentiles.
     fn limit(&self, metric: Metric) -> Option<f64> {
         self.slo?.largest(metric).map(goodput_core::units::ms)
     }
 
-    /// Whether any of these metrics is limited.
+    /// Returns true if any of these metrics has a limit.
     fn limits(&self, metrics: &[Metric]) -> bool {
         metrics.iter().any(|m| self.limit(*m).is_some())
     }
 
-    /// Whether a value keeps the limit on a metric: where there is one, a value that is not known does not.
+    /// Returns true if a value meets the limit on a metric. Without a limit any value does; with one, an unknown
+    /// value does not.
     fn keeps(&self, metric: Metric, value: Option<f64>) -> bool {
         self.limit(metric).is_none_or(|limit| value.is_some_and(|v| v <= limit))
     }
 
-    /// A figure with our nearest beside it.
+    /// Makes a figure with the nearest figure of ours.
     fn figure(
         &self,
         name: &str,

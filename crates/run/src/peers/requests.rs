@@ -10,7 +10,7 @@ use goodput_stats::stats::step::Step;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A row of `requests.csv`, as far as other tools' figures need it; times in ms from the start of the step.
+/// The fields of a row of `requests.csv` that other tools' figures need; times in ms from the start of the step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Request {
     pub(super) outcome: Outcome,
@@ -21,7 +21,7 @@ pub(super) struct Request {
     pub(super) last_token: Option<f64>,
     pub(super) end: f64,
     pub(super) input: Option<u32>,
-    /// Output tokens; by the tool's own count where it measured them and counted otherwise.
+    /// Output tokens; the tool's own count if it measured the run and counted differently.
     pub(super) output: Option<u32>,
     pub(super) first_event_tokens: Option<u32>,
 }
@@ -35,22 +35,23 @@ impl Request {
         self.outcome == Outcome::Failed
     }
 
-    /// Time from the sending to a moment of it.
+    /// Returns the time from the send to a moment, in ms.
     pub(super) fn since_sent(&self, at: Option<f64>) -> Option<f64> {
         Some(at? - self.sent?)
     }
 
-    /// Output tokens, where there are any.
+    /// Returns the number of output tokens, if there are any.
     pub(super) fn tokens(&self) -> Option<f64> {
         self.output.filter(|n| *n > 0).map(f64::from)
     }
 }
 
-/// Gaps between events with tokens, pooled over a step: middle of a bucket in ms, and how many gaps it holds, in order.
+/// Gaps between events with tokens, pooled over a step: middle of a bucket in ms and number of gaps, ascending.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Gaps(pub(super) Vec<(f64, u64)>);
 
-/// The measured requests of each of the steps, in their order. `counted`: with the tool's own counts of tokens, where it had others.
+/// Reads the measured requests of each step, in step order. If `counted`, uses the tool's own token counts where they
+/// differ.
 pub(super) fn read(dir: &Path, steps: &[Step], counted: bool) -> Result<Vec<Vec<Request>>> {
     if !dir.join(REQUESTS).is_file() {
         bail!("{} has no {REQUESTS}, from which these figures are made", dir.display());
@@ -79,13 +80,13 @@ pub(super) fn read(dir: &Path, steps: &[Step], counted: bool) -> Result<Vec<Vec<
     Ok(found)
 }
 
-/// Output tokens as the tool counted them that measured the run, by step and id.
+/// Reads the output tokens as counted by the tool that measured the run, by step and id.
 fn own_counts(dir: &Path) -> Result<HashMap<(u32, u64), u32>> {
     let rows: Vec<CountedColumns> = read_rows(dir, &mut Vec::new())?;
     Ok(rows.into_iter().map(|row| ((row.step, row.id), row.output_tokens)).collect())
 }
 
-/// The gaps of each of the steps, in their order.
+/// Reads the gaps of each step, in step order.
 pub(super) fn gaps(dir: &Path, steps: &[Step]) -> Result<Vec<Gaps>> {
     let mut found = vec![Gaps::default(); steps.len()];
     let buckets: Vec<HistogramColumns> = read_rows(dir, &mut Vec::new())?;

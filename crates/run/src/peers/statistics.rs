@@ -2,29 +2,29 @@
 
 use super::requests::Gaps;
 
-/// A value and how much it counts.
+/// A value and its weight.
 pub(super) type Weighted = (f64, f64);
 
-/// Values of which a tool reports statistics.
+/// Values with the percentile definition of a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Values {
-    /// Percentiles by linear interpolation between order statistics, as numpy has them by default.
+    /// Percentiles by linear interpolation between order statistics, the default of numpy.
     Linear(Vec<f64>),
-    /// The same of gaps in buckets.
+    /// Gaps in buckets, with percentiles by linear interpolation.
     Pooled(Gaps),
-    /// The least value whose cumulative weight reaches the share, as GuideLLM has them.
+    /// Percentiles as the least value whose cumulative weight reaches the share, as in GuideLLM.
     Step(Vec<Weighted>),
 }
 
 impl Values {
-    /// Numbers in any order, each of the same weight.
+    /// Makes values of equal weight, in any order.
     pub(super) fn linear(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_unstable_by(f64::total_cmp);
         Self::Linear(values)
     }
 
-    /// Numbers with weights; equal ones are one.
+    /// Makes weighted values; merges equal ones.
     pub(super) fn step(values: impl Iterator<Item = Weighted>) -> Self {
         let mut values: Vec<Weighted> = values.filter(|(_, w)| *w > 0.0).collect();
         values.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
@@ -44,21 +44,21 @@ impl Values {
         }
     }
 
-    /// Weighted mean; `None` of nothing.
+    /// Returns the weighted mean; `None` without values.
     pub(super) fn mean(&self) -> Option<f64> {
         let each = self.each();
         let weight: f64 = each.iter().map(|(_, w)| w).sum();
         (weight > 0.0).then(|| each.iter().map(|(v, w)| v * w).sum::<f64>() / weight)
     }
 
-    /// Standard deviation of the values as they are, not as a sample of others.
+    /// Returns the population standard deviation, without a sample correction.
     pub(super) fn deviation(&self) -> Option<f64> {
         let (mean, each) = (self.mean()?, self.each());
         let weight: f64 = each.iter().map(|(_, w)| w).sum();
         Some((each.iter().map(|(v, w)| w * (v - mean).powi(2)).sum::<f64>() / weight).sqrt())
     }
 
-    /// The value at a share between 0 and 1; `None` of nothing.
+    /// Returns the value at a share between 0 and 1; `None` without values.
     pub(super) fn percentile(&self, share: f64) -> Option<f64> {
         match self {
             Self::Linear(values) => between(values.len() as u64, share, |i| values.get(i as usize).copied()),
@@ -79,7 +79,7 @@ impl Values {
     }
 }
 
-/// The gap of this number in order.
+/// Returns the gap with this index in ascending order.
 fn at(gaps: &Gaps, mut index: u64) -> Option<f64> {
     gaps.0.iter().find_map(|(value, n)| {
         let here = index < *n;
@@ -88,7 +88,7 @@ fn at(gaps: &Gaps, mut index: u64) -> Option<f64> {
     })
 }
 
-/// Linear interpolation between the two order statistics about (n − 1) · share.
+/// Interpolates linearly between the two order statistics around (n − 1) · share.
 fn between(n: u64, share: f64, value: impl Fn(u64) -> Option<f64>) -> Option<f64> {
     let last = n.checked_sub(1)?;
     let place = share * last as f64;

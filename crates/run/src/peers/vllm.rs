@@ -1,4 +1,4 @@
-//! `vllm bench serve`: from the sending to the first chunk with choices; percentiles by numpy.
+//! `vllm bench serve`: TTFT runs from the send to the first chunk with choices; percentiles by numpy.
 
 use super::requests::Request;
 use super::statistics::Values;
@@ -40,7 +40,7 @@ pub(super) fn figures(d: &Data<'_>) -> Vec<Figure> {
     let completed = d.answered().count() as f64;
     let s = d.step;
     let good = d.answered().filter(|r| {
-        // An answer of one token is taken to have a TPOT of zero.
+        // The tool counts an answer of one token with a TPOT of zero.
         let tpot = tpot(r).or((r.output == Some(1)).then_some(0.0));
         d.keeps(Metric::Ttft, ttft(r)) && d.keeps(Metric::Tpot, tpot) && d.keeps(Metric::E2e, e2el(r))
     });

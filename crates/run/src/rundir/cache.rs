@@ -1,4 +1,5 @@
-//! What a warm prefix cache is worth: a series with a cold cache and the same with a warm one, at a load that both can take.
+//! Benefit of a warm prefix cache: a series with a cold cache compared with its warm counterpart at a load that both
+//! can sustain.
 
 use super::Run;
 use super::derive::interval;
@@ -8,38 +9,38 @@ use goodput_stats::stats::step::{Step, StepKind, Verdict};
 use goodput_workload::config::Cache;
 use serde::Serialize;
 
-/// Levels nearer than this are one level.
+/// Largest ratio between two levels that count as equal.
 const SAME: f64 = 1.015;
-/// A level that all series measured goes before a higher one that some did not, down to this share of it.
+/// Share of the highest common level down to which a level measured by all series is preferred.
 const NEARLY: f64 = 0.75;
 
-/// TTFT of a series at one level, in milliseconds.
+/// The TTFT of a series at one level, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct At {
-    /// The level; `None` where the server had one request at a time.
+    /// The level; `None` if the server had one request at a time.
     pub level: Option<f64>,
-    /// The step that shows it, or the two that it lies between, in proportion.
+    /// The step at the level, or the two steps between which it is interpolated.
     pub steps: Vec<u32>,
-    /// The levels of these steps.
+    /// Levels of these steps.
     pub levels: Vec<f64>,
-    /// Median.
+    /// Median TTFT.
     pub p50: f64,
     /// 95 % bounds of the median by rank, assuming independent requests.
     pub p50_bounds: Option<[f64; 2]>,
-    /// 99th percentile.
+    /// 99th percentile of TTFT.
     pub p99: Option<f64>,
-    /// Share of the prompt tokens that the server had in its prefix cache.
+    /// Share of prompt tokens that the server had in its prefix cache.
     pub hit_rate: Option<f64>,
 }
 
-/// By how much a figure is lower or higher, as a share.
+/// A relative change of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
-    /// The share.
+    /// Relative change, as a share.
     pub share: f64,
-    /// What it may be, given the bounds of both figures; wider than their own chance, since both are taken at their worst.
+    /// Bounds of the change from the bounds of both figures; conservative, because both are taken at their worst.
     pub bounds: Option<[f64; 2]>,
-    /// Whether it is that much at the least: the plan ended the search of the second figure before it was found.
+    /// True if the share is a lower bound: the plan ended the search of the second figure before its limit was found.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
@@ -47,37 +48,37 @@ pub struct Gain {
 /// Both series of a pair at one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Medians {
-    /// With a cold cache.
+    /// TTFT with a cold cache.
     pub cold: At,
-    /// With a warm one.
+    /// TTFT with a warm cache.
     pub warm: At,
-    /// By how much the median TTFT is lower.
+    /// Relative reduction of the median TTFT.
     pub lower: Gain,
 }
 
-/// What a warm cache is worth.
+/// A pair of series with cold and warm cache, and the benefit of the warm one.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Pair {
-    /// The series with the cold cache.
+    /// Name of the series with the cold cache.
     pub cold: String,
-    /// The series with the warm one.
+    /// Name of the series with the warm cache.
     pub warm: String,
-    /// By how much the goodput is higher, as far as it is known.
+    /// Relative increase of the goodput, as far as it is known.
     pub goodput: Option<Gain>,
-    /// The unloaded server.
+    /// TTFTs on the unloaded server.
     pub unloaded: Option<Medians>,
-    /// The highest load that both can take.
+    /// TTFTs at the highest load that both can sustain.
     pub loaded: Option<Medians>,
 }
 
 impl Gain {
-    /// By how much `new` is lower than `old`.
+    /// Returns the relative reduction from `old` to `new`.
     fn lower(old: (f64, Option<[f64; 2]>), new: (f64, Option<[f64; 2]>)) -> Self {
         let bounds = old.1.zip(new.1).map(|(o, n)| [1.0 - n[1] / o[0], 1.0 - n[0] / o[1]]);
         Self { share: 1.0 - new.0 / old.0, bounds, at_least: false }
     }
 
-    /// By how much `new` is higher than `old`.
+    /// Returns the relative increase from `old` to `new`.
     fn higher(old: (f64, Option<[f64; 2]>), new: (f64, Option<[f64; 2]>)) -> Self {
         let bounds = old.1.zip(new.1).filter(|(o, _)| o[0] > 0.0);
         Self {
@@ -87,7 +88,8 @@ impl Gain {
         }
     }
 
-    /// The gain in goodput. What the plan ended a search at is only the least that it may be.
+    /// Returns the gain in goodput. If the plan ended the warm search early, the gain is a lower bound; if it ended
+    /// the cold search early, it is unknown.
     fn in_goodput(cold: &Goodput, warm: &Goodput) -> Option<Self> {
         let rate = |g: &Goodput| {
             let estimate = interval(g).map(|(rate, ends)| (rate, Some(ends)));
@@ -107,7 +109,7 @@ impl Gain {
 }
 
 impl Pair {
-    /// The pairs among the series of a run: those whose names differ in the state of the cache alone.
+    /// Returns all pairs of series of a run whose names differ only in the state of the cache.
     pub fn all(run: &Run) -> Vec<Self> {
         let [cold, warm] = [Cache::Cold, Cache::Warm].map(Cache::name);
         let partner = |name: &str| {
@@ -136,13 +138,13 @@ impl Pair {
     }
 }
 
-/// The first answer, which is the plan's first tier.
+/// Returns the goodput of the first answer, which belongs to the plan's first tier.
 fn first(run: &Run) -> Option<&Goodput> {
     run.answers.first().map(|a| &a.goodput)
 }
 
-/// The highest level that every one of these runs, each of one series, can take and has measured, or measured levels on both sides
-/// of it. A level that all have measured is taken before one that is a little higher.
+/// Returns the highest level that each of these runs, each of one series, can sustain and has measured or has
+/// bracketed by measured levels. Prefers a level that all have measured over one that is a little higher.
 pub fn common_level(runs: &[&Run]) -> Option<f64> {
     let answers: Vec<&Answer> = runs.iter().map(|r| r.answers.first()).collect::<Option<_>>()?;
     if answers.iter().any(|a| a.control != answers[0].control) {
@@ -175,8 +177,8 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 impl Run {
-    /// The steps of a run of one series whose latencies are those of their level, one for each level: the one that was measured
-    /// longest.
+    /// Returns the steps with usable latencies of a run of one series, ascending, one for each level: the longest
+    /// one.
     fn curve(&self) -> Vec<&Step> {
         let Some(a) = self.answers.first() else { return Vec::new() };
         let calm = |s: &&Step| {
@@ -202,11 +204,11 @@ impl Run {
         out
     }
 
-    /// What a step of a run of one series shows.
+    /// Returns the TTFT of a step of a run of one series.
     fn shown(&self, step: &Step, level: Option<f64>) -> Option<At> {
         let q = step.quantiles(Metric::Ttft);
         let p50 = q.p50?;
-        // The bounds are read from bins of one per cent.
+        // The bounds come from 1 % histogram bins and may miss the exact median.
         let bounds = self.view.medians.get(&step.step).map(|[low, high]| [low.min(p50), high.max(p50)]);
         Some(At {
             level,
@@ -219,14 +221,15 @@ impl Run {
         })
     }
 
-    /// What a run of one series does unloaded, by its longest baseline.
+    /// Returns the unloaded TTFT of a run of one series, from its longest baseline.
     pub fn unloaded(&self) -> Option<At> {
         let baselines = self.steps.iter().filter(|s| s.kind == StepKind::Baseline && !s.overloaded());
         let longest = baselines.max_by(|a, b| a.measure_s.total_cmp(&b.measure_s))?;
         self.shown(longest, None)
     }
 
-    /// What a run of one series does at a level: by the step there, else in proportion between those on both sides.
+    /// Returns the TTFT of a run of one series at a level: from the step there, else interpolated linearly between
+    /// its neighbours.
     pub fn at(&self, level: f64) -> Option<At> {
         let curve = self.curve();
         if let Some(step) = curve.iter().find(|s| same(s.level.value, level)) {
@@ -295,7 +298,7 @@ mod tests {
         assert_eq!(part.at(22.5).unwrap().p50_bounds, Some([10.0, 1e3]));
     }
 
-    /// Levels that only one of them measured are compared with what lies between those of the other.
+    /// Levels that only one series measured are compared with values interpolated in the other.
     #[test]
     fn a_level_of_one_series_is_found_in_the_other() {
         let mut run = fixture::pair();

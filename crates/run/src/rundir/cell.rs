@@ -1,10 +1,10 @@
-//! Text in cells of CSV files: none of it is a formula to the spreadsheet that opens the file.
+//! Text in cells of CSV files, escaped so that no spreadsheet takes it for a formula.
 
 use serde::{Deserialize, Deserializer, Serializer};
 use std::borrow::Cow;
 
-/// Whether a spreadsheet would take the cell for a formula, or would if the apostrophes before it were away: it begins with `=`, `+`, `-`,
-/// `@` (or their wide forms), a tab or a line break, and is no number.
+/// Returns true if a spreadsheet would take the cell, without leading apostrophes, for a formula: it starts with `=`,
+/// `+`, `-`, `@` (or their wide forms), a tab or a line break, and is not a number.
 fn is_formula(cell: &str) -> bool {
     let begins = cell
         .trim_start_matches('\'')
@@ -12,12 +12,12 @@ fn is_formula(cell: &str) -> bool {
     begins && cell.parse::<f64>().is_err()
 }
 
-/// A cell as it is written: an apostrophe before what would be a formula. Numbers are never touched.
+/// Returns the cell with an apostrophe in front of a formula. Numbers are never changed.
 pub fn guarded(cell: &str) -> Cow<'_, str> {
     if is_formula(cell) { format!("'{cell}").into() } else { cell.into() }
 }
 
-/// A cell as it was before [`guarded`].
+/// Reverses [`guarded`].
 pub(crate) fn bare(cell: &str) -> &str {
     cell.strip_prefix('\'').filter(|rest| is_formula(rest)).unwrap_or(cell)
 }
@@ -27,7 +27,7 @@ pub(crate) fn text<S: Serializer>(cell: &str, to: S) -> Result<S::Ok, S::Error> 
     to.serialize_str(&guarded(cell))
 }
 
-/// Writes a text that may not be known.
+/// Writes an optional text [`guarded`].
 pub(crate) fn opt_text<S: Serializer>(cell: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
     match cell {
         Some(cell) => to.serialize_some(&*guarded(cell)),
@@ -40,7 +40,7 @@ pub(crate) fn bare_text<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<&'
     <&str>::deserialize(from).map(bare)
 }
 
-/// Reads a text that may not be known.
+/// Reads an optional text that was written [`guarded`].
 pub(crate) fn opt_bare_text<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a str>, D::Error> {
     Ok(<Option<&str>>::deserialize(from)?.map(bare))
 }

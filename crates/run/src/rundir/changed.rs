@@ -1,4 +1,4 @@
-//! What of a plan is not as it was: a sweep goes on under the plan that it began with.
+//! Changes of a plan between start and resume: a sweep is resumed only under the plan that it began with.
 
 use anyhow::{Context, Result};
 use goodput_plan::Plan;
@@ -6,35 +6,35 @@ use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Keys, and tables, that may change: nothing that is sent hangs on them, nor how it is judged.
+/// Keys and tables that may change, because neither the requests nor the verdicts depend on them.
 const FREE: &[&str] =
     &["name", "notes", "search.adaptive.budget", "search.deadline", "hardware", "environment", "model"];
 
-/// A plan as it is kept in `meta` of `result.json`.
+/// Returns a plan in the form stored in `meta` of `result.json`.
 ///
 /// # Errors
-/// It cannot be written as TOML.
+/// Fails if the plan cannot be written as TOML.
 pub fn kept(plan: &Plan) -> Result<Value> {
     let table: toml::Table = toml::from_str(&plan.to_toml()?).context("the plan is TOML")?;
     serde_json::to_value(table).context("failed to write the plan as JSON")
 }
 
-/// The plan that was kept.
+/// Reads a plan from its stored form.
 ///
 /// # Errors
-/// What was kept is no plan.
+/// Fails if the value is not a plan.
 pub fn plan(kept: &Value) -> Result<Plan> {
     let read = || Plan::from_text(&toml::to_string(&toml::Table::deserialize(kept)?)?);
     read().context("meta.plan of result.json is no plan")
 }
 
-/// What of a plan is not as it was when it was kept, a key each: `step.measure was "60s" and is "30s"`. Empty where all that matters is
-/// as it was.
+/// Returns the changes since the plan was stored, one line per key: `step.measure was "60s" and is "30s"`. Empty if
+/// no relevant key changed.
 ///
 /// # Errors
-/// What was kept is no plan.
+/// Fails if the stored value is not a plan.
 pub fn differences(then: &Value, now: &Plan) -> Result<Vec<String>> {
-    // An earlier version did not write keys that came later: read again, both have all of them.
+    // Older versions did not write keys that were added later: parsing adds their defaults.
     let then = plan(then)?;
     let (then, now) = (leaves(&kept(&then)?), leaves(&kept(now)?));
     let keys: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
@@ -48,7 +48,7 @@ pub fn differences(then: &Value, now: &Plan) -> Result<Vec<String>> {
     Ok(changed.map(|key| format!("{key} was {} and is {}", shown(&then, key), shown(&now, key))).collect())
 }
 
-/// Every value of a table under its dotted key; lists of plain values as one.
+/// Returns every value of a table under its dotted key; a list of plain values is one value.
 fn leaves(value: &Value) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     below(value, String::new(), &mut all);
@@ -65,12 +65,12 @@ fn below(value: &Value, key: String, all: &mut BTreeMap<String, String>) {
         }
         Value::Array(list) if list.iter().any(Value::is_object) => {
             for (i, value) in list.iter().enumerate() {
-                // Tables that have a name go by it, so that one more in between does not change all behind it.
+                // Named tables are keyed by name, so that inserting one does not change the keys of those after it.
                 let name =
                     value.get("name").and_then(Value::as_str).map_or_else(|| i.to_string(), str::to_owned);
                 below(value, format!("{key}[{name}]"), all);
             }
-            // The first tier decides, and a class is known by its place.
+            // Order matters: the first tier decides, and a class is identified by its index.
             let names: Vec<&str> = list.iter().filter_map(|value| value.get("name")?.as_str()).collect();
             if names.len() > 1 {
                 all.insert(format!("order of {key}"), names.join(", "));
@@ -103,7 +103,7 @@ mod tests {
         }
     }
 
-    /// Row: what stands behind the plan then and now, and what is said of it.
+    /// Rows: text appended to the plan before and after, and the reported changes.
     #[test]
     fn each_key_that_matters_is_a_line() {
         for (then, now, says) in [

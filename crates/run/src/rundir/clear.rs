@@ -1,4 +1,4 @@
-//! Making a folder free for a run: what is in it already, and what of it may go.
+//! Makes a folder free for a run: checks its contents, and removes the files of an earlier run.
 
 use super::files::{is_link, is_there, remains, text};
 use super::hold::{Hold, LOCK};
@@ -10,7 +10,8 @@ use goodput_plan::Plan;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether something is in the folder already; an error unless `force`, and in any case where a sweep is writing into it.
+/// Returns true if the folder is not empty. Fails if it is not empty and `force` is not set, or if a running sweep
+/// writes into it.
 pub fn check_free(dir: &Path, force: bool) -> Result<bool> {
     let occupied = check_empty(dir, force)?;
     if occupied {
@@ -19,7 +20,7 @@ pub fn check_free(dir: &Path, force: bool) -> Result<bool> {
     Ok(occupied)
 }
 
-/// The same without a look at who holds it.
+/// Checks the contents like [`check_free`], but not the run lock.
 pub(super) fn check_empty(dir: &Path, force: bool) -> Result<bool> {
     let occupied = match fs::read_dir(dir) {
         Ok(mut entries) => entries.any(|e| e.map_or(true, |e| e.file_name() != LOCK)),
@@ -38,13 +39,13 @@ pub(super) fn check_empty(dir: &Path, force: bool) -> Result<bool> {
     Ok(occupied)
 }
 
-/// Removes the files of an earlier run. Refuses where the folder holds files of those names but no run.
+/// Removes the files of an earlier run. Fails if the folder has files with the names of run files but is not a run.
 pub(super) fn clear(dir: &Path) -> Result<()> {
-    // Those of its reports, and those that `report --theme dark` draws.
+    // Charts of the reports, and those of `report --theme dark`.
     let charts = ["charts", "charts-dark"].map(|name| dir.join(name));
     let is_run = match is_there(&dir.join(RESULT)) {
         Ok(true) => text(&dir.join(RESULT)).is_ok_and(|text| text.contains("\"goodput/1\"")),
-        // Killed before it had a result: nothing was measured.
+        // Killed before the first result was written, so nothing was measured.
         Ok(false) => is_begun(dir),
         Err(_) => false,
     };
@@ -60,18 +61,18 @@ pub(super) fn clear(dir: &Path) -> Result<()> {
     let pairs = dir.join(super::sensitivity::FOLDER);
     if is_run && pairs.is_dir() && !is_link(&pairs) {
         clear(&pairs)?;
-        // One that holds anything else stays.
+        // A folder with other contents stays.
         let _ = fs::remove_file(pairs.join(LOCK));
         let _ = fs::remove_dir(&pairs);
     }
     let logs = dir.join(LOGS);
-    // What a link points to is another's: the link goes, and nothing behind it.
+    // The target of a link belongs to someone else, so only the link is removed.
     for link in charts.iter().chain(is_run.then_some(&logs)).filter(|folder| is_link(folder)) {
         fs::remove_file(link).with_context(|| format!("failed to remove {}", link.display()))?;
     }
     let within =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
-    // Those for slides, and those of each series.
+    // Folders of charts for slides, and of each series.
     let folders = |dir: &Path| within(dir).filter(|p| p.is_dir() && !is_link(p)).collect::<Vec<_>>();
     let inner: Vec<PathBuf> = charts.iter().flat_map(|c| folders(c)).collect();
     let innermost: Vec<PathBuf> = inner.iter().flat_map(|f| folders(f)).collect();
@@ -93,14 +94,15 @@ pub(super) fn clear(dir: &Path) -> Result<()> {
         fs::remove_file(&log).with_context(|| format!("failed to remove {}", log.display()))?;
     }
     for folder in all().chain([logs.as_path()]).filter(|folder| !is_link(folder)) {
-        // One that holds anything else stays, and so does what it holds.
+        // A folder with other contents stays, as do these contents.
         let _ = fs::remove_dir(folder);
     }
     Ok(())
 }
 
-/// Whether a folder is that of a run which has come no further than to make its files: they are there, with no more than a head. Where it
-/// was killed while it made them, those that are missing come last, and the plan stands as a run writes it.
+/// Returns true if a folder is that of a run that has only created its files: each has at most a header line. If the
+/// run was killed while creating them, the missing ones are the last in order, and the plan is in the form that a run
+/// writes.
 fn is_begun(dir: &Path) -> bool {
     let made = [STEPS, LIMITS, FAILURES, HISTOGRAMS, METRICS];
     let is_there = |name: &str| dir.join(name).exists();
@@ -117,14 +119,14 @@ fn is_begun(dir: &Path) -> bool {
     missing.is_empty() || (later.copied().all(|name| !is_there(name)) && is_written(&dir.join(PLAN)))
 }
 
-/// Whether a plan stands as a run writes it, with every key.
+/// Returns true if a plan file is in the form that a run writes, with every key.
 fn is_written(plan: &Path) -> bool {
     let written =
         |text: String| Plan::from_text(&text).and_then(|plan| plan.to_toml()).map(|own| own == text);
     text(plan).is_ok_and(|text| written(text).unwrap_or(false))
 }
 
-/// Removes what a writer that was killed has left beside its files.
+/// Removes temporary files that a killed writer left behind.
 pub(super) fn remove_remains(dir: &Path) -> Result<()> {
     let ours =
         |stem: &str| OURS.iter().any(|name| Path::new(name).file_stem().is_some_and(|own| own == stem));
@@ -179,7 +181,8 @@ mod tests {
         assert!(e.contains("is no run folder"), "it has rows: {e}");
     }
 
-    /// Row: which of its files a run had made when it was killed, what else is there, and whether the folder is taken for a run's.
+    /// Rows: files that a run had created when it was killed, other files, and true if the folder is recognised as a
+    /// run's.
     #[test]
     fn a_run_that_was_killed_while_it_made_its_files_is_replaced() {
         let plan = "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"200ms\"\nsearch.rates = [1]\n\
@@ -201,7 +204,7 @@ mod tests {
         }
     }
 
-    /// What a move that was killed has left would become rows of the next run.
+    /// Leftovers of a killed move would become rows of the next run.
     #[test]
     fn nothing_of_a_killed_writer_is_left() {
         let dir = tempfile::tempdir().unwrap();
@@ -213,7 +216,7 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
-    /// A folder that someone else made: what its links point to stays as it is.
+    /// A folder made by someone else: the targets of its links stay untouched.
     #[cfg(unix)]
     #[test]
     fn links_are_not_followed() {

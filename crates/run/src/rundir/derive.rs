@@ -1,4 +1,4 @@
-//! What follows from the steps and failures of a run: caveats, and what the answer amounts to.
+//! Results derived from the steps and failures of a run: caveats, and the capacity at an answer.
 
 mod cost;
 mod cross;
@@ -32,10 +32,10 @@ use goodput_workload::rate::WordRate;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// From this factor between its ends on, a bracket is called wide.
+/// Smallest ratio between the ends of a bracket that is called wide.
 const WIDE: f64 = 1.25;
 
-/// Everything that the reader must know and that the files show.
+/// Returns all caveats that the files show.
 pub(crate) fn caveats(
     plan: &Plan,
     words: Option<WordRate>,
@@ -44,7 +44,7 @@ pub(crate) fn caveats(
     answers: &[Answer],
 ) -> Vec<Caveat> {
     let all = steps;
-    // The saturated server is meant to be too much, and a profiler slows it down: what they show is no doubt about the answer.
+    // Peak steps overload the server on purpose and a profiler slows it down: neither casts doubt on the answer.
     let of_search: Vec<Step> = steps.iter().filter(|s| !s.kind.is_auxiliary()).cloned().collect();
     let steps = &of_search[..];
     let mut found: Vec<Caveat> = inflation(plan, steps, answers).into_iter().collect();
@@ -53,7 +53,7 @@ pub(crate) fn caveats(
         found.splice(1..1, answers.iter().filter_map(|a| wide(a, answers)));
     }
     let unloaded = |s: &&Step| s.kind == StepKind::Baseline;
-    // A matrix and what has no limit to keep give no rate that could be taken for an open loop's.
+    // A matrix or a run without limits yields no rate that could be mistaken for that of an open loop.
     let rate = plan.purpose.is_goodput() && plan.rows.is_empty();
     if rate && steps.iter().any(|s| s.level.control == Control::Concurrency && !unloaded(&s)) {
         found.push(Caveat::Search(SearchCaveat::ClosedLoop));
@@ -71,7 +71,7 @@ pub(crate) fn caveats(
                 let how = Refusal::TooManyErrors { failed: step.failed, of: step.due_n };
                 found.push(Caveat::Server(ServerCaveat::Refused { step: step.step, how }));
             }
-            // What broke the others off is noted of the sweep as a whole.
+            // The sweep as a whole notes why the other steps were aborted.
             Some(Abort::Gross | Abort::AllFailed | Abort::NoAnswer | Abort::Deadline | Abort::Disk)
             | None => {}
         }
@@ -89,9 +89,9 @@ pub(crate) fn caveats(
     let restarted = all.iter().filter(|s| s.server.restarted);
     found.extend(restarted.map(|s| Caveat::Server(ServerCaveat::ServerRestarted { step: s.step })));
     found.extend(cross::disagreements(steps));
-    // The adaptive search keeps its baseline and its ramp short on purpose.
+    // The adaptive search makes its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
-    // Even were they independent: how far clusters take the upper bound away stands beside the percentiles.
+    // This assumes independent requests: the effect of clusters on the upper bound is shown next to the percentiles.
     let open = |s: &Step| (1..MIN_N_UPPER_P99).contains(&s.quantiles(Metric::Ttft).n);
     let deciding: Vec<&Step> = steps.iter().filter(|s| !brief(s)).collect();
     let short = deciding.iter().filter(|s| open(s)).count() as u32;
@@ -102,7 +102,7 @@ pub(crate) fn caveats(
     found
 }
 
-/// Whether the search chose its own levels. A list may have a baseline before it, too.
+/// Returns true if the search chose its own levels. A baseline alone does not show it: a list may have one, too.
 pub fn adaptive(steps: &[Step]) -> bool {
     let any = |kind| steps.iter().any(|s| s.kind == kind);
     any(StepKind::Refine) || (any(StepKind::Baseline) && !any(StepKind::List))
@@ -114,7 +114,7 @@ impl Run {
         adaptive(&self.steps)
     }
 
-    /// The same run with the windows of a level as one step, as the answer counts them.
+    /// Returns the run with all windows of one level merged into one step, as the answer counts them.
     pub fn in_levels(&self) -> Cow<'_, Self> {
         let steps: Vec<&Step> = self.steps.iter().collect();
         let listed = |pair: &[Step]| pair[0].kind == StepKind::List && pair[0].level == pair[1].level;
@@ -130,7 +130,7 @@ impl Run {
         Cow::Owned(Self { steps: levels.into_iter().map(Cow::into_owned).collect(), ..self.clone() })
     }
 
-    /// The steps at a level of an answer, as they were measured: one, unless the level was measured again.
+    /// Returns the steps at a level of an answer as measured: one, unless the level was repeated.
     pub fn steps_at(&self, answer: &Answer, level: f64) -> Vec<&Step> {
         let near = |s: &Step| (s.level.value - level).abs() <= 1e-9 * level.abs();
         let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
@@ -138,8 +138,8 @@ impl Run {
         self.steps.iter().filter(|s| own(s) && near(s) && !s.kind.is_outside_search()).collect()
     }
 
-    /// The step at a level of an answer that shows what is said of the level: of those with that verdict on the answer's
-    /// tier the one with the most requests, else the one with the most requests that is not invalid.
+    /// Returns the step at a level of an answer that supports the verdict `shows`: among those with that verdict on
+    /// the answer's tier the one with the most requests, else the one with the most requests that is not invalid.
     pub fn step_at(&self, answer: &Answer, level: f64, shows: Verdict) -> Option<&Step> {
         let key = |s: &&Step| {
             let verdict = self.judged(answer, s).0;
@@ -148,7 +148,8 @@ impl Run {
         self.steps_at(answer, level).into_iter().max_by_key(key)
     }
 
-    /// The verdict of a step on the tier of an answer, and what binds. A step's own verdict is that of the first tier.
+    /// Returns the verdict of a step on the tier of an answer, and the binding limit. A step's own verdict is that of
+    /// the first tier.
     pub fn judged(&self, answer: &Answer, step: &Step) -> (Verdict, Option<String>) {
         if self.tiers.first().is_none_or(|t| t.tier() == answer.tier) {
             (step.verdict, step.binding.clone())
@@ -157,8 +158,8 @@ impl Run {
         }
     }
 
-    /// What an answer amounts to: at its rate where there is an estimate with a safe rate, else at the highest level shown to
-    /// meet. `None` where there is neither, and where nothing was completed there.
+    /// Returns the capacity at an answer: at its rate if there is an estimate with a safe rate, else at the highest
+    /// level shown to meet the SLO. `None` if there is neither, or if nothing was completed there.
     pub fn capacity(&self, answer: &Answer) -> Option<Capacity> {
         let g = &answer.goodput;
         if let Some(safe) = usable_safe_rate(g) {
@@ -168,12 +169,13 @@ impl Run {
         Capacity::of(step, self.meta.gpus, self.price_per_hour)
     }
 
-    /// What an answer amounts to at its safe rate, where it has one.
+    /// Returns the capacity at the safe rate of an answer, if it has one.
     pub fn capacity_at_safe_rate(&self, answer: &Answer) -> Option<Capacity> {
         self.capacity_at(answer, usable_safe_rate(&answer.goodput)?, None)
     }
 
-    /// The figures of a level between the steps, by the nearest of them; `throughput` is what a closed loop gets there, where known.
+    /// Returns the capacity at a level between steps, from the nearest of them; `throughput` is that of a closed
+    /// loop, if known.
     fn capacity_at(&self, answer: &Answer, level: f64, throughput: Option<f64>) -> Option<Capacity> {
         let step = self.nearest(answer, level)?;
         let rate = match answer.control {
@@ -183,7 +185,8 @@ impl Run {
         Capacity::at(step, rate, self.meta.gpus, self.price_per_hour)
     }
 
-    /// The step under load nearest to a level of an answer that completed requests and was not overloaded; the longest of several.
+    /// Returns the step under load nearest to a level of an answer that completed requests and was not overloaded;
+    /// the longest in a tie.
     pub fn nearest(&self, answer: &Answer, level: f64) -> Option<&Step> {
         let own = |s: &&Step| s.series == answer.series && s.level.control == answer.control;
         let told = |s: &&Step| {
@@ -195,7 +198,7 @@ impl Run {
         self.steps.iter().filter(own).filter(told).min_by(nearer)
     }
 
-    /// Completed requests per second of an answer's level: the level itself where that is a rate.
+    /// Returns the completed requests per second at a level of an answer: the level itself if it is a rate.
     pub fn throughput(&self, answer: &Answer, level: f64) -> Option<f64> {
         let same = |rate: f64| (rate - level).abs() <= 1e-9 * level.abs();
         match answer.control {
@@ -208,18 +211,19 @@ impl Run {
     }
 }
 
-/// What a closed loop of so many workers gets, by the nearest step: below it no more per worker than there, above it no more.
+/// Estimates the throughput of a closed loop with `level` workers from the nearest step: below that step proportional
+/// to the workers, above it constant.
 fn throughput_at(step: &Step, level: f64) -> f64 {
     step.achieved_rate * (level / step.level.value).min(1.0)
 }
 
-/// The 90 % interval of an answer, with its median, where the answer rests on it.
+/// Returns the median and the 90 % interval of an answer, if the answer is based on them.
 pub fn interval(g: &Goodput) -> Option<(f64, [f64; 2])> {
     g.rate.zip(g.interval90).filter(|_| matches!(g.status, Status::Found | Status::Undecided))
 }
 
-/// The safe rate of an answer, where the answer rests on it: not where there is none, and not where the server went away, which
-/// takes the rate from an interval.
+/// Returns the safe rate of an answer, if the answer is based on it: not if no level is safe, and not if the server
+/// went away, which removes the rate from an interval.
 pub fn usable_safe_rate(g: &Goodput) -> Option<f64> {
     let holds = match g.status {
         Status::Found | Status::NotReached => true,
@@ -229,9 +233,9 @@ pub fn usable_safe_rate(g: &Goodput) -> Option<f64> {
     g.safe_rate.filter(|_| holds)
 }
 
-/// How clusters of misses were reckoned with, for the limit that binds or else the first.
+/// Returns the caveat on the assumed clustering of misses, for the binding limit or else the first.
 fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> {
-    // Nothing hangs on it where the unloaded server misses, or nothing was answered.
+    // Clustering does not matter if the unloaded server misses the SLO, or if no request was answered.
     let hopeless = |a: &Answer| {
         let failed = |s: &Step| a.goodput.failed.is_none_or(|f| f >= s.level.value) && s.all_failed();
         a.goodput.status == Status::None && (a.goodput.failed.is_none() || steps.iter().any(failed))
@@ -256,7 +260,7 @@ fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> 
     }))
 }
 
-/// A bracket whose ends are far apart; its tier where there are several.
+/// Returns a caveat if the ends of a bracket are far apart; names the tier if there are several.
 fn wide(a: &Answer, all: &[Answer]) -> Option<Caveat> {
     let (met, failed) = (a.goodput.met?, a.goodput.failed?);
     let factor = failed / met;
@@ -265,7 +269,7 @@ fn wide(a: &Answer, all: &[Answer]) -> Option<Caveat> {
     found.then_some(Caveat::Search(SearchCaveat::WideBracket { tier, control: a.control, factor }))
 }
 
-/// Whether an answer lies between two measured levels and has no interval.
+/// Returns true if an answer lies between two measured levels and has no interval.
 fn bracket(g: &Goodput) -> bool {
     g.met.is_some() && g.failed.is_some() && g.interval90.is_none()
 }
@@ -273,7 +277,7 @@ fn bracket(g: &Goodput) -> bool {
 fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
     let (requests, of) = steps.iter().fold((0, 0), |(f, n), s| (f + s.failed, n + s.due_n));
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
-    // What the default timeout cut off has not failed.
+    // Requests that the default timeout cut off do not count as failed.
     let cut = steps.iter().any(|s| s.cut_timeout > 0);
     let counts = |f: &&FailureRow| f.step > 0 && !(cut && f.kind == Failure::Timeout.name());
     for row in failures.iter().filter(counts) {
@@ -371,7 +375,7 @@ mod tests {
         assert_eq!(run.capacity(&run.answers[0]).map(|c| c.step), Some(5));
     }
 
-    /// At the safe rate and at the median, whatever the steps between them show; JSON has both.
+    /// JSON has the figures both at the median rate and at the safe rate.
     #[test]
     fn an_estimate_has_figures_at_its_rate_and_at_its_safe_rate() {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
@@ -392,7 +396,7 @@ mod tests {
         assert!(safe.is_some_and(|s| (s.0 - least).abs() < 1e-9), "{safe:?}: in proportion to the workers");
     }
 
-    /// Of two tiers each is judged by its own rows.
+    /// With two tiers, each is judged by its own rows.
     #[test]
     fn a_step_is_judged_by_tier() {
         let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "tiers").unwrap();
@@ -433,7 +437,7 @@ mod tests {
         }
     }
 
-    /// Rows: step, kind and count; then the kind that is named, and whether most are of it.
+    /// Rows: step, kind and count; then the named kind, and true if most failures are of it.
     #[test]
     fn failures_are_summed_by_kind() {
         type Rows = &'static [(u32, &'static str, u64)];

@@ -1,5 +1,5 @@
-//! Files of a run folder, which someone else may have made: what is opened is a plain file of a sound size, what is written goes into the
-//! folder and nowhere else.
+//! File access in a run folder, which someone else may have made: reads only regular files of reasonable size, and
+//! writes only inside the folder.
 
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
@@ -7,17 +7,17 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
-/// Bytes of a file that is held in memory as a whole, at most: a hundred times those of a long sweep.
+/// Maximum size in bytes of a file that is loaded into memory: a hundred times that of a long sweep.
 const LARGEST: u64 = 128 << 20;
-/// Bytes of a row, at most, and of the piece that is read ahead.
+/// Maximum length in bytes of a row, including read-ahead.
 const LONGEST_ROW: u64 = 4 << 20;
-/// What stands between a file's name and the ending of one that is to replace it.
+/// Number of random characters between the stem and the extension of a temporary file.
 const RANDOM: usize = 6;
 
-/// Opens a file for reading; `None` where there is none.
+/// Opens a file for reading; returns `None` if it does not exist.
 ///
 /// # Errors
-/// It is a folder, a pipe or a device, or cannot be opened; the message names it.
+/// Fails if it is a folder, a pipe or a device, or cannot be opened; the message names it.
 pub(crate) fn open(path: &Path) -> Result<Option<File>> {
     if !is_there(path)? {
         return Ok(None);
@@ -25,10 +25,10 @@ pub(crate) fn open(path: &Path) -> Result<Option<File>> {
     File::open(path).map(Some).with_context(|| format!("failed to read {}", path.display()))
 }
 
-/// Whether the file is there; looks without opening it, since a pipe that nobody writes into would never open.
+/// Returns true if the file exists. Does not open it, because opening a pipe without a writer would block.
 ///
 /// # Errors
-/// Something else than a file stands there.
+/// Fails if it exists and is not a regular file.
 pub(crate) fn is_there(path: &Path) -> Result<bool> {
     match fs::metadata(path) {
         Ok(meta) if meta.is_file() => Ok(true),
@@ -38,10 +38,10 @@ pub(crate) fn is_there(path: &Path) -> Result<bool> {
     }
 }
 
-/// All of a file; `None` where there is none.
+/// Reads a whole file; returns `None` if it does not exist.
 ///
 /// # Errors
-/// As [`open`], or it is larger than 128 MiB.
+/// Fails like [`open`], or if the file is larger than 128 MiB.
 pub(super) fn whole(path: &Path) -> Result<Option<Vec<u8>>> {
     let Some(file) = open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -53,20 +53,21 @@ pub(super) fn whole(path: &Path) -> Result<Option<Vec<u8>>> {
     Ok(Some(bytes))
 }
 
-/// The text of a file that has to be there.
+/// Reads a required file as text.
 ///
 /// # Errors
-/// As [`whole`], or it is not there, or no UTF-8.
+/// Fails like [`whole`], or if the file is missing or not UTF-8.
 pub(super) fn text(path: &Path) -> Result<String> {
     let failed = || format!("failed to read {}", path.display());
     let bytes = whole(path)?.context("it is not there").with_context(failed)?;
     String::from_utf8(bytes).context("it is no UTF-8 text").with_context(failed)
 }
 
-/// A new file beside another one, to replace it; it goes where it is dropped. Its name cannot be expected_verdict, so nobody has laid a link there.
+/// Creates a temporary file in the folder of `path`, to replace it; it is removed when dropped. Its name is random,
+/// so nobody can have placed a link there.
 ///
 /// # Errors
-/// It cannot be made.
+/// Fails if the file cannot be created.
 pub(super) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let prefix = format!("{stem}.");
@@ -75,19 +76,19 @@ pub(super) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // As those of any file that is made: the user's mask takes away what is not to be had.
+        // The default permissions of a new file, from which the system removes those in the user's umask.
         builder.permissions(fs::Permissions::from_mode(0o666));
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     builder.tempfile_in(folder)
 }
 
-/// What writers that were killed have left of files with such a name.
+/// Returns the temporary files of matching names that killed writers left behind.
 pub fn remains(folder: &Path, of: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
     let left = |name: &str| {
         let Some(name) = name.strip_suffix(".tmp") else { return false };
-        // Earlier versions put nothing between.
+        // Earlier versions used no random characters.
         let stem = name.rsplit_once('.').filter(|(_, random)| {
             random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())
         });
@@ -96,22 +97,23 @@ pub fn remains(folder: &Path, of: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     entries.filter(|e| e.file_name().to_str().is_some_and(left)).map(|e| e.path()).collect()
 }
 
-/// Replaces a file by writing a new one beside it and renaming. A link in its place is replaced, and what it points to stays as it is.
+/// Replaces a file atomically by writing a temporary file and renaming it. If `path` is a link, replaces the link and
+/// leaves its target untouched.
 ///
 /// # Errors
-/// It cannot be written; the message names it, and nothing is left beside it.
+/// Fails if the file cannot be written; the message names it, and no temporary file remains.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<()> {
     let write = || -> std::io::Result<()> {
         let mut file = beside(path)?;
         file.write_all(bytes)?;
         file.as_file().sync_data()?;
-        // A disk that is full has no room for what nobody will read: what is dropped is removed.
+        // On failure the temporary file is dropped and so removed: a full disk has no room for leftovers.
         file.persist(path).map(drop).map_err(|e| e.error)
     };
     write().with_context(|| format!("failed to write {}", path.display()))
 }
 
-/// Returns true if the last row of a file has no end: its writer was killed.
+/// Returns true if the last row of a file lacks its newline because the writer was killed.
 pub(super) fn ends_torn(file: &mut File) -> std::io::Result<bool> {
     if file.metadata()?.len() == 0 {
         return Ok(false);
@@ -128,10 +130,10 @@ pub(super) fn is_empty(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |m| m.len() == 0)
 }
 
-/// Opens a file of the run folder to write at its end, and makes it if there is none.
+/// Opens a file of the run folder for appending, and creates it if it does not exist.
 ///
 /// # Errors
-/// It is a link, or cannot be opened.
+/// Fails if it is a link, or cannot be opened.
 pub(super) fn open_to_append(path: &Path) -> Result<File> {
     if is_link(path) {
         bail!("{} is a link: what is measured is written into the run folder alone", path.display());
@@ -143,7 +145,7 @@ pub(super) fn open_to_append(path: &Path) -> Result<File> {
         .with_context(|| format!("failed to open {}", path.display()))
 }
 
-/// Bytes of a file of rows, of which none may be so long that it would fill the memory.
+/// A reader that limits the length of rows, so that one huge row cannot fill the memory.
 pub(super) struct Rows<R> {
     from: R,
     row: u64,
@@ -154,7 +156,7 @@ impl<R> Rows<R> {
         Self { from, row: 0 }
     }
 
-    /// To be called behind each row.
+    /// Resets the row length; to be called after each row.
     pub(super) const fn row_ends(&mut self) {
         self.row = 0;
     }
@@ -171,15 +173,15 @@ impl<R: Read> Read for Rows<R> {
     }
 }
 
-/// Whether a link stands there.
+/// Returns true if the path is a symbolic link.
 pub(crate) fn is_link(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink())
 }
 
-/// Fails where the folder is a link: what is written into it, or removed from it, would be another's.
+/// Fails if the folder is a link, because files behind it belong to someone else.
 ///
 /// # Errors
-/// It is one.
+/// Fails if it is a link.
 pub fn no_link(folder: &Path) -> Result<()> {
     if is_link(folder) {
         bail!(
@@ -190,10 +192,10 @@ pub fn no_link(folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Makes a folder of a run folder, and those above it.
+/// Creates a folder inside a run folder, with its parents.
 ///
 /// # Errors
-/// It is a link, or cannot be made; the message names it.
+/// Fails if it is a link, or cannot be created; the message names it.
 pub fn make_folder(folder: &Path) -> Result<()> {
     no_link(folder)?;
     fs::create_dir_all(folder).with_context(|| format!("failed to create the folder {}", folder.display()))
@@ -221,7 +223,7 @@ mod tests {
             !is_link(&at("report.md")) && is_link(&at("report.tmp")),
             "nothing is done to what is beside it"
         );
-        // As others make files.
+        // Permissions equal those of an ordinary new file.
         fs::write(at("plain"), "").unwrap();
         let mode = |name: &str| fs::metadata(at(name)).unwrap().permissions().mode();
         assert_eq!(mode("report.md"), mode("plain"));

@@ -1,4 +1,5 @@
-//! Who writes into a run folder: one process at a time, from before the first file is read until the last one is written.
+//! Run lock: one process at a time writes into a run folder, from before the first file is read until the last one is
+//! written.
 
 use super::files::is_there;
 use super::write::busy;
@@ -8,23 +9,23 @@ use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Stands for the folder where its file system locks files and no folders, as NFS does. It is never removed: whoever waits for it has
-/// opened it already.
+/// Lock file for file systems that can lock files but not folders, such as NFS. It is never removed, because a
+/// waiting process has already opened it.
 pub(super) const LOCK: &str = "goodput.lock";
 
-/// A run folder that nobody else writes into for as long as this lives; the system lets go of it however the process ends.
+/// An exclusive lock on a run folder; the operating system releases it however the process ends.
 #[derive(Debug)]
 pub struct Hold {
     dir: PathBuf,
-    /// `None` on a file system that knows no locks, which is no reason to stop.
+    /// `None` on a file system without locks, which is no reason to stop.
     _locked: Option<File>,
 }
 
 impl Hold {
-    /// Holds the folder of a sweep that is to go on; changes nothing in it.
+    /// Locks the folder of a sweep that is to be resumed; changes nothing in it.
     ///
     /// # Errors
-    /// It is no run folder, or a sweep is still writing into it.
+    /// Fails if it is not a run folder, or if a running sweep writes into it.
     pub fn of_run(dir: &Path) -> Result<Self> {
         if !dir.join(PLAN).is_file() {
             bail!(
@@ -35,16 +36,16 @@ impl Hold {
         Self::take(dir)
     }
 
-    /// Holds a folder that is there, a run's or not.
+    /// Locks an existing folder, which need not be a run folder.
     ///
     /// # Errors
-    /// A sweep is still writing into it, or its requests are no file.
+    /// Fails if a running sweep writes into it, or if its `requests.csv` is not a regular file.
     pub(super) fn take(dir: &Path) -> Result<Self> {
-        // The folder itself is never replaced, as its files are.
+        // The folder itself is locked, because its files get replaced and the folder does not.
         let file = || File::options().append(true).create(true).open(dir.join(LOCK));
         let folder: [&dyn Fn() -> io::Result<File>; 2] = [&|| File::open(dir), &file];
         let Ok(locked) = first_lock(&folder) else { bail!(busy(dir)) };
-        // An earlier version locks no more than this one.
+        // Earlier versions lock only this file.
         let requests = dir.join(REQUESTS);
         if is_there(&requests)?
             && let Ok(Err(TryLockError::WouldBlock)) = File::open(requests).map(|file| file.try_lock())
@@ -54,17 +55,17 @@ impl Hold {
         Ok(Self { dir: dir.to_owned(), _locked: locked })
     }
 
-    /// The folder.
+    /// Returns the path of the folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 }
 
-/// Somebody else has the lock.
+/// The error that another process has the lock.
 #[derive(Debug, PartialEq, Eq)]
 struct Taken;
 
-/// Locks the first that can be locked at all; `None` where none can.
+/// Locks the first candidate that supports locks; returns `None` if none does.
 fn first_lock(of: &[&dyn Fn() -> io::Result<File>]) -> Result<Option<File>, Taken> {
     for open in of {
         let Ok(file) = open() else { continue };
@@ -92,7 +93,7 @@ mod tests {
         Hold::take(dir.path()).unwrap();
     }
 
-    /// A sweep of an earlier version has its requests locked, and nothing else.
+    /// A sweep of an earlier version locks only `requests.csv`.
     #[test]
     fn a_sweep_of_an_earlier_version_is_left_alone() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Where a run comes from that another tool measured.
+//! Origin of a run that another tool measured.
 
 use goodput_core::units::Span;
 use serde::{Deserialize, Serialize};
@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// What `import` says of each request that does not fit into `requests.csv`: step, id, and the output tokens by the tool's own count,
-/// where that is another than the server's.
+/// Per-request data of `import` that does not fit into `requests.csv`: step, id, and the output tokens by the tool's
+/// own count, if it differs from the server's.
 pub const COUNTED: &str = "imported.csv";
 
-/// A tool whose results can be told apart.
+/// A benchmarking tool whose result files are recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
@@ -18,20 +18,20 @@ pub enum Tool {
     Vllm,
     /// GuideLLM.
     Guidellm,
-    /// AIPerf, which was GenAI-Perf.
+    /// AIPerf, formerly GenAI-Perf.
     Aiperf,
     /// inference-perf.
     InferencePerf,
-    /// genai-bench: known, and not imported, since it keeps no times.
+    /// genai-bench: recognised but not imported, because its results have no times per request.
     GenaiBench,
 }
 
 impl Tool {
-    /// All of them.
+    /// All tools.
     pub const ALL: [Self; 5] =
         [Self::Vllm, Self::Guidellm, Self::Aiperf, Self::InferencePerf, Self::GenaiBench];
 
-    /// The name on the command line and in files.
+    /// Returns the name used on the command line and in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vllm => "vllm",
@@ -42,7 +42,7 @@ impl Tool {
         }
     }
 
-    /// The name for people.
+    /// Returns the name shown to the user.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Vllm => "vLLM bench serve",
@@ -70,45 +70,45 @@ impl FromStr for Tool {
     }
 }
 
-/// What is known of an imported run besides what it measured.
+/// Origin of an imported run, and the data that its files lack.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Imported {
-    /// Who measured it.
+    /// Tool that measured the run.
     pub tool: Tool,
-    /// Its version, where the files tell.
+    /// Version of the tool, if the files contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// When it was imported (RFC 3339).
+    /// Time of the import (RFC 3339).
     pub at: String,
-    /// The files, as they were named.
+    /// Imported files, as named by the user.
     pub files: Vec<String>,
-    /// How much of each step's beginning was cut off on import.
+    /// Length of the beginning of each step that was cut off on import.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settle: Option<Span>,
-    /// What the files do not tell, each in a few words.
+    /// Data missing from the files, each in a few words.
     pub missing: Vec<String>,
-    /// What the files hold and was not imported.
+    /// Data in the files that was not imported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// Each step, in order.
+    /// The steps, in order.
     pub steps: Vec<ImportedStep>,
 }
 
 /// One step of an imported run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ImportedStep {
-    /// Its number.
+    /// Number of the step.
     pub step: u32,
-    /// Where it stands.
+    /// File with the step.
     pub file: String,
-    /// The time over which the tool reckons its rates: seconds from the start of the step.
+    /// Window over which the tool computes its rates, in seconds from the start of the step.
     pub window_s: [f64; 2],
-    /// What the tool itself reported, by its own names.
+    /// Figures reported by the tool, under its own names.
     pub reported: BTreeMap<String, f64>,
 }
 
 impl Imported {
-    /// Who measured it, for people: `vLLM bench serve`, `AIPerf 0.13.0`.
+    /// Returns the tool and its version as shown to the user: `vLLM bench serve`, `AIPerf 0.13.0`.
     pub fn title(&self) -> String {
         match &self.version {
             Some(version) => format!("{} {version}", self.tool.title()),
@@ -116,7 +116,7 @@ impl Imported {
         }
     }
 
-    /// What is known of a step.
+    /// Returns the imported step with this number.
     pub fn step(&self, step: u32) -> Option<&ImportedStep> {
         self.steps.iter().find(|s| s.step == step)
     }

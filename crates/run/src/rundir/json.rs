@@ -1,4 +1,4 @@
-//! `result.json`, schema `goodput/1`: the answers, every step, and what the reader must know.
+//! `result.json`, schema `goodput/1`: the answers, all steps, and the caveats.
 
 use super::offline;
 use super::variants::Best;
@@ -10,10 +10,10 @@ use goodput_stats::search::reason::{Ended, Reason};
 use goodput_stats::stats::step::Step;
 use serde_json::{Value, json};
 
-/// The name and version of the form.
+/// Name and version of the schema.
 pub const SCHEMA: &str = "goodput/1";
 
-/// Returns the result of a run as facts. Every number is finite or null. Reports add the words.
+/// Returns the result of a run as JSON facts without prose. Every number is finite or null.
 pub fn result(run: &Run) -> Value {
     let first = run.answers.first();
     let nothing = || nothing(run);
@@ -21,7 +21,7 @@ pub fn result(run: &Run) -> Value {
     let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
     let caveat = |c: &Caveat| {
         let mut value = json!({ "caveat": c });
-        // Of several series those that it is about, where it is not about all.
+        // The affected series, unless the caveat is about all of them.
         let series = run.series_of(c);
         if !series.is_empty() {
             value["series"] = json!(series);
@@ -74,7 +74,7 @@ pub fn result(run: &Run) -> Value {
     value
 }
 
-/// The names of the series that are best, by what.
+/// Returns the names of the best series by several criteria.
 fn best(run: &Run) -> Value {
     let best = Best::of(&run.variants);
     let name = |i: usize| run.variants.get(i).map(|v| v.series.as_str());
@@ -86,18 +86,18 @@ fn best(run: &Run) -> Value {
     })
 }
 
-/// An answer with what it amounts to.
+/// Returns an answer with its capacity.
 fn answer(run: &Run, a: &Answer) -> Value {
     let mut value = json!(a);
     value["capacity"] = capacity(run, a);
-    // Of the first tier alone: the others are scales of their own.
+    // Only the first tier has a scale.
     if let Some(scale) = run.view.scale.as_ref().filter(|_| run.answers.first() == Some(a)) {
         value["slo_scale"] = json!(scale);
     }
     value
 }
 
-/// What an answer amounts to at its rate, and at its safe rate; null where there is none.
+/// Returns the capacity of an answer at its rate and at its safe rate; null if there is none.
 fn capacity(run: &Run, a: &Answer) -> Value {
     let mut value = json!(run.capacity(a));
     if value.is_object() {
@@ -109,7 +109,7 @@ fn capacity(run: &Run, a: &Answer) -> Value {
     value
 }
 
-/// What is known where there is no answer.
+/// Returns the placeholder for a run without an answer.
 fn nothing(run: &Run) -> Goodput {
     let ended = if !run.purpose.is_goodput() {
         Ended::NotAsked
@@ -135,7 +135,7 @@ fn nothing(run: &Run) -> Goodput {
     }
 }
 
-/// The columns of `steps.csv`: those of one latency as an object of its own, and so the server's and the client's threads'.
+/// Returns the columns of `steps.csv`, with nested objects for each latency, the server and the client's threads.
 fn step(s: &Step) -> Value {
     let mut value = json!(s);
     if let Value::Object(map) = &mut value {
@@ -253,7 +253,7 @@ mod tests {
         "#);
     }
 
-    /// Rows: case, requests a day, output tokens a second, cost of a million of them.
+    /// Rows: case, requests per day, output tokens per second, cost per million output tokens.
     #[test]
     fn capacity_is_null_where_it_is_not_known() {
         for (case, day, tokens, cost) in [

@@ -1,12 +1,15 @@
-//! What sets the latency of each row of a matrix, as the client sees it, and whether that is what was expected.
+//! The bottleneck of each row of a matrix: its measured cause of latency as the client sees it, compared with the
+//! expected one.
 //!
-//! Every row has an *unloaded reference*: one request at a time with the same prompts, measured before it (a row with one request in flight
-//! is its own). The median request of the row is taken apart against it: TTFT into what the reference takes and what it *waits* beyond that;
-//! the writing of the answer into what the reference takes for as many tokens and what it is *slowed down*. The TTFT of the references of cold
-//! rows with different prompt lengths is a line over these lengths: where it begins is the *overhead* of any request, the rest reads the prompt;
-//! and where a warm prompt gets its first token sooner than that line says, the *cache* has saved the rest.
+//! Every row has an *unloaded reference*: one request at a time with the same prompts, measured before the row (a row
+//! with one request in flight is its own reference). The median request of the row is split into parts against it.
+//! TTFT splits into the TTFT of the reference and the *wait* beyond it; the decode time splits into the time of the
+//! reference for as many tokens and the *slowdown*. The TTFTs of the references of cold rows with different prompt
+//! lengths lie on a line over the prompt length: its intercept is the *overhead* of any request, and the rest is
+//! prefill. If a warm prompt gets its first token sooner than that line predicts, the *cache* saved the difference.
 //!
-//! What load or cache does to the latency comes first, the largest such part; else the largest of the parts that are there without them.
+//! The bottleneck is the largest part caused by load or cache, if there is one; otherwise the largest of the other
+//! parts.
 
 mod apart;
 
@@ -18,97 +21,99 @@ use goodput_workload::config::Cache;
 use goodput_workload::lengths::Lengths;
 use serde::Serialize;
 
-/// Fewer answers than this have no median to speak of: the 95 % bounds of the median of 20 lie at the 6th and the 15th.
+/// Minimum number of answers for a usable median: with 20, the 95 % bounds of the median lie at the 6th and the 15th
+/// value.
 const LEAST: u64 = 20;
 
-/// A step with a larger share of failures than this tells of those, and not of latency.
+/// Largest share of failures at which the latency of a step is still usable.
 const MOST_FAILED: f64 = 0.05;
 
-/// The answer to a row of the matrix.
+/// The answer to one row of the matrix.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RowAnswer {
-    /// The row.
+    /// Name of the row.
     pub row: String,
-    /// What it was to answer.
+    /// The question that the row answers.
     pub question: Option<String>,
-    /// The latency that the question is about.
+    /// The latency metric of the question.
     pub metric: Metric,
-    /// What was sent, in one line.
+    /// One-line description of the load that was sent.
     pub ran: String,
-    /// What was expected to set the latency.
+    /// Expected bottleneck.
     pub expected: Option<Bottleneck>,
-    /// What does; `None` where that is undecided.
+    /// Measured bottleneck; `None` if undecided.
     pub measured: Option<Bottleneck>,
-    /// Whether it is what was expected; `None` where nothing was, or it is undecided.
+    /// True if the measured bottleneck is the expected one; `None` if none was expected, or it is undecided.
     pub held: Option<bool>,
-    /// What shows it, or why it is undecided.
+    /// Evidence for the bottleneck, or the reason why it is undecided.
     pub evidence: String,
-    /// What was measured; `None` where the row was not.
+    /// Measured figures; `None` if the row was not measured.
     pub figures: Option<Figures>,
-    /// Where the time of the median request goes, where that is known.
+    /// Breakdown of the time of the median request, if it is known.
     pub parts: Option<Parts>,
 }
 
-/// What a row measured. Latencies in milliseconds.
+/// The measured figures of a row. Latencies in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Figures {
-    /// Its step.
+    /// Number of the step.
     pub step: u32,
-    /// The step of its unloaded reference.
+    /// Number of the step with the unloaded reference; `None` if the row is its own reference.
     pub reference: Option<u32>,
     /// Requests measured.
     pub requests: u64,
-    /// Those that failed.
+    /// Failed requests.
     pub failed: u64,
     /// Requests completed per second.
     pub achieved_rate: f64,
     /// Output tokens per second.
     pub output_tokens_per_s: f64,
-    /// Output tokens of a request, mean.
+    /// Mean output tokens per request.
     pub output_tokens: Option<f64>,
-    /// TTFT.
+    /// Median TTFT.
     pub ttft_p50_ms: Option<f64>,
-    /// TTFT.
+    /// 99th percentile of TTFT.
     pub ttft_p99_ms: Option<f64>,
-    /// TPOT.
+    /// Median TPOT.
     pub tpot_p50_ms: Option<f64>,
-    /// TPOT.
+    /// 99th percentile of TPOT.
     pub tpot_p99_ms: Option<f64>,
-    /// e2e.
+    /// Median end-to-end latency.
     pub e2e_p50_ms: Option<f64>,
-    /// e2e.
+    /// 99th percentile of end-to-end latency.
     pub e2e_p99_ms: Option<f64>,
-    /// Share of prompt tokens from the server's prefix cache, where it tells.
+    /// Share of prompt tokens from the server's prefix cache, if the server reports it.
     pub hit_rate: Option<f64>,
-    /// What the step shows of the SLO, where the row has one.
+    /// Verdict of the step on the SLO, if the row has one.
     pub verdict: Option<Verdict>,
 }
 
-/// Where the time of the median request goes, in milliseconds. They add up to its e2e but for `saved`, which it did not take.
+/// Breakdown of the time of the median request, in milliseconds. The parts add up to its end-to-end latency, except
+/// `saved`, which is time not spent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Parts {
-    /// What any request costs before its prompt is read; `None` where no line could be drawn.
+    /// Fixed cost of any request before its prompt is read; `None` if no line could be fitted.
     pub overhead: Option<f64>,
-    /// Reading the prompt, with the overhead where that is not known.
+    /// Time to read the prompt; includes the overhead if that is unknown.
     pub prefill: f64,
-    /// What the first token comes later than unloaded.
+    /// Delay of the first token compared with the unloaded server.
     pub queue: f64,
-    /// Writing the answer at the pace of one request alone.
+    /// Time to generate the answer at the pace of a single request.
     pub decode: f64,
-    /// What the answer takes beyond that.
+    /// Additional time to generate the answer under load.
     pub batching: f64,
-    /// What the first token comes sooner, unloaded, than a cold prompt of that length would have it.
+    /// TTFT saved by the cache: unloaded TTFT compared with a cold prompt of equal length.
     pub saved: Option<f64>,
 }
 
-/// A line of unloaded TTFT over the length of a cold prompt.
+/// A linear fit of unloaded TTFT over the length of a cold prompt, in ms and ms per token.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Line {
     overhead: f64,
     per_token: f64,
 }
 
-/// A row with its steps.
+/// A row with its step and the step of its unloaded reference.
 struct Measured<'a> {
     row: &'a MatrixRow,
     plan: &'a Plan,
@@ -116,7 +121,7 @@ struct Measured<'a> {
     reference: Option<&'a Step>,
 }
 
-/// The answers to the rows of a plan from the steps there are; none where it has no rows.
+/// Returns the answers to the rows of a plan from the steps measured so far; empty if the plan has no rows.
 pub(crate) fn answers(plan: &Plan, series: &[Series], steps: &[Step]) -> Vec<RowAnswer> {
     let find = |row: &'_ MatrixRow| series.iter().find(|s| s.name == row.name);
     let rows: Vec<Measured<'_>> = plan
@@ -137,7 +142,8 @@ pub(crate) fn answers(plan: &Plan, series: &[Series], steps: &[Step]) -> Vec<Row
     rows.iter().map(|m| m.answer(line)).collect()
 }
 
-/// The least-squares line through the medians of the references of cold rows of one length each.
+/// Fits a least-squares line to the median TTFTs of the references of cold rows with a fixed prompt length. Returns
+/// `None` if the lengths are too close together or the slope is not positive.
 fn line(rows: &[Measured<'_>]) -> Option<Line> {
     let point = |m: &Measured<'_>| {
         let fixed = matches!(m.row.input_tokens, Some(Lengths::Fixed(_)));
@@ -158,7 +164,7 @@ fn line(rows: &[Measured<'_>]) -> Option<Line> {
     (per_token > 0.0).then(|| Line { overhead: (y - per_token * x).max(0.0), per_token })
 }
 
-/// Why a step says nothing of latency, if it does not.
+/// Returns the reason why the latency of a step is unusable, if there is one.
 fn faults(step: &Step) -> Option<String> {
     let which = if step.kind == StepKind::Baseline { "its unloaded reference" } else { "it" };
     let failed = step.failed as f64 / step.due_n.max(1) as f64;
@@ -181,7 +187,7 @@ fn faults(step: &Step) -> Option<String> {
 }
 
 impl Measured<'_> {
-    /// Mean input tokens, as the server counts them where it does.
+    /// Returns the mean number of input tokens: as counted by the server if it reports it, else from the plan.
     fn input(&self, step: &Step) -> f64 {
         step.input_tokens_mean.unwrap_or_else(|| self.row.input_tokens.map_or(0.0, |l| l.mean()))
     }
@@ -237,7 +243,8 @@ impl Measured<'_> {
         }
     }
 
-    /// What sets the latency, with the evidence, or why that is undecided; and where its time goes, where that is known.
+    /// Returns the bottleneck with its evidence, or the reason why it is undecided; and the breakdown of the time, if
+    /// known.
     fn told(&self, line: Option<Line>) -> (Told, Option<Parts>) {
         let Some(own) = self.own else { return (Err("it was not measured".into()), None) };
         if own.stable == Some(false) && self.row.concurrency.is_none() && self.row.metric != Metric::Tpot {
@@ -265,7 +272,7 @@ impl Measured<'_> {
     }
 
     fn parts(&self, m: &Medians, line: Option<Line>, input: f64) -> Parts {
-        // So many tokens make the parts add up to the e2e of the median request.
+        // With this number of tokens the parts add up to the e2e of the median request.
         let tokens = if m.tpot > 0.0 { (m.e2e - m.ttft).max(0.0) / m.tpot } else { 0.0 };
         let alone = m.alone_ttft.min(m.ttft);
         let overhead = line.map(|l| l.overhead.min(alone));

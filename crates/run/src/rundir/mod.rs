@@ -1,4 +1,4 @@
-//! Names and formats of the run folder.
+//! File names and data formats of the run folder.
 
 mod cache;
 pub mod cell;
@@ -62,40 +62,40 @@ use goodput_workload::rate::WordRates;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The plan as resolved.
+/// The resolved plan.
 pub const PLAN: &str = "plan.toml";
-/// Answers, steps and meta.
+/// Answers, steps and metadata.
 pub const RESULT: &str = "result.json";
-/// A row per step.
+/// One row per step.
 pub const STEPS: &str = "steps.csv";
-/// A row per step, tier, class and limit.
+/// One row per step, tier, class and limit.
 pub const LIMITS: &str = "limits.csv";
-/// A row per step and class of a mix, or turn of conversations.
+/// One row per step and class of a mix, or per step and turn of conversations.
 pub const GROUPS: &str = "groups.csv";
-/// A row per step and replica, where the plan names several.
+/// One row per step and replica, if the plan names several.
 pub const REPLICAS: &str = "replicas.csv";
-/// A row per step and check, where the plan has checks.
+/// One row per step and check, if the plan has checks.
 pub const CHECKS: &str = "checks.csv";
-/// A row per request.
+/// One row per request.
 pub const REQUESTS: &str = "requests.csv";
-/// Requests of steps that were broken off and measured again after a resume; the columns of `requests.csv`.
+/// Requests of steps that were aborted and measured again after a resume; same columns as `requests.csv`.
 pub const PARTIAL: &str = "requests-partial.csv";
-/// A row per step and kind of failure.
+/// One row per step and kind of failure.
 pub const FAILURES: &str = "failures.csv";
 /// Pooled distributions per step and class.
 pub const HISTOGRAMS: &str = "histograms.csv";
-/// Samples of the server's own counters, and of the series of `[[metrics]]`.
+/// Samples of the server's own counters and of the series of `[[metrics]]`.
 pub const METRICS: &str = "server-metrics.csv";
-/// A row per series of each variant, where the plan has variants.
+/// One row per series of each variant, if the plan has variants.
 pub const VARIANTS: &str = "variants.csv";
-/// The folder with what the servers of variants wrote, a file each.
+/// Folder with the server output of variants, one file each.
 pub const LOGS: &str = "logs";
-/// A row per step: what the server's own counters say of it, where it has any.
+/// One row per step with the values of the server's own counters, if it exports any.
 pub const SERVER: &str = "server.csv";
-/// A row per step and series of `[[metrics]]`, where the plan has any.
+/// One row per step and series of `[[metrics]]`, if the plan has any.
 pub const SUMMARIES: &str = "metrics.csv";
 
-/// What was measured, with what, and when: `meta` of `result.json`. Carries no secret.
+/// Metadata of a run, `meta` of `result.json`: versions, machine, server, workload and times. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
     /// Version of goodput.
@@ -104,86 +104,86 @@ pub struct Meta {
     pub host: String,
     /// The plan's seed.
     pub seed: u32,
-    /// When the sweep started (RFC 3339).
+    /// Start time of the sweep (RFC 3339).
     pub started: String,
-    /// The server that was asked.
+    /// The measured server.
     pub server: MeasuredServer,
-    /// The model that was asked.
+    /// The requested model.
     pub model: String,
-    /// The workload that was sent.
+    /// The workload as sent.
     pub workload: MeasuredWorkload,
     /// One line per tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms`.
     pub slo: String,
-    /// GPU model, where the plan declares one.
+    /// GPU model, if the plan declares one.
     pub gpu: Option<String>,
-    /// Number of GPUs, where the plan declares it.
+    /// Number of GPUs, if the plan declares it.
     pub gpus: Option<u32>,
-    /// The plan's free text.
+    /// Free-text notes from the plan.
     pub notes: Option<String>,
-    /// Whether time was simulated.
+    /// True if time was simulated.
     pub virtual_time: bool,
-    /// What the sweep noticed that its other files do not tell.
+    /// Caveats raised during the sweep that cannot be derived from the other files.
     #[serde(default)]
     pub noted: Vec<Caveat>,
-    /// The time after which no step was to end, where the levels are listed; the adaptive search has its own in the plan.
+    /// Time budget of the sweep if its levels are listed; the adaptive search has its budget in the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<goodput_core::units::Span>,
-    /// How words were counted as tokens, so that prompts keep their lengths when the sweep is resumed.
+    /// Word-to-token rates in use, so that prompts keep their lengths when the sweep is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<WordRates>,
-    /// What the client of this machine can do, where the sweep was told.
+    /// Measured limits of the client on this machine, if a calibration was available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calibration: Option<Calibration>,
-    /// How long prompts and answers were, in each series and of each class.
+    /// Distributions of prompt and answer lengths, per series and class.
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "Sent::one_or_many")]
     pub sent: Vec<Sent>,
-    /// What is to be known of the files that were sent: what was left out, and what identity prefixes have.
+    /// Notes on the files that were sent: skipped records, and properties of the identity prefixes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub traffic: Vec<String>,
-    /// What the servers tell of themselves: version, lengths, flags, and what is read of their metrics.
+    /// Facts reported by the servers: version, lengths, flags, and the metrics that are read from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Facts>,
-    /// What the plan declares of the server: driver, precision, command, notes.
+    /// Free-form facts about the server declared by the plan: driver, precision, command, notes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
-    /// Every time that the sweep was resumed.
+    /// One entry for each time the sweep was resumed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resumed: Vec<Resumed>,
-    /// What became of each variant, in their order; empty where the plan has none.
+    /// The state of each variant, in plan order; empty if the plan has none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub variants: Vec<VariantRun>,
-    /// Until when servers asked to be left alone, by series where each has its own; empty where none did.
+    /// Pending `Retry-After` times by series, if each series has its own server; empty if there are none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub left_alone: BTreeMap<String, LeftAlone>,
-    /// Where it comes from, where another tool measured it.
+    /// Source of the results, if another tool measured them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
-    /// The plan as it was when the sweep began or went on: it goes on under no other.
+    /// The plan when the sweep started or was last resumed; a resume under a different plan is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<serde_json::Value>,
 }
 
-/// Until when a server asked to be left alone (`Retry-After`).
+/// The time until which a server asked for no requests (`Retry-After`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeftAlone {
-    /// By the wall clock (RFC 3339): a sweep that goes on does so in another process.
+    /// End by the wall clock (RFC 3339), because a resumed sweep runs in another process.
     pub until: String,
-    /// How long that was when it was written, in seconds: what is left in simulated time.
+    /// Remaining time when this was written, in seconds; used in simulated time.
     pub left_s: f64,
 }
 
-/// How long prompts and answers were over all steps of a series, in tokens as the server counts them.
+/// Prompt and answer lengths over all steps of a series, in tokens as the server counts them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
-    /// The series; empty in folders of earlier versions, which count all of them together.
+    /// Name of the series; empty in folders of earlier versions, which pool all series.
     #[serde(default)]
     pub series: String,
-    /// The class; `all` of all together.
+    /// Name of the class; `all` for all classes pooled.
     #[serde(default = "Sent::all")]
     pub class: String,
-    /// Prompts.
+    /// Prompt lengths in tokens.
     pub input: Option<Distribution>,
-    /// Answers.
+    /// Answer lengths in tokens.
     pub output: Option<Distribution>,
 }
 
@@ -192,7 +192,7 @@ impl Sent {
         goodput_core::slo::ALL.into()
     }
 
-    /// Folders of earlier versions have one, not a list.
+    /// Accepts a single object as well as a list: folders of earlier versions have one object.
     fn one_or_many<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Self>, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged)]
@@ -207,60 +207,60 @@ impl Sent {
     }
 }
 
-/// One time that a sweep was resumed.
+/// One resume of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resumed {
-    /// When (RFC 3339).
+    /// Time of the resume (RFC 3339).
     pub at: String,
-    /// The first step that was measured then.
+    /// Number of the first step measured after the resume.
     pub step: u32,
-    /// Version of goodput that went on.
+    /// Version of goodput that resumed.
     pub goodput_version: String,
 }
 
-/// Everything that a report may show, read from a run folder.
+/// All data that a report may show, read from a run folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The plan's name.
     pub name: String,
-    /// What was measured, with what, and when.
+    /// Metadata of the run.
     pub meta: Meta,
     /// The tiers of the SLO, resolved.
     pub tiers: Vec<goodput_core::slo::Slo>,
-    /// The plan as resolved, as text.
+    /// The resolved plan as TOML text.
     pub plan_toml: String,
-    /// One answer per series, tier and class; the first is *the* answer.
+    /// One answer per series, tier and class; the first is the main answer.
     pub answers: Vec<Answer>,
     /// Every finished step, in order.
     pub steps: Vec<Step>,
-    /// What the reader must know.
+    /// Caveats for the reader.
     pub caveats: Vec<Caveat>,
     /// Currency of the cost figures.
     pub currency: Option<String>,
-    /// What all GPUs together cost for an hour, in `currency`, with their energy where the plan declares what they draw and what that
-    /// costs; `None` where it has neither price.
+    /// Cost of all GPUs together for one hour, in `currency`. Includes energy if the plan declares power draw and
+    /// energy price; `None` if it declares neither price.
     pub price_per_hour: Option<f64>,
-    /// What the server runs on, as the plan declares it.
+    /// Hardware of the server as declared by the plan.
     pub hardware: goodput_stats::capacity::Hardware,
-    /// How much delay of its own the client was allowed.
+    /// Delay that the client itself may add.
     pub allowed: goodput_stats::stats::client::ClientTolerance,
-    /// The most requests in flight that the plan allows.
+    /// Maximum number of requests in flight that the plan allows.
     pub max_in_flight: u32,
-    /// Failures: step, kind, status, count, sample.
+    /// Failures by step, kind and status.
     pub failures: Vec<FailureRow>,
-    /// What the adaptive search was to find; `None` where the plan lists its levels.
+    /// Target of the adaptive search; `None` if the plan lists its levels.
     pub terms: Option<Terms>,
-    /// What was asked of the server.
+    /// Purpose of the measurement.
     pub purpose: Purpose,
-    /// The answers of the matrix, where the plan has one.
+    /// Answers of the matrix, if the plan has one.
     pub matrix: Vec<matrix::RowAnswer>,
-    /// What each variant came to, where the plan has any.
+    /// Results of the variants, if the plan has any.
     pub variants: Vec<VariantAnswer>,
-    /// What the charts show of the adaptive search's fit; empty elsewhere, and while a sweep runs.
+    /// Chart data of the search's fit; empty while a sweep runs.
     pub view: View,
-    /// Why its limits were missed, and what to change; empty while a sweep runs.
+    /// Reasons for missed limits and suggested changes; empty while a sweep runs.
     pub why: Why,
-    /// The run of each series, in the order in which they are measured, where there are several; each has none of its own.
+    /// The run of each series in measuring order, if there are several; each of them has no parts.
     pub parts: Vec<Self>,
 }
 
@@ -279,11 +279,11 @@ pub struct FailureRow {
     pub class: String,
     /// Kind of failure.
     pub kind: String,
-    /// HTTP status, where there was one.
+    /// HTTP status, if there was a response.
     pub status: Option<u16>,
-    /// How many.
+    /// Number of failures.
     pub count: u64,
-    /// The beginning of one body, control characters escaped.
+    /// Start of one response body, with control characters escaped.
     #[serde(default)]
     pub sample: String,
 }

@@ -1,5 +1,5 @@
-//! What `goodput latency` and `goodput throughput` measured: a closed loop at some levels, or everything at once. Neither is a capacity, and
-//! each says why.
+//! Results of `goodput latency` and `goodput throughput`: closed-loop levels or a burst. Neither is a capacity, and
+//! each result says why.
 
 use super::Run;
 use goodput_core::slo::Metric;
@@ -8,18 +8,18 @@ use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// What one number in flight measured, or a burst of so many requests. Latencies in milliseconds.
+/// Figures at one number of requests in flight, or of one burst. Latencies in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct LevelFigures {
-    /// Its step.
+    /// Number of the step.
     pub step: u32,
-    /// Requests in flight; of a burst, how many were sent at once.
+    /// Requests in flight; for a burst, the number of requests sent at once.
     pub in_flight: f64,
     /// Requests measured.
     pub requests: u64,
-    /// Those that failed.
+    /// Failed requests.
     pub failed: u64,
-    /// Seconds measured; of a burst, from its start to its last answer.
+    /// Measured seconds; for a burst, from its start to its last answer.
     pub seconds: f64,
     /// Requests completed per second.
     pub requests_per_s: f64,
@@ -27,24 +27,24 @@ pub struct LevelFigures {
     pub output_tokens_per_s: f64,
     /// Prompt tokens per second.
     pub prompt_tokens_per_s: f64,
-    /// Both together.
+    /// Output and prompt tokens per second together.
     pub total_tokens_per_s: f64,
-    /// Output tokens per second of e2e that the median request gets: the mean answer over the median e2e.
+    /// Output tokens per second of a single request: mean answer length divided by median e2e.
     pub tokens_per_s_of_a_request: Option<f64>,
-    /// TTFT.
+    /// Time to first token.
     pub ttft_ms: Quantiles,
-    /// TPOT.
+    /// Time per output token.
     pub tpot_ms: Quantiles,
-    /// ITL.
+    /// Inter-token latency.
     pub itl_ms: Quantiles,
-    /// e2e; of a burst this is when its requests were done.
+    /// End-to-end latency; for a burst, the completion time of its requests.
     pub e2e_ms: Quantiles,
-    /// Of one GPU, where the plan says how many there are: requests and output tokens per second.
+    /// Requests and output tokens per second and GPU, if the plan declares the number of GPUs.
     pub per_gpu: Option<[f64; 2]>,
 }
 
 impl LevelFigures {
-    /// A percentile of a metric that is shown.
+    /// Returns the percentiles of a metric.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         match metric {
             Metric::Tpot => self.tpot_ms,
@@ -55,7 +55,7 @@ impl LevelFigures {
     }
 }
 
-/// What was measured, by level.
+/// Returns the figures of all levels, ascending by requests in flight.
 pub fn levels(run: &Run) -> Vec<LevelFigures> {
     let gpus = run.meta.gpus.filter(|n| *n > 0).map(f64::from);
     let figures = |s: &Step| {
@@ -84,12 +84,12 @@ pub fn levels(run: &Run) -> Vec<LevelFigures> {
     all
 }
 
-/// Whether everything was sent at once.
+/// Returns true if all requests were sent at once.
 pub fn is_burst(run: &Run) -> bool {
     run.steps.iter().any(|s| s.kind == StepKind::Burst)
 }
 
-/// The level with the most output tokens per second, requests where tokens are not known.
+/// Returns the level with the most output tokens per second, or the most requests if tokens are unknown.
 pub fn most(levels: &[LevelFigures]) -> Option<&LevelFigures> {
     let key = |l: &LevelFigures| (l.output_tokens_per_s, l.requests_per_s);
     levels.iter().max_by(|a, b| {
@@ -98,7 +98,7 @@ pub fn most(levels: &[LevelFigures]) -> Option<&LevelFigures> {
     })
 }
 
-/// Why this is no capacity, in plain words.
+/// Returns the explanation why these figures are no capacity.
 pub fn not_capacity(run: &Run) -> &'static str {
     match run.purpose {
         Purpose::Throughput if is_burst(run) => {
@@ -123,7 +123,7 @@ pub fn not_capacity(run: &Run) -> &'static str {
     }
 }
 
-/// The part of `result.json` that is its own; `None` where the run is about the goodput.
+/// Returns the section of `result.json` for such a run; `None` for other purposes.
 pub(super) fn of(run: &Run) -> Option<Value> {
     if matches!(run.purpose, Purpose::Goodput | Purpose::Sensitivity) {
         return None;

@@ -1,4 +1,4 @@
-//! What the client itself did wrong in the steps of a run, and how far it was from that.
+//! Faults of the client in the steps of a run, and its distance from its limits.
 
 use super::{FailureRow, Run};
 use goodput_core::caveat::{ClientCaveat, OwnFault};
@@ -10,13 +10,15 @@ use goodput_stats::stats::step::{Step, Verdict};
 use goodput_stats::stats::summary::tier_verdict;
 
 impl Run {
-    /// How far the client was from its own limits.
+    /// Returns the distance of the client from its own limits.
     pub fn margin(&self) -> Margin {
         Margin::of(&self.steps, &self.tiers, self.allowed, self.max_in_flight)
     }
 }
 
-/// For each step in which the client reached a limit of its own which, and whether the step is invalid for it.
+/// Returns a caveat for each step in which the client reached one of its own limits, with the limit; `invalid` is set
+/// if the step is invalid.
+/// invalid.
 pub(super) fn faults(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> Vec<ClientCaveat> {
     let tiers = plan.slo.as_slice();
     let found = steps.iter().filter_map(|s| {
@@ -28,14 +30,15 @@ pub(super) fn faults(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> Ve
     found.collect()
 }
 
-/// In order of precedence: what was not sent, what was sent too late to count, and then what was delayed.
+/// Checks in order of precedence: requests not sent, requests sent too late to count, delayed requests.
 fn fault(plan: &Plan, s: &Step, failures: &[FailureRow]) -> Option<OwnFault> {
     let held = failures
         .iter()
         .filter(|f| f.series == s.series && f.step == s.step && f.kind == Failure::ClientLimit.name());
     let (held, told) = held.fold((0, false), |(n, told), f| (n + f.count, told || !f.sample.is_empty()));
     if held > 0 {
-        // The system says why it has no descriptor or port; what the client holds back by itself has nothing to say.
+        // The system gives a reason for a missing descriptor or port; requests that the client itself holds back have
+        // no such text.
         let allowed = plan.step.max_in_flight;
         return Some(if told {
             OwnFault::Exhausted { held }
@@ -54,7 +57,8 @@ mod tests {
     use crate::fixture;
     use goodput_core::caveat::{Cause, Excess};
 
-    /// Rows: what is changed in a step whose tightest limits are 200 ms from `due` and 50 ms by lag, and what is said of it.
+    /// Rows: changes to a step whose tightest limits are 200 ms from `due` and 50 ms by lag, and the resulting
+    /// caveat.
     #[test]
     fn a_step_tells_what_its_client_did() {
         let plan = Plan::from_text(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();

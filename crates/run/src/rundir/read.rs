@@ -1,4 +1,4 @@
-//! Reading a run folder: finished, interrupted or killed.
+//! Reads a run folder of a finished, interrupted or killed sweep.
 
 use super::files;
 use super::json::SCHEMA;
@@ -22,14 +22,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
-/// Every file of which this or what shows a run reads rows: what is no file may not be opened.
+/// All files whose rows are read here or by reports; each is checked to be a regular file before it is opened.
 const FILES: [&str; 11] =
     [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
-/// Steps of which it is said how many of their requests are on disk: a killed sweep leaves one.
+/// Maximum number of unfinished steps whose requests are counted; a killed sweep leaves one.
 const MOST_PARTIAL: usize = 100;
 
-/// A run folder as an argument names it, `RUN` or `RUN#PART`, and which part of it is meant: a series, a tier, an answer. A folder whose
-/// own name holds a `#` is taken as it is.
+/// Splits an argument `RUN` or `RUN#PART` into the run folder and its part: a series, a tier, or an answer. An
+/// existing folder with a `#` in its name is not split.
 pub fn folder_and_part(argument: &str) -> (PathBuf, Option<&str>) {
     match argument.rsplit_once('#') {
         Some((dir, part)) if !Path::new(argument).is_dir() => (dir.into(), Some(part)),
@@ -37,18 +37,18 @@ pub fn folder_and_part(argument: &str) -> (PathBuf, Option<&str>) {
     }
 }
 
-/// Reads everything that a report needs but for tighter and looser limits, which [`read_with_scale`] adds. Steps that never ended, and torn
-/// last rows, become caveats.
+/// Reads everything that a report needs except the scaled limits, which [`read_with_scale`] adds. Unfinished steps
+/// and torn last rows become caveats.
 ///
-/// Fails where the folder is no run folder, or a row other than the last does not parse.
+/// Fails if the folder is not a run folder, or if a row other than the last does not parse.
 pub fn read(dir: &Path) -> Result<Run> {
     Ok(both(dir)?.0)
 }
 
-/// The same, and what the requests say of tighter and of looser limits ([`super::SloScale`]): every request is read and judged a dozen
-/// times for it, so only what shows it asks for it.
+/// Reads a run like [`read`], with the answers under tighter and looser limits ([`super::SloScale`]). This reads
+/// every request and judges it a dozen times, so only callers that show the result should use it.
 ///
-/// Fails as [`read`] does, and where `requests.csv` cannot be read.
+/// Fails like [`read`], and if `requests.csv` cannot be read.
 pub fn read_with_scale(dir: &Path) -> Result<Run> {
     let (mut run, plan) = both(dir)?;
     let mut scales = scaled::read(dir, &run, &plan.series())?;
@@ -77,7 +77,7 @@ fn both(dir: &Path) -> Result<(Run, Plan)> {
     caveats.extend(partial_steps(dir, &steps)?);
     let failures = read_rows(dir, &mut caveats)?;
     let run = Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)?;
-    // Here and not for each step of a running sweep: it takes a fit for every step, and the requests of some.
+    // This is not done for each step of a running sweep: it needs a fit for every step, and the requests of some.
     let mut run = view(run, &plan, dir)?;
     run.why = Why::of(&plan, &run, dir)?;
     for i in 0..run.parts.len() {
@@ -86,7 +86,7 @@ fn both(dir: &Path) -> Result<(Run, Plan)> {
     Ok((run, plan))
 }
 
-/// With what the charts show of the fits.
+/// Adds the chart data of the fits.
 fn view(mut run: Run, plan: &Plan, dir: &Path) -> Result<Run> {
     let series = plan.series();
     let first = series.first().context("a plan has at least one series")?;
@@ -108,7 +108,8 @@ fn view(mut run: Run, plan: &Plan, dir: &Path) -> Result<Run> {
 }
 
 impl Run {
-    /// Joins what was read, or what a running sweep has so far, with what follows from it: answers and caveats, of every series.
+    /// Assembles a run from its files, or from a running sweep so far, and derives answers and caveats of every
+    /// series.
     pub fn assemble(
         plan: &Plan,
         plan_toml: String,
@@ -153,10 +154,10 @@ fn read_meta(dir: &Path) -> Result<Meta> {
     serde_json::from_value(value["meta"].take()).with_context(|| format!("in {}: meta", path.display()))
 }
 
-/// What a file holds of each step.
+/// Rows of a file, grouped by step.
 type ByStep<T> = HashMap<StepKey, Vec<T>>;
 
-/// Reads a file whose rows are each of a step.
+/// Reads a file with rows that each belong to a step.
 fn by_step<R: TableRow, T>(
     dir: &Path,
     caveats: &mut Vec<Caveat>,
@@ -169,7 +170,7 @@ fn by_step<R: TableRow, T>(
     Ok(all)
 }
 
-/// A step that was killed between two files, and measured again, has its rows twice: the last ones count.
+/// Keeps the last row of each key. A step that was killed between two files and measured again has its rows twice.
 fn last_of_each<T, K: Eq + Hash>(rows: Option<Vec<T>>, key: impl Fn(&T) -> K) -> Vec<T> {
     let mut rows = rows.unwrap_or_default();
     let mut seen = HashSet::new();
@@ -203,7 +204,7 @@ pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<St
     Ok(steps)
 }
 
-/// Steps with requests on disk but no row of their own, killed while they ran; and whether a row is torn.
+/// Returns caveats for killed steps, which have requests on disk but no row of their own, and for torn rows.
 fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
     let mut open: BTreeMap<u32, u64> = BTreeMap::new();
     let mut torn = false;
@@ -215,7 +216,7 @@ fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
     let heads = reader.byte_headers().with_context(failed)?.clone();
     let step_at = heads.iter().position(|head| head == b"step").unwrap_or(usize::MAX);
     let mut record = csv::ByteRecord::new();
-    // A killed writer leaves a row with too few cells, or ends in the middle of a character.
+    // A killed writer leaves a row with too few cells, or one that ends within a character.
     while reader.read_byte_record(&mut record).with_context(failed)? {
         reader.get_mut().row_ends();
         let number = record.get(step_at).and_then(|cell| std::str::from_utf8(cell).ok()?.parse::<u32>().ok());

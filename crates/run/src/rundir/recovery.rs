@@ -17,35 +17,36 @@ use std::path::Path;
 /// The recovery step of a series, or why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Recovery {
-    /// The series.
+    /// Name of the series.
     pub series: String,
-    /// Rate of the surge over the rate held before and after it.
+    /// Ratio of the surge rate to the rate before and after it.
     pub factor: f64,
-    /// The step; `None` where none was measured.
+    /// Number of the step; `None` if none was measured.
     pub step: Option<u32>,
-    /// The level held before and after the surge.
+    /// Level before and after the surge.
     #[serde(skip)]
     pub level: Option<Level>,
-    /// That level as a number.
+    /// Value of that level.
     pub held: Option<f64>,
-    /// When the surge began and ended.
+    /// Start and end of the surge.
     pub course: Option<Course>,
-    /// Why the step ended before its time, if it did; then nothing is reckoned from it.
+    /// Reason for an early end of the step, if there was one; then the recovery is not computed.
     pub abort: Option<Abort>,
-    /// Requests of the step that failed.
+    /// Failed requests of the step.
     pub failed: u64,
-    /// The latency compared: `ttft`, or `e2e` where answers came in one piece.
+    /// Latency metric that is compared: `ttft`, or `e2e` if answers came in one piece.
     pub metric: Option<&'static str>,
-    /// How the server took it.
+    /// Result of the recovery.
     pub outcome: Option<Recovered>,
-    /// Why no step was measured.
+    /// Reason why no step was measured.
     pub not_measured: Option<NotMeasured>,
 }
 
-/// Reads the recovery of every series, in the order of the plan; `None` where the plan asks for none, or the search is not done.
+/// Reads the recovery of every series, in plan order; `None` if the plan asks for none, or the search is not
+/// finished.
 ///
 /// # Errors
-/// `requests.csv` is there and cannot be read.
+/// Fails if `requests.csv` exists but cannot be read.
 pub(super) fn read(dir: &Path, steps: &[Step], series: &[Series]) -> Result<Vec<Option<Recovery>>> {
     let mut all: Vec<Option<Recovery>> = Vec::with_capacity(series.len());
     for one in series {
@@ -94,7 +95,7 @@ fn of_series(dir: &Path, steps: &[Step], one: &Series) -> Result<Option<Recovery
     Ok(Some(found))
 }
 
-/// The requests of the step, settling and tail included: they are in flight with the others.
+/// Reads all requests of the step, including settling and tail, because these are in flight with the others.
 fn requests(dir: &Path, plan: &Plan, step: &Step) -> Result<Vec<TimedRequest>> {
     let classes: Vec<&str> = plan.workload.classes().iter().map(|c| c.name.as_str()).collect();
     let (slo, metric) = (plan.slo.as_slice().first(), step.response_metric());

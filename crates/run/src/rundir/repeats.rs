@@ -1,5 +1,5 @@
-//! A folder with several runs of one plan, as `sweep --repeat` makes it: `run-01`, `run-02` and so on, each a run folder of its own, and beside
-//! them what they come to together.
+//! A folder with several runs of one plan, as created by `sweep --repeat`: `run-01`, `run-02` and so on are run
+//! folders, and the files next to them contain the pooled results.
 
 mod pooled;
 
@@ -19,26 +19,26 @@ use std::path::{Path, PathBuf};
 
 /// Settings, runs and their pooled answers.
 pub const REPEATS: &str = "repeats.json";
-/// A row per run and answer.
+/// One row per run and answer.
 pub const REPEATS_TABLE: &str = "repeats.csv";
-/// The page for people.
+/// Markdown page for readers.
 pub const REPEATS_PAGE: &str = "repeats.md";
 /// Name of the format of [`REPEATS`].
 pub const SCHEMA: &str = "goodput-repeats/1";
 
-/// The most runs of one folder.
+/// Maximum number of runs in one folder.
 pub const MOST: u32 = 999;
 
-/// The settings of the runs of a folder.
+/// Settings of the runs of a folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Number of runs.
     pub repeats: u32,
-    /// True if a server that the plan starts is stopped and started anew between runs.
+    /// True if a server that the plan starts is restarted between runs.
     pub restart: bool,
     /// True if time is simulated.
     pub virtual_time: bool,
-    /// The time that each run may take, where the plan lists its levels; the adaptive search has its own in the plan.
+    /// Time budget of each run if the plan lists its levels; the adaptive search has its budget in the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Span>,
 }
@@ -47,16 +47,16 @@ pub struct Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It was not begun, or ended before its first step.
+    /// Not started, or ended before its first step.
     Waiting,
-    /// It was ended from outside before its search was done.
+    /// Stopped from outside before the search finished.
     Interrupted,
-    /// Its search is done.
+    /// The search is finished.
     Done,
 }
 
 impl State {
-    /// The name used in files.
+    /// Returns the name used in files.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -69,24 +69,24 @@ impl State {
 /// One run of a folder.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RepeatedRun {
-    /// Its number, from 1.
+    /// Number of the run, from 1.
     pub run: u32,
-    /// Its folder, within the folder of all.
+    /// Name of its folder, relative to the folder of all runs.
     pub folder: String,
-    /// The seed of its plan.
+    /// Seed of its plan.
     pub seed: u32,
-    /// When it started (RFC 3339).
+    /// Start time (RFC 3339).
     pub started: Option<String>,
-    /// Its progress.
+    /// Progress of the run.
     pub state: State,
-    /// Its answers, of each series, tier and class.
+    /// Its answers for each series, tier and class.
     pub answers: Vec<Answer>,
 }
 
-/// Several runs of one plan, and what they come to together.
+/// Several runs of one plan, and their pooled results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Repeats {
-    /// [`SCHEMA`].
+    /// Format name, [`SCHEMA`].
     pub schema: &'static str,
     /// Version of goodput that wrote it.
     pub goodput_version: &'static str,
@@ -98,11 +98,11 @@ pub struct Repeats {
     pub settings: Settings,
     /// The runs, in order.
     pub runs: Vec<RepeatedRun>,
-    /// The pooled answer of each series, tier and class; the first is *the* answer.
+    /// Pooled answer of each series, tier and class; the first is the main answer.
     pub pooled: Vec<PooledAnswer>,
 }
 
-/// Server, model, workload and SLO of the runs; `None` and empty while no run was begun.
+/// Server, model, workload and SLO of the runs; `None` and empty until a run has started.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct About {
     /// The server.
@@ -111,7 +111,7 @@ pub struct About {
     pub model: String,
     /// The workload.
     pub workload: Option<MeasuredWorkload>,
-    /// The limits.
+    /// Summary of the SLO.
     pub slo: String,
 }
 
@@ -141,15 +141,15 @@ fn name_of(run: u32) -> String {
     format!("run-{run:02}")
 }
 
-/// Returns the seed of a run: that of the plan for the first, and one more for each that follows.
+/// Returns the seed of a run: the plan's seed for the first run, and one more for each later run.
 pub fn seed_of(plan: &Plan, run: u32) -> u32 {
     plan.seed.wrapping_add(run - 1)
 }
 
-/// Returns the run folders of a folder that were begun, in order.
+/// Returns the run folders that were started, in order.
 ///
 /// # Errors
-/// The settings cannot be read, or no run was begun.
+/// Fails if the settings cannot be read, or no run was started.
 pub fn begun(dir: &Path) -> Result<Vec<PathBuf>> {
     let settings = settings(dir)?;
     let all = (1..=settings.repeats).map(|run| folder_of(dir, run));
@@ -160,10 +160,10 @@ pub fn begun(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(begun)
 }
 
-/// Reads how the runs of a folder are made.
+/// Reads the settings of the runs of a folder.
 ///
 /// # Errors
-/// The file is missing, or of another format.
+/// Fails if the file is missing or has another format.
 pub fn settings(dir: &Path) -> Result<Settings> {
     let path = dir.join(REPEATS);
     let value: serde_json::Value = serde_json::from_str(&files::text(&path)?)
@@ -179,19 +179,19 @@ pub fn settings(dir: &Path) -> Result<Settings> {
     Ok(settings)
 }
 
-/// Reads the plan of all runs, with the seed of the first.
+/// Reads the plan of all runs, with the seed of the first run.
 ///
 /// # Errors
-/// It cannot be read, or is no plan.
+/// Fails if the file cannot be read, or is not a plan.
 pub fn plan(dir: &Path) -> Result<Plan> {
     let path = dir.join(PLAN);
     Plan::parse(&files::text(&path)?).map_err(|e| anyhow::anyhow!("in {}: {e}", path.display()))
 }
 
-/// Begins a folder: the plan of all runs, and how they are made.
+/// Initialises a folder with the plan of all runs and their settings.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub fn begin(dir: &Path, plan: &Plan, settings: &Settings) -> Result<()> {
     super::make_folder(dir)?;
     replace(&dir.join(PLAN), plan.to_toml()?.as_bytes())?;
@@ -201,7 +201,7 @@ pub fn begin(dir: &Path, plan: &Plan, settings: &Settings) -> Result<()> {
 /// Reads all runs of a folder and pools their answers.
 ///
 /// # Errors
-/// The folder, or a run in it, cannot be read.
+/// Fails if the folder, or a run in it, cannot be read.
 pub fn read(dir: &Path) -> Result<Repeats> {
     let (settings, plan) = (settings(dir)?, plan(dir)?);
     let mut found = Vec::new();
@@ -214,7 +214,7 @@ pub fn read(dir: &Path) -> Result<Repeats> {
     Ok(assemble(&plan, settings, found))
 }
 
-/// Puts runs together, those that were not begun among them.
+/// Combines runs, including those that were not started.
 fn assemble(plan: &Plan, settings: Settings, found: Vec<(u32, Run)>) -> Repeats {
     let about = found.first().map(|(_, run)| About::from(&run.meta)).unwrap_or_default();
     let mut found = found.into_iter().peekable();
@@ -256,20 +256,20 @@ fn assemble(plan: &Plan, settings: Settings, found: Vec<(u32, Run)>) -> Repeats 
     }
 }
 
-/// Writes what the runs come to: the JSON and the table. The page is the reports' own.
+/// Writes the pooled results as JSON and CSV. The report writes the page.
 ///
 /// # Errors
-/// A file cannot be written.
+/// Fails if a file cannot be written.
 pub fn write(dir: &Path, repeats: &Repeats) -> Result<()> {
     let json = serde_json::to_string_pretty(repeats).context("failed to write the repeats as JSON")?;
     replace(&dir.join(REPEATS), json.as_bytes())?;
     replace(&dir.join(REPEATS_TABLE), &repeats_table(&repeats.runs)?)
 }
 
-/// Removes the runs and the files of an earlier `sweep --repeat`, and nothing else.
+/// Removes the runs and files of an earlier `sweep --repeat`, and nothing else.
 ///
 /// # Errors
-/// The folder holds no such runs, a sweep is writing into one of them, or a file cannot be removed.
+/// Fails if the folder contains no such runs, a sweep is writing into one of them, or a file cannot be removed.
 pub fn clear(dir: &Path) -> Result<()> {
     if !is_repeated(dir) {
         bail!(
@@ -282,7 +282,7 @@ pub fn clear(dir: &Path) -> Result<()> {
         if own.is_dir() {
             super::check_free(&own, true)?;
             super::clear::clear(&own)?;
-            // What is not of a run stays, and with it the folder.
+            // A folder with other contents stays, as do these contents.
             let _ = fs::remove_dir(&own);
         }
     }

@@ -1,4 +1,4 @@
-//! `requests.csv`: a row per request. Column names and their order are a contract with users.
+//! `requests.csv`: one row per request. Column names and their order are a contract with users.
 
 use super::files::{self, ends_torn, is_empty, open_to_append};
 use super::table::{NamedCells, heads_of};
@@ -14,8 +14,8 @@ use std::io::{BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The columns of `requests.csv`, in order; their meaning is that of the fields of [`Record`]. Times are milliseconds from the start of the
-/// step. `None` is an empty cell, or a column that the file does not have.
+/// The columns of `requests.csv`, in order; for their meaning see the fields of [`Record`]. Times are milliseconds
+/// from the start of the step. `None` is an empty cell, or a column that the file does not have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RequestRow<'a> {
     #[serde(serialize_with = "cell::text", deserialize_with = "cell::bare_text", borrow)]
@@ -76,7 +76,7 @@ pub(crate) struct RequestRow<'a> {
     pub(crate) check: Option<bool>,
 }
 
-/// The class of requests where the file has none.
+/// Returns the default class, for files without this column.
 const fn all() -> &'static str {
     ALL
 }
@@ -87,7 +87,7 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     if ms.is_finite() && ms >= 0.0 { Ok(ms) } else { Err(D::Error::custom(format_args!("{ms} is no time"))) }
 }
 
-/// Reads a time in milliseconds, where it is known.
+/// Reads an optional time in milliseconds.
 fn opt_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     let value: Option<f64> = Option::deserialize(from)?;
     let is_time = |ms: &f64| ms.is_finite() && *ms >= 0.0;
@@ -98,7 +98,7 @@ fn opt_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error>
 }
 
 impl<'a> RequestRow<'a> {
-    /// The row of a record.
+    /// Makes the row of a record.
     pub(crate) fn new(series: &'a str, step: u32, class: &'a str, r: &'a Record) -> Self {
         let opt = |d: Option<Duration>| d.map(ms);
         Self {
@@ -146,9 +146,9 @@ impl<'a> RequestRow<'a> {
         NamedCells::of(&RequestRow::new("", 0, "", &row)).map(|row| row.names).unwrap_or_default()
     }
 
-    /// Returns the request. `class` is the place of its class among those of the plan.
+    /// Returns the request as a record. `class` is the index of its class in the plan.
     pub(crate) fn record(&self, class: u16) -> Record {
-        // Back to the nanosecond that was written.
+        // Rounds to the nanosecond, to restore the exact value that was written.
         let time = |ms: f64| Duration::from_nanos((ms * 1e6).round() as u64);
         let opt = |ms: Option<f64>| ms.map(time);
         Record {
@@ -189,16 +189,17 @@ impl<'a> RequestRow<'a> {
     }
 }
 
-/// `requests.csv` while a sweep writes it.
+/// The writer of `requests.csv` during a sweep.
 pub(super) struct RequestsWriter {
     to: csv::Writer<BufWriter<File>>,
     path: PathBuf,
-    /// For each column of a file that another version began, its place among the columns of this version; `None` where they are the same.
+    /// For each column of a file that another version started, its index among the columns of this version; `None` if
+    /// they are equal.
     places: Option<Vec<Option<usize>>>,
 }
 
 impl RequestsWriter {
-    /// Opens the file of a run folder, to write at its end.
+    /// Opens the file of a run folder for appending.
     pub(super) fn open(dir: &Path) -> Result<Self> {
         let path = dir.join(REQUESTS);
         let is_new = is_empty(&path);
@@ -211,7 +212,7 @@ impl RequestsWriter {
         Ok(Self { to, path, places })
     }
 
-    /// Adds a row; on disk with the next [`Self::flush`].
+    /// Adds a row; it is on disk after the next [`Self::flush`].
     pub(super) fn add(&mut self, row: &RequestRow<'_>) -> Result<()> {
         let written = match &self.places {
             None => self.to.serialize(row).map_err(anyhow::Error::from),
@@ -220,18 +221,18 @@ impl RequestsWriter {
         written.with_context(|| format!("failed to write {}", self.path.display()))
     }
 
-    /// Brings what was added to disk.
+    /// Flushes the added rows to disk.
     pub(super) fn flush(&mut self) -> Result<()> {
         self.to.flush().with_context(|| format!("failed to write {}", self.path.display()))
     }
 
-    /// The open file.
+    /// Returns the open file.
     pub(super) fn file(&self) -> &File {
         self.to.get_ref().get_ref()
     }
 }
 
-/// Writes a row with the columns that the file has.
+/// Writes a row with the columns of the file.
 fn add_under(
     to: &mut csv::Writer<BufWriter<File>>,
     places: &[Option<usize>],
@@ -246,11 +247,11 @@ fn add_under(
     Ok(to.write_record(places.iter().map(cell))?)
 }
 
-/// Visits every whole row of `requests.csv`; none where the file is missing. Skips rows that are damaged, and a torn last row, which a
-/// killed run leaves behind.
+/// Visits every complete row of `requests.csv`; none if the file is missing. Skips damaged rows, and a torn last row,
+/// which a killed run leaves behind.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// Fails if the file exists but cannot be read.
 pub(crate) fn each_request(dir: &Path, mut each: impl FnMut(&RequestRow<'_>)) -> Result<()> {
     let path = dir.join(REQUESTS);
     let failed = || format!("failed to read {}", path.display());
@@ -259,7 +260,7 @@ pub(crate) fn each_request(dir: &Path, mut each: impl FnMut(&RequestRow<'_>)) ->
     let file = BufReader::with_capacity(1 << 18, file);
     let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
     let heads = reader.byte_headers().with_context(failed)?.clone();
-    // One row behind, since only the last can be torn and still have all its cells.
+    // Reads one row ahead, because only the last row may be torn and still have all its cells.
     let (mut row, mut next) = (csv::ByteRecord::new(), csv::ByteRecord::new());
     let mut more = reader.read_byte_record(&mut row).with_context(failed)?;
     while more {
@@ -275,10 +276,11 @@ pub(crate) fn each_request(dir: &Path, mut each: impl FnMut(&RequestRow<'_>)) ->
     Ok(())
 }
 
-/// Visits every whole row of `requests.csv` as a record, with its series and step. `classes` are the names of the plan's classes, in order.
+/// Visits every complete row of `requests.csv` as a record, with its series and step. `classes` are the names of the
+/// plan's classes, in order.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// Fails if the file exists but cannot be read.
 pub(super) fn each_record(
     dir: &Path,
     classes: &[&str],

@@ -1,7 +1,7 @@
-//! Going on with the folder of a sweep that ended early: what of it counts, and bringing its files into that state.
+//! Resuming the folder of an interrupted sweep: finds the steps that count, and cleans up the files accordingly.
 //!
-//! A step counts when its row stands in `steps.csv`, all of its limits stand in `limits.csv`, and it was not broken off. What
-//! the other files hold of later steps is of a try that does not count.
+//! A step counts if its row is in `steps.csv`, all of its limits are in `limits.csv`, and it was not aborted. Rows of
+//! later steps in the other files belong to an attempt that does not count.
 
 use super::clear::remove_remains;
 use super::files::{beside, ends_torn};
@@ -23,31 +23,31 @@ use std::fs::{self, File};
 use std::io::{BufReader, BufWriter, Write};
 use std::path::Path;
 
-/// Every file with rows of steps; `steps.csv` last, since its rows make those of the others count.
+/// All files with rows of steps. `steps.csv` comes last, because its rows make those of the others count.
 const FILES: [&str; 11] =
     [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
 
-/// What a sweep that ended early has left in its folder.
+/// State of an interrupted sweep, read from its folder.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Left {
-    /// The plan as resolved then.
+    /// The resolved plan of that sweep.
     pub plan: Plan,
-    /// Its text.
+    /// Text of the plan.
     pub plan_toml: String,
-    /// What was written of the sweep as a whole.
+    /// Metadata of the sweep.
     pub meta: Meta,
     /// The steps that count, numbered from 1 without a gap.
     pub steps: Vec<Step>,
-    /// Warm-up requests on disk.
+    /// Number of warm-up requests in `requests.csv`.
     pub warmups: u64,
-    /// Torn rows, and tries at steps that were broken off: dropped and set apart by [`tidy`].
+    /// Caveats on torn rows and aborted attempts, which [`tidy`] drops and moves.
     pub found: Vec<Caveat>,
 }
 
-/// Reads what a sweep has left; changes nothing. `each` gets what is known of the tokens of every request of a step that
-/// counts.
+/// Reads the state of an interrupted sweep without changing any file. Calls `each` with series, class and record of
+/// every request of a step that counts.
 ///
-/// Fails where the folder was written by another version in another form or by hand.
+/// Fails if the folder was written in another format by another version, or edited by hand.
 pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Left> {
     let dir = hold.dir();
     let unusable = || {
@@ -72,7 +72,7 @@ pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Le
             run.meta.variants.iter().any(|run| run.name == v.name && run.state == State::Died)
         })
     };
-    // That a variant died in a step is what it does.
+    // The death of a variant during a step is a result of that variant, so the step counts.
     let dropped = |s: &&Step| broken_off(s) && !(s.abort == Some(Abort::ServerGone) && died(s));
     steps.truncate(steps.len() - steps.iter().rev().take_while(dropped).count());
     let counts = |step: u32| step as usize <= steps.len();
@@ -102,8 +102,8 @@ pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Le
     Ok(Left { plan, plan_toml: run.plan_toml, meta: run.meta, steps, warmups, found })
 }
 
-/// Refuses a plan under which steps that were measured to their end would not count any more: going on would throw them away. `whole` of
-/// the steps count under it.
+/// Refuses a plan under which completely measured steps would no longer count, because a resume would discard them.
+/// `whole` is the number of steps that count under it.
 fn none_lost(dir: &Path, (plan, meta): (&Plan, &Meta), steps: &[Step], whole: usize) -> Result<()> {
     let Some(first) = steps.get(whole) else { return Ok(()) };
     let then = meta.plan.as_ref().map(changed::plan).transpose()?;
@@ -127,7 +127,7 @@ fn none_lost(dir: &Path, (plan, meta): (&Plan, &Meta), steps: &[Step], whole: us
     )
 }
 
-/// Whether all of a step's limits are there: those of a tier end with its stability.
+/// Returns true if all limits of a step are present: the last row of a tier is its stability.
 fn has_limits(series: &[Series], step: &Step) -> bool {
     let own = series.iter().find(|one| one.name == step.series);
     own.is_some_and(|one| {
@@ -135,13 +135,13 @@ fn has_limits(series: &[Series], step: &Step) -> bool {
     })
 }
 
-/// Whether a step shows how the sweep ended, not what the server does.
+/// Returns true if a step was cut short by the end of the sweep, so that it shows nothing of the server.
 fn broken_off(step: &Step) -> bool {
     step.broken_off() || step.abort == Some(Abort::ServerGone)
 }
 
-/// Drops torn rows and what does not count beyond the first `steps` steps from every file; requests of such steps move to
-/// `requests-partial.csv`. A file is replaced as a whole or not at all.
+/// Drops torn rows and all rows beyond the first `steps` steps from every file; requests of such steps move to
+/// `requests-partial.csv`. Each file is replaced atomically.
 pub fn tidy(hold: &Hold, steps: usize) -> Result<()> {
     let dir = hold.dir();
     end_move(dir)?;
@@ -190,11 +190,12 @@ pub fn tidy(hold: &Hold, steps: usize) -> Result<()> {
     Ok(())
 }
 
-/// What `requests.csv` and `requests-partial.csv` are to become when rows move from one to the other.
+/// Temporary names of the new `requests.csv` and `requests-partial.csv` while rows move from one to the other.
 pub(super) const KEPT: &str = "requests-kept.tmp";
 const MOVED: &str = "requests-partial.tmp";
 
-/// Ends a move that was killed between the two files: the second one is in its place and the first one is not, or neither is.
+/// Completes a move that was killed between the two renames: either the second file is in place and the first is not,
+/// or neither is.
 fn end_move(dir: &Path) -> Result<()> {
     let kept = dir.join(KEPT);
     match (kept.is_file(), dir.join(MOVED).is_file()) {
@@ -208,14 +209,14 @@ fn end_move(dir: &Path) -> Result<()> {
 
 type Rows = csv::Writer<BufWriter<File>>;
 
-/// A writer of rows without a head of its own.
+/// Opens a writer of rows that adds no header; truncates the file if `anew`, else appends.
 fn rows_to(path: &Path, anew: bool) -> Result<Rows> {
     let file = File::options().create(true).write(true).append(!anew).truncate(anew).open(path);
     let file = file.with_context(|| format!("failed to write {}", path.display()))?;
     Ok(csv::WriterBuilder::new().has_headers(false).from_writer(BufWriter::new(file)))
 }
 
-/// Brings what was written to disk.
+/// Flushes the rows and syncs them to disk.
 fn to_disk(rows: Rows, path: &Path) -> Result<()> {
     let write = || -> Result<()> {
         let mut file = rows.into_inner().context("the rows cannot be written")?;
@@ -229,10 +230,10 @@ fn in_place(from: &Path, to: &Path) -> Result<()> {
     fs::rename(from, to).with_context(|| format!("failed to write {}", to.display()))
 }
 
-/// Reads a file row by row: column names, cells, and the step that the row is of. Tells whether the last row, or the head, is
-/// torn; it is passed over.
+/// Reads a file row by row, passing column names, cells and step number. Skips a torn last row or header, and returns
+/// true if there was one.
 ///
-/// Fails where the file cannot be read or another row than the last is damaged.
+/// Fails if the file cannot be read, or if a row other than the last is damaged.
 fn walk(path: &Path, mut each: impl FnMut(&ByteRecord, &ByteRecord, u32) -> Result<()>) -> Result<bool> {
     let mut read = || -> Result<bool> {
         let mut file = match File::open(path) {
@@ -245,7 +246,7 @@ fn walk(path: &Path, mut each: impl FnMut(&ByteRecord, &ByteRecord, u32) -> Resu
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
         let heads = reader.byte_headers()?.clone();
         let step_at = heads.iter().position(|h| h == b"step");
-        // One row behind, since only the last can be torn.
+        // Reads one row ahead, because only the last row may be torn.
         let (mut row, mut next) = (ByteRecord::new(), ByteRecord::new());
         let mut more = reader.read_byte_record(&mut row)?;
         if !more {

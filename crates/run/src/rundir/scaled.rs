@@ -1,8 +1,9 @@
-//! What the requests already recorded say of tighter and of looser limits: the goodput as every latency limit of the SLO is scaled.
+//! Goodput under tighter and looser limits, from the recorded requests: every latency limit of the SLO is scaled by a
+//! factor.
 //!
-//! Every step is judged anew by the scaled limits, with the same rules as when it was measured, and the search is asked what it would
-//! answer from these steps. Nothing is sent, so nothing is known beyond the levels that were measured for the SLO as it stands:
-//! [`Reach`] tells where an answer ends at them.
+//! Every step is judged again by the scaled limits, under the rules of the measurement, and the search computes its
+//! answer from these verdicts. Nothing new is sent, so nothing is known beyond the levels that were measured for the
+//! unscaled SLO: [`Reach`] tells where an answer is bounded by them.
 
 use super::Run;
 use super::requests::{RequestRow, each_request};
@@ -22,75 +23,75 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
 
-/// The factors, ascending; one of them is the SLO as it stands.
+/// Scale factors, ascending; 1.0 is the unscaled SLO.
 const FACTORS: [f64; 12] = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];
 
-/// A step with fewer requests says little of its level.
+/// Minimum number of requests for a step that represents its level.
 const FEW: u64 = 100;
 
-/// The goodput of a series as every latency limit of the first tier of its SLO is scaled.
+/// The goodput of a series as a function of the scale of all latency limits in the first tier of its SLO.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SloScale {
-    /// By factor, ascending.
+    /// One point per factor, ascending.
     pub points: Vec<Scaled>,
-    /// The limits that are not scaled but left out, since no request tells of them: ITL, of which a histogram is kept.
+    /// Limits that are left out because requests have no values for them: ITL, which is recorded as a histogram only.
     pub without: Vec<String>,
-    /// Steps under load that have no requests in the folder, and so are no evidence but for their backlog.
+    /// Number of steps under load without recorded requests; these are evidence only by their backlog.
     pub untold: u32,
-    /// The lowest and the highest level that was measured under load with requests enough to speak of.
+    /// Lowest and highest level under load that was measured with enough requests.
     pub measured: [f64; 2],
-    /// Whether the answers are estimates of the adaptive search; else they are brackets of listed levels.
+    /// True if the answers are estimates of the adaptive search, false if they are brackets of listed levels.
     pub estimated: bool,
 }
 
-/// The answer for limits that are this many times as large.
+/// The answer for one scale factor.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scaled {
-    /// 1 is the SLO as it stands.
+    /// Factor applied to the limits; 1 is the unscaled SLO.
     pub factor: f64,
-    /// What the search says of it.
+    /// Goodput under the scaled limits.
     #[serde(flatten)]
     pub goodput: Goodput,
 }
 
-/// How far an answer reaches.
+/// The range that an answer is known to lie in.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Reach {
-    /// An estimate with its 90 % interval, which begins at 0 where no level is shown to be safe.
+    /// An estimate with its 90 % interval, which starts at 0 if no level is shown to be safe.
     Between {
-        /// The median.
+        /// Median.
         rate: f64,
         /// Lower end.
         low: f64,
         /// Upper end.
         high: f64,
-        /// Whether the upper end lies above every level that was measured: then it is the fit's, and no step's.
+        /// True if the upper end lies above every measured level, so that it rests on the fit alone.
         open: bool,
     },
-    /// Shown to meet at the one, and to fail at the other.
+    /// A bracket of two measured levels.
     Bracket {
-        /// The highest level shown to meet.
+        /// Highest level shown to meet the limits.
         met: f64,
-        /// The lowest shown to fail.
+        /// Lowest level shown to fail them.
         failed: f64,
     },
-    /// Met at this level, and what lies above was not measured enough.
+    /// Lower bound: this level meets the limits, and higher ones were not measured enough.
     AtLeast(f64),
-    /// Fails at this level, and what lies below was not measured enough.
+    /// Upper bound: this level fails the limits, and lower ones were not measured enough.
     Below(f64),
-    /// No level meets it.
+    /// No level meets the limits.
     Nothing,
-    /// The steps say nothing of it.
+    /// The steps do not decide.
     Unknown,
 }
 
 impl SloScale {
-    /// How far the answer of one of its points reaches.
+    /// Returns the range of the answer of a point.
     pub fn reach(&self, point: &Scaled) -> Reach {
         let g = &point.goodput;
         let most = self.measured[1];
         match (g.status, g.rate, g.interval90, g.met, g.failed) {
-            // Where levels are listed the lowest one fails, and it was the lowest for the SLO as it stands alone.
+            // With listed levels the lowest one was chosen for the unscaled SLO, so lower levels remain unknown.
             (Status::None, .., Some(failed)) if !self.estimated => Reach::Below(failed),
             (Status::None, ..) => Reach::Nothing,
             (Status::Invalid, ..) => Reach::Unknown,
@@ -107,11 +108,12 @@ impl SloScale {
     }
 }
 
-/// The answers of every series, in the order of the plan; `None` of one without a limit to scale, or without requests.
+/// Returns the scaled answers of every series, in plan order; `None` for a series without a limit to scale or without
+/// requests.
 ///
 /// # Errors
 ///
-/// When `requests.csv` is there and cannot be read.
+/// Fails if `requests.csv` exists but cannot be read.
 pub(super) fn read(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Option<SloScale>>> {
     let judged = run.purpose.is_goodput() && run.matrix.is_empty();
     let mut all: Vec<Option<Rejudge<'_>>> =
@@ -121,7 +123,7 @@ pub(super) fn read(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Optio
     }
     let mut open: Option<(usize, u32)> = None;
     each_request(dir, |row| {
-        // Requests of a step stand together.
+        // Requests of one step are adjacent.
         let own = |(place, step): (usize, u32)| step == row.step && series[place].name == row.series;
         if !open.is_some_and(own) {
             if let Some(done) = open.and_then(|(place, _)| all[place].as_mut()) {
@@ -136,26 +138,26 @@ pub(super) fn read(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Optio
     all.into_iter().map(|one| one.map_or(Ok(None), Rejudge::answer)).collect()
 }
 
-/// Every step of a series judged anew, as its requests come.
+/// Judges the steps of a series again while their requests are streamed.
 struct Rejudge<'a> {
     plan: &'a Plan,
     search: Search,
-    /// One tier for each factor.
+    /// One scaled tier for each factor.
     tiers: Vec<Slo>,
     without: Vec<String>,
     classes: Vec<&'a str>,
-    /// The steps with the rows of all factors, as far as they were judged.
+    /// The steps, with limit rows of all factors once they are judged.
     steps: Vec<Step>,
-    /// Which of them were.
+    /// True for each step that has been judged.
     done: Vec<bool>,
-    /// The step whose requests come, by its place.
+    /// Index of the step whose requests are being read.
     open: Option<usize>,
     records: Vec<CompactRecord>,
     itl: ItlTally,
 }
 
 impl<'a> Rejudge<'a> {
-    /// `None` where the SLO has no limit that can be scaled.
+    /// Returns `None` if the SLO has no limit that can be scaled.
     fn new(run: &Run, one: &'a Series) -> Option<Self> {
         let slo = one.plan.slo.as_slice().first()?;
         let tiers: Vec<Slo> = FACTORS.iter().map(|f| slo.scaled(*f, &name(*f))).collect();
@@ -165,7 +167,7 @@ impl<'a> Rejudge<'a> {
             let itl = p.slo.limits().into_iter().filter(|l| l.metric == Metric::Itl);
             itl.map(|l| p.title(&l.to_string())).collect()
         };
-        // In the order in which they were measured.
+        // In measuring order.
         let own = run.steps.iter().filter(|s| s.series == one.name && !s.kind.is_auxiliary());
         let steps: Vec<Step> = own.cloned().map(|s| Step { limits: kept(&s, slo.tier()), ..s }).collect();
         Some(Self {
@@ -182,7 +184,7 @@ impl<'a> Rejudge<'a> {
         })
     }
 
-    /// Takes a request of a step.
+    /// Adds a request to its step.
     fn add(&mut self, row: &RequestRow<'_>) {
         let open = self.open.filter(|at| self.steps[*at].step == row.step);
         self.open = open.or_else(|| self.steps.iter().position(|s| s.step == row.step));
@@ -192,13 +194,13 @@ impl<'a> Rejudge<'a> {
         }
     }
 
-    /// Judges the step whose requests have come, unless these are others than its row counts.
+    /// Judges the step whose requests were read, unless their number differs from its row.
     fn close(&mut self) {
         let mut records = std::mem::take(&mut self.records);
         let Some(at) = self.open.take() else { return };
         let step = &self.steps[at];
         if step.abort.is_some() && step.settle_s <= 0.0 {
-            // It ended while it settled: all that there is counts.
+            // The step ended while settling, so all of its requests count.
             records.iter_mut().for_each(|r| r.phase = Phase::Measure);
         }
         let n = records.iter().filter(|r| r.phase == Phase::Measure).count() as u64;
@@ -246,7 +248,7 @@ impl<'a> Rejudge<'a> {
         })
     }
 
-    /// The answer for every factor; none where no step under load could be judged.
+    /// Returns the answer for every factor; `None` if no step under load could be judged.
     fn answer(mut self) -> Result<Option<SloScale>> {
         self.close();
         let loaded = || self.steps.iter().zip(&self.done).filter(|(s, _)| s.kind != StepKind::Baseline);
@@ -254,7 +256,7 @@ impl<'a> Rejudge<'a> {
             let own = loaded().filter(move |(s, done)| **done && s.due_n >= least);
             own.map(|(s, _)| s.level.value).fold([f64::INFINITY, 0.0_f64], |[l, h], v| [l.min(v), h.max(v)])
         };
-        // As the estimate has it: a step with a few requests is no level that was tried.
+        // As in the estimate, a step with few requests does not count as a measured level.
         let measured = [FEW, 1].map(told).into_iter().find(|[_, high]| *high > 0.0);
         let Some(measured) = measured else { return Ok(None) };
         let untold = loaded().filter(|(_, done)| !**done).count() as u32;
@@ -275,9 +277,9 @@ impl<'a> Rejudge<'a> {
     }
 }
 
-/// What is shown of one limit is shown of others: who meets a limit meets a looser one, and who misses it misses a tighter one. So a row
-/// that is undecided by its own counts, whose assumptions are on the cautious side where misses are few, follows the others; but for that
-/// of the SLO as it stands, which is what was measured.
+/// Propagates verdicts between factors: a level that meets a limit meets a looser one, and a level that fails it
+/// fails a tighter one. Only undecided rows change, because their assumptions are conservative when misses are few;
+/// rows of the unscaled SLO never change, because they were measured.
 fn follow(rows: &mut [LimitRow], tiers: &[Slo]) {
     let key = |r: &LimitRow| (r.class.clone(), r.limit.clone());
     let mut keys: Vec<(String, String)> = rows.iter().map(key).collect();
@@ -304,14 +306,14 @@ fn follow(rows: &mut [LimitRow], tiers: &[Slo]) {
     }
 }
 
-/// A step with the rows of one factor alone.
+/// Returns a step with the limit rows of one factor only.
 fn under(step: &Step, factor: f64, slo: &Slo) -> Step {
     let of = |row: &LimitRow| match row.limit.as_str() {
         "stability" => Some(LimitRow { tier: slo.tier().to_owned(), ..row.clone() }),
         _ => (row.tier == slo.tier()).then(|| row.clone()),
     };
     let limits: Vec<LimitRow> = step.limits.iter().filter_map(of).collect();
-    // A soak is at the level that was safe for the SLO as it stands: for another it is a step like others.
+    // A soak runs at the safe level of the unscaled SLO; under other factors it is an ordinary step.
     let as_it_stands = (factor - 1.0).abs() < 1e-9;
     let kind = if step.kind == StepKind::Confirm && !as_it_stands { StepKind::Refine } else { step.kind };
     let mut step = Step { limits, kind, ..step.clone() };
@@ -319,12 +321,12 @@ fn under(step: &Step, factor: f64, slo: &Slo) -> Step {
     step
 }
 
-/// What a tier of that factor is called; a plan's tier cannot be.
+/// Returns the name of the tier of a factor, which no tier of a plan can have.
 fn name(factor: f64) -> String {
     format!("× {factor}")
 }
 
-/// The rows of a step that hold whatever the latency limits are: whether its backlog grew.
+/// Returns the rows of a step that do not depend on latency limits: the stability of its backlog.
 fn kept(step: &Step, tier: &str) -> Vec<LimitRow> {
     step.limits.iter().filter(|r| r.tier == tier && r.limit == "stability").cloned().collect()
 }

@@ -1,4 +1,5 @@
-//! What moves the answer: elasticities of the goodput from the pairs of steps in the folder `sensitivity` of a run.
+//! Sensitivity of the answer: elasticities of the goodput from the pairs of steps in the folder `sensitivity` of a
+//! run.
 
 use super::requests::each_record;
 use super::{PLAN, RESULT, files, read};
@@ -16,31 +17,31 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The folder of the pairs within a run folder, itself a run folder.
+/// Folder of the pairs within a run folder; it is itself a run folder.
 pub const FOLDER: &str = "sensitivity";
 
-/// What moves the answer of a run.
+/// The sensitivity of a run's answer to its factors.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sensitivity {
-    /// The level at which everything was moved.
+    /// Level at the centre of all variations.
     pub centre: f64,
-    /// The share by which the rate was moved to either side.
+    /// Share by which the rate was moved in each direction.
     pub rate_move: f64,
-    /// Turns that were measured whole: each has one step of every series.
+    /// Number of complete turns: each has one step of every series.
     pub turns: usize,
-    /// Turns that were asked for.
+    /// Number of requested turns.
     pub of_turns: usize,
-    /// Mean requests of a step.
+    /// Mean number of requests per step.
     pub requests: f64,
-    /// The limit whose tail was nearest to it in most steps, as in `limits.csv`.
+    /// Limit whose tail was closest to it in most steps, named as in `limits.csv`.
     pub limit: Option<String>,
-    /// Tail of that latency over its limit at the centre: near 1 where the centre is the boundary.
+    /// Tail latency divided by its limit at the centre: near 1 if the centre is the boundary.
     pub tail_over_limit: Option<f64>,
-    /// d ln tail/d ln rate at the centre: how steeply the tail rises with the rate.
+    /// Slope d ln tail/d ln rate at the centre: steepness of the tail over the rate.
     pub slope: Option<f64>,
-    /// The effect of each factor, the largest first.
+    /// Effects of the factors, the largest first.
     pub effects: Vec<Effect>,
-    /// Factors that this workload does not have, or that cannot be moved on it.
+    /// Factors that this workload does not have, or that cannot be varied on it.
     pub immovable: Vec<Immovable>,
 }
 
@@ -50,20 +51,20 @@ pub struct Effect {
     /// The factor.
     #[serde(flatten)]
     pub factor: Factor,
-    /// Its value in the plan: mean tokens, a share, or a coefficient of variation.
+    /// Value in the plan: mean tokens, a share, or a coefficient of variation.
     pub value: f64,
-    /// Its value in the steps where it was moved down.
+    /// Value in the steps where the factor was moved down.
     pub down: f64,
-    /// Its value in the steps where it was moved up.
+    /// Value in the steps where the factor was moved up.
     pub up: f64,
-    /// Turns that count: without those in which so many requests failed that the tail is not known.
+    /// Number of usable turns: in the others so many requests failed that the tail is unknown.
     pub turns: usize,
-    /// d ln r\*/d ln x with its interval; `None` where no turn counts.
+    /// Elasticity d ln r\*/d ln x with its interval; `None` if no turn is usable.
     pub elasticity: Option<Elasticity>,
 }
 
 impl Effect {
-    /// Returns the goodput times this where the factor is `by` times as large, with its 90 % interval: by^e.
+    /// Returns the factor by^e on the goodput if this factor is multiplied by `by`, with its 90 % interval.
     pub fn goodput_times(&self, by: f64) -> Option<(f64, Option<[f64; 2]>)> {
         let e = self.elasticity?;
         let times = |e: f64| by.powf(e);
@@ -75,14 +76,15 @@ impl Effect {
     }
 }
 
-/// Latencies of one step, for each limit.
+/// Latencies of one step in milliseconds, for each limit.
 type Tails = Vec<Vec<f64>>;
 
 impl Sensitivity {
-    /// Reads what the pairs of a run come to; `None` where none were measured, or they belong to another plan.
+    /// Reads the sensitivity of a run from its pairs; `None` if none were measured, or if they belong to another
+    /// plan.
     ///
     /// # Errors
-    /// A file is there and cannot be read.
+    /// Fails if a file exists but cannot be read.
     pub(super) fn read(dir: &Path, plan: &Plan) -> Result<Option<Self>> {
         let folder = dir.join(FOLDER);
         if !folder.join(PLAN).is_file() || !folder.join(RESULT).is_file() {
@@ -138,7 +140,7 @@ impl Sensitivity {
     }
 }
 
-/// The effect of a factor; `None` where it was not moved.
+/// Returns the effect of a factor; `None` if it was not varied.
 fn effect<'a>(
     factor: &Factor,
     paired: &Plan,
@@ -163,7 +165,7 @@ fn effect<'a>(
     })
 }
 
-/// A limit on something that every request has, with the requests that it is about.
+/// Returns the limits on latencies that every request has, each with the requests it applies to.
 fn limits(slo: &Slo) -> Vec<(LimitGroup<'_>, Limit)> {
     let mut all = Vec::new();
     for part in slo.limit_groups() {
@@ -173,7 +175,7 @@ fn limits(slo: &Slo) -> Vec<(LimitGroup<'_>, Limit)> {
     all
 }
 
-/// Latencies of every step's measured requests in milliseconds, by limit.
+/// Returns the latencies of every step's measured requests in milliseconds, by limit.
 fn tails(dir: &Path, plan: &Plan, slo: &Slo, steps: &[Step]) -> Result<BTreeMap<(String, u32), Tails>> {
     let classes: Vec<&str> = plan.workload.classes().iter().map(|c| c.name.as_str()).collect();
     let limits = limits(slo);
@@ -195,7 +197,8 @@ fn tails(dir: &Path, plan: &Plan, slo: &Slo, steps: &[Step]) -> Result<BTreeMap<
     Ok(all)
 }
 
-/// A latency in milliseconds, infinite where the request failed or was cut off before it was known; `None` where it is not defined.
+/// Returns a latency in milliseconds: infinite if the request failed or was cut off before it was known, `None` if it
+/// is undefined.
 fn latency(limit: &Limit, r: &Record) -> Option<f64> {
     match (limit.metric.of(r).filter(|_| r.outcome != Outcome::Failed), limit.judge(r)) {
         (Some(value), _) => Some(ms(value)),
@@ -204,9 +207,9 @@ fn latency(limit: &Limit, r: &Record) -> Option<f64> {
     }
 }
 
-/// The tail of each step over the limits, by series and turn.
+/// The tail of each step relative to the limits, by series and turn.
 struct Cells {
-    /// The limit nearest to being missed, and the logarithm of the tail over it; `None` where the tail is not known.
+    /// Limit closest to being missed, and logarithm of its tail over the limit; `None` if the tail is unknown.
     tails: BTreeMap<String, Vec<Option<(String, f64)>>>,
     levels: BTreeMap<String, f64>,
 }
@@ -219,7 +222,7 @@ impl Cells {
             let Some(own) = latencies.get_mut(&(step.series.clone(), step.step)) else { continue };
             let over = |((part, limit), tail): (&(LimitGroup<'_>, Limit), &mut Vec<f64>)| {
                 if tail.is_empty() {
-                    // A class without a request in this step.
+                    // The class has no request in this step.
                     return Some((part.key(&limit.name()), f64::NEG_INFINITY));
                 }
                 let log = tail_log(tail, limit.percentile.miss_share())?;
@@ -241,7 +244,8 @@ impl Cells {
         self.tails.get(series).map_or(0, Vec::len)
     }
 
-    /// The slope of each turn between two series that lie so far apart; `None` of a turn in which a tail is not known.
+    /// Returns the slope of each turn between two series whose logarithms differ by `span`; `None` for a turn with an
+    /// unknown tail.
     fn slopes(&self, [down, up]: [String; 2], span: f64) -> Vec<Option<f64>> {
         let of = |name: &str| self.tails.get(name).map(Vec::as_slice).unwrap_or_default();
         let tails = of(&down).iter().zip(of(&up));
@@ -249,7 +253,8 @@ impl Cells {
         slope.map(|s| s.filter(|s| s.is_finite())).collect()
     }
 
-    /// The limit that was nearest in most steps of these series, and the tail over it at their middle.
+    /// Returns the limit that was closest in most steps of these series, and the geometric mean of the tail over the
+    /// limit.
     fn binding(&self, series: [String; 2]) -> (Option<String>, Option<f64>) {
         let all: Vec<&(String, f64)> =
             series.iter().filter_map(|s| self.tails.get(s)).flatten().flatten().collect();

@@ -1,13 +1,13 @@
-//! Latencies of any number of requests in little memory: counts by bins that grow by one per cent.
+//! Latency distribution of any number of requests in little memory: a histogram with bins that grow by one per cent.
 
-/// The smallest latency that is told apart, in milliseconds.
+/// Lower end of the smallest bin, in milliseconds.
 const LEAST_MS: f64 = 1e-3;
-/// Growth from one bin to the next.
+/// Growth factor from one bin to the next.
 const GROWTH: f64 = 1.01;
-/// Bins up to about two months.
+/// Maximum number of bins, which cover about two months.
 const MOST: usize = 2_900;
 
-/// How many latencies lie in each bin; a value read from it is within half a per cent of the true one.
+/// A histogram of latencies; a value read from it is within half a per cent of the true one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sketch {
     bins: Vec<u32>,
@@ -30,7 +30,7 @@ impl Sketch {
         self.n += 1;
     }
 
-    /// Adds what another one holds.
+    /// Adds the counts of another sketch.
     pub fn merge(&mut self, other: &Self) {
         if self.bins.len() < other.bins.len() {
             self.bins.resize(other.bins.len(), 0);
@@ -41,12 +41,13 @@ impl Sketch {
         self.n += other.n;
     }
 
-    /// How many latencies it holds.
+    /// Returns the number of latencies.
     pub const fn n(&self) -> u64 {
         self.n
     }
 
-    /// The order statistic ⌈share·of⌉ in milliseconds, of `of` values of which those not held are larger than all held.
+    /// Returns the order statistic ⌈share·of⌉ in milliseconds, for `of` values of which those not counted are larger
+    /// than all counted.
     pub fn quantile_of(&self, share: f64, of: u64) -> Option<f64> {
         let rank = ((share * of as f64 - 1e-9).ceil() as u64).max(1);
         let mut seen = 0;
@@ -56,13 +57,13 @@ impl Sketch {
         })
     }
 
-    /// The order statistic ⌈share·n⌉ in milliseconds; `None` where it is empty.
+    /// Returns the order statistic ⌈share·n⌉ in milliseconds; `None` if the sketch is empty.
     pub fn quantile(&self, share: f64) -> Option<f64> {
         self.quantile_of(share, self.n)
     }
 
-    /// Corners of the line of how many latencies, in milliseconds, lie at or below each: rising over bins that hold any, as
-    /// if their latencies were spread over the bin, and level between.
+    /// Returns the corners of the cumulative count over latency in milliseconds: rising over non-empty bins as if
+    /// their latencies were spread evenly, and constant between them.
     pub fn curve(&self) -> Vec<(f64, u64)> {
         let mut out: Vec<(f64, u64)> = Vec::new();
         let (mut seen, mut end) = (0, None);
@@ -78,7 +79,7 @@ impl Sketch {
         out
     }
 
-    /// Latency in milliseconds and how many latencies are at or below it, for each bin that holds any.
+    /// Returns the latency in milliseconds and the cumulative count for each non-empty bin.
     pub fn cumulated(&self) -> Vec<(f64, u64)> {
         let mut seen = 0;
         let held = self.bins.iter().enumerate().filter(|(_, n)| **n > 0);

@@ -1,57 +1,58 @@
-//! How much room the disk of a run folder has: a sweep ends before it is full, with enough left for its reports.
+//! Free disk space of a run folder: a sweep ends before the disk is full, with enough space left for its reports.
 
 use anyhow::{Result, bail};
 use goodput_core::units::bytes;
 use std::fs;
 use std::path::Path;
 
-/// What is kept free: a report of one series with all of its charts takes a tenth of it, one of a dozen series all.
+/// Reserved bytes: a report of one series with all charts takes a tenth of it, one of a dozen series all of it.
 pub const RESERVE: u64 = 64 << 20;
 
-/// Who tells how much room there is.
+/// Source of the free disk space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Disk {
-    /// The system.
+    /// The operating system.
     #[default]
     Real,
-    /// Nobody: a disk of so many bytes is imagined, on which the run folder is all that there is. For rehearsals.
+    /// A simulated disk of this many bytes that contains only the run folder, for rehearsals.
     Imagined(u64),
 }
 
-/// Too little room.
+/// Free space below the reserve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Low {
-    /// Bytes that are free.
+    /// Free bytes.
     pub free: u64,
-    /// Bytes that are to stay free.
+    /// Bytes that must stay free.
     pub reserve: u64,
 }
 
 impl Disk {
-    /// Bytes that may still be written into a folder, or into one that is to be made there; `None` where the system does not tell.
+    /// Returns the bytes that can still be written to a folder, which need not exist yet; `None` if the system does
+    /// not report it.
     pub fn free(self, dir: &Path) -> Option<u64> {
         match self {
             Self::Real => {
                 let whole = std::path::absolute(dir).ok()?;
                 let there = whole.ancestors().find(|path| path.is_dir())?;
                 let told = rustix::fs::statvfs(there).ok()?;
-                // Some file systems count no blocks at all.
+                // Some file systems report zero blocks.
                 (told.f_blocks > 0).then(|| told.f_bavail.saturating_mul(told.f_frsize))
             }
             Self::Imagined(all) => Some(all.saturating_sub(size(dir))),
         }
     }
 
-    /// Whether a folder has less room than is kept for its reports.
+    /// Returns the free space if it is below the reserve for the reports.
     pub fn low(self, dir: &Path) -> Option<Low> {
         let free = self.free(dir)?;
         (free < RESERVE).then_some(Low { free, reserve: RESERVE })
     }
 
-    /// Refuses where what is to be written does not fit beside what is kept free.
+    /// Checks that `wanted` bytes fit in addition to the reserve.
     ///
     /// # Errors
-    /// The folder, what is free, what is wanted, and what to do.
+    /// The message gives the folder, the free and the wanted space, and a remedy.
     pub fn check(self, dir: &Path, wanted: u64, what: &str) -> Result<()> {
         match self.free(dir) {
             Some(free) if free < wanted.saturating_add(RESERVE) => bail!(
@@ -67,7 +68,7 @@ impl Disk {
     }
 }
 
-/// What the files of a folder take.
+/// Returns the total size in bytes of the files in a folder.
 fn size(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
     let one = |entry: fs::DirEntry| match entry.metadata() {

@@ -1,4 +1,4 @@
-//! A run of several series taken apart: each as a run of its own, so that everything that reports on one series serves it as it is.
+//! Splits a run of several series into one run per series, so that reports on a single series work for each of them.
 
 use super::{FailureRow, Meta, Run, View, Why, derive};
 use anyhow::Result;
@@ -8,13 +8,13 @@ use goodput_stats::search::Search;
 use goodput_stats::stats::step::Step;
 use goodput_workload::rate::WordRates;
 
-/// What was read of a run, or what a running sweep has so far.
+/// Data read from a run folder, or collected so far by a running sweep.
 pub(super) struct Found {
     pub(super) plan_toml: String,
     pub(super) meta: Meta,
     pub(super) steps: Vec<Step>,
     pub(super) failures: Vec<FailureRow>,
-    /// What the files and the sweep itself noted.
+    /// Caveats from the files and from the sweep itself.
     pub(super) noted: Vec<Caveat>,
 }
 
@@ -23,28 +23,28 @@ pub(super) fn searcher(plan: &Plan) -> Result<Search> {
 }
 
 impl Run {
-    /// The run of a series, where there are several; else the run itself.
+    /// Returns the run of a series if there are several, else the run itself.
     pub fn part(&self, series: &str) -> &Self {
         let own = |part: &&Self| part.answers.iter().any(|a| a.series == series);
         self.parts.iter().find(own).unwrap_or(self)
     }
 
-    /// The name of the series that a part of a run is of; of a run of one series that one's.
+    /// Returns the name of the series of a part, or of a run with one series.
     pub fn series(&self) -> &str {
         self.answers.first().map_or(goodput_plan::MAIN, |a| a.series.as_str())
     }
 
-    /// The series, of several, that a caveat is about; none where it is about all of them, or about the run.
+    /// Returns the series that a caveat is about; empty if it is about all of them or about the run as a whole.
     pub fn series_of(&self, caveat: &Caveat) -> Vec<&str> {
         let own: Vec<&Self> = self.parts.iter().filter(|p| p.caveats.contains(caveat)).collect();
         if own.len() == self.parts.len() { Vec::new() } else { own.into_iter().map(Self::series).collect() }
     }
 
-    /// A plan of one series, with what follows from its steps: answers and caveats.
+    /// Builds the run of one series and derives answers and caveats from its steps.
     pub(super) fn of_series(plan: &Plan, series: &str, found: Found) -> Result<Self> {
         let Found { plan_toml, meta, steps, failures, noted } = found;
         let search = searcher(plan)?;
-        // Without a limit there is no rate that would meet it.
+        // Without a limit there is no goodput.
         let judged = plan.purpose.is_goodput() && !plan.slo.is_none();
         let answers = if judged { search.answers(series, &steps) } else { Vec::new() };
         let mut caveats = noted;
@@ -79,20 +79,20 @@ impl Run {
         })
     }
 
-    /// A matrix: its rows are questions of their own, answered side by side, and none has a curve.
+    /// Builds the run of a matrix: its rows are independent questions, and none has a curve.
     pub(super) fn of_rows(plan: &Plan, rows: &[Series], found: Found) -> Result<Self> {
         let matrix = super::matrix::answers(plan, rows, &found.steps);
         let all = Self::of_all(plan, rows, found)?;
         Ok(Self { matrix, parts: Vec::new(), ..all })
     }
 
-    /// Variants: each series by itself, and all together, with what became of the servers.
+    /// Builds the run of variants: each series separately, all together, and the results of the servers.
     pub(super) fn of_variants(plan: &Plan, series: &[Series], found: Found) -> Result<Self> {
         let all = Self::of_all(plan, series, found)?;
         Ok(Self { variants: super::variants::answers(&all, series), ..all })
     }
 
-    /// A plan of several series: each by itself, and all together.
+    /// Builds the run of several series: each separately, and all together.
     pub(super) fn of_all(plan: &Plan, series: &[Series], found: Found) -> Result<Self> {
         let mut parts = Vec::with_capacity(series.len());
         for one in series {
@@ -133,14 +133,14 @@ impl Run {
 }
 
 impl Found {
-    /// What belongs to one of several series.
+    /// Returns the data of one of several series.
     fn of(&self, one: &Series) -> Self {
         let steps: Vec<Step> = self.steps.iter().filter(|s| s.series == one.name).cloned().collect();
         let own = |c: &&Caveat| {
             c.step().is_none_or(|step| steps.iter().any(|s| s.step == step))
                 && c.series().is_none_or(|series| series == one.name)
         };
-        // Earlier versions counted all series together.
+        // Earlier versions pooled all series.
         let sent = self.meta.sent.iter().filter(|s| s.series == one.name || s.series.is_empty());
         let plan = &one.plan;
         let mut noted: Vec<Caveat> = self.noted.iter().filter(own).cloned().collect();
@@ -152,7 +152,7 @@ impl Found {
             ..self.meta.clone()
         };
         if let Some(variant) = &one.variant {
-            // A server of its own, maybe on hardware of its own.
+            // A variant has its own server, possibly on other hardware.
             let run = self.meta.variants.iter().find(|v| v.name == variant.name);
             let run = run.cloned().unwrap_or_default();
             meta.server = plan.measured_server();

@@ -1,10 +1,11 @@
 //! The CSV files of a run folder. One struct per file is its schema: its fields are the columns, in order.
 //!
-//! Readers go by column name. A column that a file does not have reads as `None` or as the default that stands at the field; unknown columns
-//! are passed over. So folders of earlier and later versions read, and only a column without which the row means nothing is an error.
+//! Readers look up columns by name. A missing column reads as `None` or as the default declared at the field; unknown
+//! columns are skipped. Folders of earlier and later versions therefore stay readable, and only a column without
+//! which the row is meaningless is required.
 //!
-//! Floats are written in the shortest form that reads back the same, so that a search over rows read from disk decides as it did over the
-//! steps in memory.
+//! Floats are written in the shortest form that parses to an equal value, so that a search over rows read from disk
+//! decides as it did over the steps in memory.
 
 mod bounds;
 mod checks;
@@ -46,11 +47,11 @@ pub use variants::variants_table;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The series and the number of a step.
+/// Series and number of a step.
 pub(crate) type StepKey = (String, u32);
 
 /// A row of a CSV file of the run folder.
 pub(crate) trait TableRow: Serialize + DeserializeOwned {
-    /// The name of the file.
+    /// Name of the file.
     const FILE: &'static str;
 }

@@ -1,6 +1,6 @@
-//! What happened within each step, from `requests.csv`: requests in flight and TTFT over time, and how latencies are spread.
+//! Course of each step, from `requests.csv`: requests in flight and TTFT over time, and the latency distributions.
 //!
-//! The file is read once and never held: a million rows take a few seconds and some hundred kilobytes per step.
+//! The file is streamed, not loaded: a million rows take a few seconds and some hundred kilobytes per step.
 
 use super::requests::{RequestRow, each_request};
 use super::sketch::Sketch;
@@ -11,14 +11,14 @@ use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-/// Equal parts of a step over which its requests are counted.
+/// Number of equal time intervals of a step in which its requests are counted.
 const PARTS: usize = 96;
-/// Single requests kept of a step: with more of them percentiles tell more than points.
+/// Maximum number of single requests plotted per step: with more of them percentiles are more readable than points.
 const POINTS: usize = 600;
-/// Requests that a p99 needs.
+/// Number of requests needed for a p99.
 const PER_SPAN: u64 = 100;
 
-/// What `requests.csv` tells of the finished steps that it covers.
+/// Traces of the finished steps that `requests.csv` covers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Traces {
     steps: Vec<Trace>,
@@ -27,23 +27,23 @@ pub struct Traces {
 /// One step over time, in seconds from its start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
-    /// Its series.
+    /// Name of the series.
     pub series: String,
-    /// Its number.
+    /// Number of the step.
     pub step: u32,
-    /// Seconds that it ran, drain included.
+    /// Duration of the step in seconds, including the drain.
     pub span_s: f64,
-    /// Requests sent and not yet over, as means over equal parts of the span.
+    /// Mean number of requests in flight, for equal parts of the span.
     pub in_flight: Vec<f64>,
-    /// TTFT over time by `due`.
+    /// TTFT over time, by due time.
     ///
-    /// Where answers came in one piece it is e2e.
+    /// If answers came in one piece, this is e2e instead.
     pub ttft: Ttft,
-    /// Latencies of the measured requests: TTFT, TPOT and e2e where they occur.
+    /// Latencies of the measured requests in milliseconds: TTFT, TPOT and e2e, each if there are any values.
     pub latency: BTreeMap<Metric, Sketch>,
     /// Measured requests that failed.
     pub failed: u64,
-    /// Measured requests that were cut off before they were answered.
+    /// Measured requests that were cut off before their answer ended.
     pub cut: u64,
     measured: u64,
 }
@@ -51,16 +51,16 @@ pub struct Trace {
 /// TTFT over the time of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Ttft {
-    /// Each request: seconds of `due`, TTFT in milliseconds.
+    /// One point per request: due time in seconds, TTFT in milliseconds.
     Points(Vec<(f64, f64)>),
-    /// Percentiles of successive spans of time.
+    /// Percentiles of successive time spans.
     Spans(Vec<Span>),
 }
 
-/// Percentiles of the requests due in a span of time.
+/// Percentiles of the requests due in one time span.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Span {
-    /// Middle of the span, in seconds from the start of the step.
+    /// Middle of the span in seconds from the start of the step.
     pub at_s: f64,
     /// Median TTFT in milliseconds.
     pub p50: f64,
@@ -68,26 +68,27 @@ pub struct Span {
     pub p99: f64,
 }
 
-/// What a row of `requests.csv` holds of use here, in milliseconds from the start of the step.
+/// The needed fields of a row of `requests.csv`, with times in milliseconds from the start of the step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Seen {
     /// Part of the step.
     pub phase: Phase,
-    /// How it ended.
+    /// Outcome of the request.
     pub outcome: Outcome,
-    /// Whether it failed, and not because our own timeout ended it: see [`goodput_core::record::Record::is_broken`].
+    /// True if the request failed for another reason than our own timeout: see
+    /// [`goodput_core::record::Record::is_broken`].
     pub broken: bool,
-    /// When it was due.
+    /// Due time.
     pub due: f64,
-    /// When it was sent.
+    /// Send time, if it was sent.
     pub sent: Option<f64>,
-    /// When it was over.
+    /// End time.
     pub end: f64,
-    /// First event with a token.
+    /// Time of the first event with a token.
     pub first_token: Option<f64>,
-    /// Last event with a token.
+    /// Time of the last event with a token.
     pub last_token: Option<f64>,
-    /// Output tokens after those of the first event.
+    /// Number of output tokens after those of the first event.
     pub later_tokens: Option<u32>,
 }
 
@@ -110,48 +111,48 @@ impl From<&RequestRow<'_>> for Seen {
 }
 
 impl Traces {
-    /// Reads the requests of the given steps; a step that the file does not cover has no trace.
+    /// Reads the requests of the given steps; a step that the file does not cover gets no trace.
     ///
-    /// Rows that are torn or do not parse are passed over, as is a file that is not there.
+    /// Skips rows that are torn or do not parse; a missing file counts as empty.
     ///
     /// # Errors
     ///
-    /// When the file is there and cannot be read.
+    /// Fails if the file exists but cannot be read.
     pub fn read(dir: &Path, steps: &[Step]) -> Result<Self> {
         let mut tracer = Tracer::new(steps);
         each_request(dir, |row| tracer.request(row))?;
         Ok(tracer.finish(steps))
     }
 
-    /// The trace of a step, where there is one.
+    /// Returns the trace of a step, if there is one.
     pub fn of(&self, step: &Step) -> Option<&Trace> {
         self.steps.iter().find(|t| t.step == step.step && t.series == step.series)
     }
 }
 
 impl Trace {
-    /// 95 % bounds of the median TTFT in milliseconds, by rank (the normal approximation of the binomial), assuming independent
-    /// requests; `None` where there are too few for both.
+    /// Returns 95 % bounds of the median TTFT in milliseconds, by rank (normal approximation of the binomial),
+    /// assuming independent requests; `None` if there are too few requests.
     pub fn median_bounds(&self) -> Option<[f64; 2]> {
         let ttft = self.latency.get(&Metric::Ttft)?;
         let n = ttft.n() as f64;
-        // Half a standard deviation of n coins is sqrt(n) / 2.
+        // The standard deviation of a binomial count with p = 1/2 is sqrt(n) / 2.
         let half = 1.96 * 0.5 / n.sqrt();
         (n >= 10.0).then(|| Some([ttft.quantile(0.5 - half)?, ttft.quantile((0.5 + half).min(1.0))?]))?
     }
 }
 
-/// Counts requests as they come.
+/// Builds traces from requests one at a time.
 pub struct Tracer {
     open: Vec<Open>,
     by_step: HashMap<(String, u32), usize>,
     last: Option<((String, u32), Option<usize>)>,
 }
 
-/// A step while its requests come in.
+/// A step whose requests are being added.
 struct Open {
     trace: Trace,
-    /// Growth of the requests in flight at the start of each part, and what that overstates within the part.
+    /// Change of the requests in flight in each part, and its correction for events within the part.
     change: Vec<f64>,
     within: Vec<f64>,
     parts: Vec<Sketch>,
@@ -160,7 +161,7 @@ struct Open {
 }
 
 impl Tracer {
-    /// Ready for the requests of these steps.
+    /// Makes a tracer for the requests of these steps.
     pub fn new(steps: &[Step]) -> Self {
         let open = steps.iter().map(Open::new).collect();
         let by_step = steps.iter().enumerate().map(|(i, s)| ((s.series.clone(), s.step), i)).collect();
@@ -171,7 +172,7 @@ impl Tracer {
         if row.phase == Phase::Warmup {
             return;
         }
-        // Requests of a step stand together: it is looked up once.
+        // Requests of one step are adjacent, so one lookup per step suffices.
         let known =
             self.last.as_ref().filter(|((series, step), _)| *step == row.step && series == row.series);
         let place = match known {
@@ -188,14 +189,14 @@ impl Tracer {
         }
     }
 
-    /// Adds a request of the step of that place in the list.
+    /// Adds a request of the step with index `place`.
     pub fn add(&mut self, place: usize, seen: &Seen) {
         if let Some(open) = self.open.get_mut(place) {
             open.add(seen);
         }
     }
 
-    /// The traces of the steps whose requests came; one with other requests than its row counts is left out.
+    /// Returns the traces of the steps. Leaves out a step whose number of measured requests does not match its row.
     pub fn finish(self, steps: &[Step]) -> Traces {
         let whole = |(o, s): &(Open, &Step)| {
             let n = o.trace.measured;
@@ -235,7 +236,7 @@ impl Open {
             self.flight(sent / 1e3, r.end / 1e3);
         }
         let ttft = r.first_token.map(|t| (t - r.due).max(0.0)).filter(|_| !r.broken);
-        // Where answers came in one piece, over time e2e stands in its place.
+        // If answers came in one piece, e2e takes the place of TTFT over time.
         let whole = || r.last_token.map(|t| (t - r.due).max(0.0)).filter(|_| r.outcome == Outcome::Ok);
         if let Some(ttft) = ttft.or_else(whole) {
             self.answered += 1;
@@ -267,12 +268,13 @@ impl Open {
         }
     }
 
-    /// Where a time lies, in parts of the span.
+    /// Converts a time to a position in parts of the span.
     fn part(&self, s: f64) -> f64 {
         (s / self.trace.span_s * PARTS as f64).clamp(0.0, PARTS as f64)
     }
 
-    /// Counts a request in flight from one time to another: in full in the parts between, by its share in the first and last.
+    /// Counts a request in flight between two times: fully in the parts in between, and proportionally in the first
+    /// and last part.
     fn flight(&mut self, from_s: f64, to_s: f64) {
         let (from, to) = (self.part(from_s), self.part(to_s.max(from_s)));
         for (at, sign) in [(from, 1.0), (to, -1.0)] {
@@ -299,7 +301,7 @@ impl Open {
     }
 }
 
-/// Percentiles over as many parts together as a p99 needs.
+/// Returns percentiles over groups of parts, each large enough for a p99.
 fn spans(parts: &[Sketch], span_s: f64, answered: u64) -> Vec<Span> {
     let together = (PARTS as u64 * PER_SPAN).div_ceil(answered.max(1)).max(2) as usize;
     let width = span_s / PARTS as f64;
@@ -307,7 +309,7 @@ fn spans(parts: &[Sketch], span_s: f64, answered: u64) -> Vec<Span> {
     for (i, group) in parts.chunks(together).enumerate() {
         let mut all = Sketch::default();
         group.iter().for_each(|s| all.merge(s));
-        // A span at the end with few requests has no p99.
+        // A last group with few requests has no p99.
         if let (Some(p50), Some(p99)) = (all.quantile(0.5), all.quantile(0.99))
             && all.n() >= PER_SPAN / 2
         {

@@ -1,4 +1,4 @@
-//! The variants of a run: what became of the server of each, and what each came to.
+//! The variants of a run: the state of each variant's server, and the results of each.
 
 use super::{Run, derive};
 use goodput_core::caveat::Caveat;
@@ -10,25 +10,25 @@ use goodput_stats::stats::step::{Step, StepKind, Verdict};
 use goodput_workload::rate::WordRates;
 use serde::{Deserialize, Serialize};
 
-/// What became of a variant.
+/// State of a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Its turn has not come.
+    /// Not started yet.
     #[default]
     Waiting,
-    /// It is being started or measured; in a sweep that has ended: it was interrupted.
+    /// Being started or measured; in a finished sweep, interrupted.
     Running,
-    /// Everything was measured that was to be.
+    /// Measured completely.
     Done,
-    /// Its server did not start, or could not be measured: nothing was.
+    /// The server did not start or could not be measured, so there are no results.
     Failed,
-    /// Its server went away while it was measured.
+    /// The server went away during the measurement.
     Died,
 }
 
 impl State {
-    /// The name in files and tables.
+    /// Returns the name used in files and tables.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Waiting => "not measured",
@@ -40,83 +40,83 @@ impl State {
     }
 }
 
-/// A variant in a run: what `meta` of `result.json` keeps of it. Carries no secret.
+/// A variant as recorded in `meta` of `result.json`. Contains no secret.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct VariantRun {
-    /// Its name.
+    /// Name of the variant.
     pub name: String,
-    /// What became of it.
+    /// State of the variant.
     pub state: State,
-    /// Why it failed or died.
+    /// Reason for the failure or the death of the server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether it was memory that ran out.
+    /// True if the server ran out of memory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub out_of_memory: bool,
-    /// The last lines that its server wrote, where it failed or died.
+    /// Last lines of server output, if it failed or died.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub last_lines: Vec<String>,
-    /// The file with all that its server wrote, within the run folder.
+    /// Path of the full server output, relative to the run folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
-    /// The command that its server was started with.
+    /// Command line that started the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// Each knob of the grid that it is a point of, and its value.
+    /// Knobs of the grid point and their values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub knobs: Vec<(String, String)>,
-    /// Its server.
+    /// The measured server of the variant.
     pub server: MeasuredServer,
-    /// The model that was asked.
+    /// The requested model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Seconds from its start until it was ready and had answered a request.
+    /// Seconds from the start of the server until it was ready and had answered a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_s: Option<f64>,
-    /// How its server counts words, so that prompts keep their lengths when the sweep is resumed.
+    /// Word-to-token rates of the server, so that prompts keep their lengths when the sweep is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<WordRates>,
-    /// What its server told of itself.
+    /// Facts reported by the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Facts>,
-    /// What the sweep noticed of its server before anything was measured.
+    /// Caveats about the server raised before anything was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noted: Vec<Caveat>,
 }
 
-/// What a series of a variant came to.
+/// The result of one series of a variant.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct VariantAnswer {
-    /// The variant.
+    /// Name of the variant.
     pub variant: String,
-    /// The series: one for each variant, unless the plan asks for several of each.
+    /// Name of the series: one for each variant, unless the plan asks for several per variant.
     pub series: String,
-    /// What became of the variant.
+    /// State of the variant.
     pub state: State,
-    /// Why it failed or died.
+    /// Reason for the failure or the death of the server.
     pub reason: Option<String>,
-    /// Whether it was memory that ran out.
+    /// True if the server ran out of memory.
     pub out_of_memory: bool,
-    /// The last lines that its server wrote, where it failed or died.
+    /// Last lines of server output, if it failed or died.
     pub last_lines: Vec<String>,
-    /// The file with all that its server wrote, within the run folder.
+    /// Path of the full server output, relative to the run folder.
     pub log: Option<String>,
-    /// The answer of the first tier; `None` where nothing was measured.
+    /// The answer of the first tier; `None` if nothing was measured.
     pub answer: Option<Answer>,
-    /// Output tokens per second at the goodput, or at the highest level shown to meet.
+    /// Output tokens per second at the goodput, or at the highest level shown to meet the SLO.
     pub output_tokens_per_s: Option<f64>,
-    /// The saturated server, where it was measured.
+    /// Figures of the saturated server, if it was measured.
     pub peak: Option<Peak>,
-    /// Preemptions in all steps of the series under load, where the server tells.
+    /// Preemptions in all steps of the series, if the server reports them.
     pub preemptions: Option<f64>,
-    /// Seconds from its start until it was ready and had answered a request.
+    /// Seconds from the start of the server until it was ready and had answered a request.
     pub ready_s: Option<f64>,
 }
 
-/// The most that a server completes. Latencies in milliseconds.
+/// Peak throughput of a server. Latencies in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Peak {
-    /// The step.
+    /// Number of the step.
     pub step: u32,
     /// Requests in flight.
     pub in_flight: f64,
@@ -124,30 +124,30 @@ pub struct Peak {
     pub output_tokens_per_s: f64,
     /// Requests completed per second.
     pub achieved_rate: f64,
-    /// TPOT.
+    /// Median TPOT.
     pub tpot_p50_ms: Option<f64>,
-    /// TPOT.
+    /// 99th percentile of TPOT.
     pub tpot_p99_ms: Option<f64>,
-    /// Preemptions, where the server tells.
+    /// Preemptions, if the server reports them.
     pub preemptions: Option<f64>,
-    /// Whether every limit on the pace of tokens, TPOT and ITL, is met by the percentiles of this step; `None` where there is none.
+    /// True if this step meets every limit on token pace (TPOT and ITL); `None` if there is no such limit.
     pub keeps_pace: Option<bool>,
 }
 
-/// Which variants are best, by what; indexes of the answers.
+/// The best variants by several criteria, as indexes into the answers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Best {
-    /// The highest goodput; `None` where no variant has any.
+    /// Highest goodput; `None` if no variant has any.
     pub at_slo: Option<usize>,
-    /// Those whose interval overlaps that of the highest: they are not told apart from it.
+    /// Variants whose interval overlaps that of the best: they cannot be distinguished from it.
     pub not_told_apart: Vec<usize>,
-    /// The most output tokens per second saturated.
+    /// Highest output throughput (tokens per second) when saturated.
     pub raw_peak: Option<usize>,
-    /// The most output tokens per second saturated, of those that keep the limits on the pace of tokens all the same.
+    /// Highest saturated output throughput among the variants that still meet the limits on token pace.
     pub peak_within_pace: Option<usize>,
 }
 
-/// What each series of each variant came to; empty where the plan has no variants.
+/// Returns the result of each series of each variant; empty if the plan has no variants.
 pub(super) fn answers(run: &Run, series: &[goodput_plan::Series]) -> Vec<VariantAnswer> {
     let one = |(part, series): (&Run, &goodput_plan::Series)| {
         let name = &series.variant.as_ref()?.name;
@@ -158,7 +158,7 @@ pub(super) fn answers(run: &Run, series: &[goodput_plan::Series]) -> Vec<Variant
 }
 
 fn of_part(part: &Run, own: VariantRun, variant: &str, series: &str) -> VariantAnswer {
-    // No load is offered to a server that misses unloaded: that one step is all there is to measure, and the answer is known.
+    // A server that misses the SLO unloaded gets no load: that one step decides the answer.
     let told = |a: &&Answer| {
         let none = a.goodput.status == Status::None;
         part.steps.iter().any(|s| if none { !s.kind.is_auxiliary() } else { !s.kind.is_outside_search() })
@@ -196,7 +196,7 @@ fn peak(part: &Run, s: &Step) -> Peak {
     }
 }
 
-/// Whether a step keeps every limit on TPOT and ITL of the first tier, by its counts: at most the allowed share was missed.
+/// Returns true if at most the allowed share of requests in a step misses each TPOT and ITL limit of the first tier.
 fn keeps_pace(part: &Run, s: &Step) -> Option<bool> {
     let tier = part.tiers.first()?;
     let mut kept = None;
@@ -213,7 +213,7 @@ fn keeps_pace(part: &Run, s: &Step) -> Option<bool> {
 }
 
 impl VariantAnswer {
-    /// Its goodput, where it has one: the rate, and the ends of its interval or bracket.
+    /// Returns the goodput rate with the ends of its interval or bracket, if there is one.
     pub fn goodput(&self) -> Option<(f64, [f64; 2])> {
         let g = &self.answer.as_ref()?.goodput;
         if !matches!(g.status, Status::Found | Status::NotReached) {
@@ -228,7 +228,7 @@ impl VariantAnswer {
 }
 
 impl Best {
-    /// Of these answers. Goodputs of different kinds of level are not compared.
+    /// Picks the best of these answers. Compares goodputs only with the same kind of level.
     pub fn of(all: &[VariantAnswer]) -> Self {
         let first = all.iter().find_map(|v| v.answer.as_ref()).map(|a| a.control);
         let alike = |v: &VariantAnswer| v.answer.as_ref().map(|a| a.control) == first;
@@ -252,7 +252,7 @@ impl Best {
     }
 }
 
-/// Where the largest value stands, the first of several.
+/// Returns the index of the largest value, the first one in a tie.
 fn highest(values: impl Iterator<Item = Option<f64>>) -> Option<usize> {
     let known = values.enumerate().filter_map(|(i, v)| Some((i, v.filter(|v| v.is_finite())?)));
     known.reduce(|best, next| if next.1 > best.1 { next } else { best }).map(|(i, _)| i)

@@ -1,4 +1,4 @@
-//! What the reports show of the adaptive search beyond its answer: what it was to find, its fit, and how it closed in.
+//! Chart data of the adaptive search beyond its answer: its target, its fit, and its convergence.
 
 use super::SloScale;
 use super::recovery::Recovery;
@@ -9,26 +9,27 @@ use goodput_stats::search::view::{Fitted, PathPoint};
 use goodput_stats::stats::step::Step;
 use std::collections::BTreeMap;
 
-/// What the adaptive search's fit says of the first answer: made once, when a folder is read.
+/// Fitted curves for the first answer, computed once when a folder is read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct View {
-    /// The curve of misses of each limit, over the levels that were offered.
+    /// Fitted miss curve of each limit over the offered levels.
     pub fitted: Vec<Fitted>,
-    /// What was known after each step under load.
+    /// State of the search after each step under load.
     pub path: Vec<PathPoint>,
-    /// Of runs with several series, which are compared: 95 % bounds of the median TTFT of each step, in milliseconds.
+    /// 95 % bounds of the median TTFT of each step, in milliseconds; only for runs with several series, which are
+    /// compared.
     pub medians: BTreeMap<u32, [f64; 2]>,
-    /// What the same requests say of tighter and of looser limits; `None` where there is no request or no limit to scale, and where it
-    /// was not read: see [`super::read_with_scale`].
+    /// Effect of tighter and looser limits on the same requests; `None` if there are no requests or no limit to
+    /// scale, or if it was not read: see [`super::read_with_scale`].
     pub scale: Option<SloScale>,
-    /// What moves the answer, where pairs were measured for it.
+    /// Sensitivity of the answer to other settings, if pairs were measured for it.
     pub sensitivity: Option<Sensitivity>,
-    /// How the server recovered from a surge, where the plan asks for one.
+    /// Recovery of the server from a surge, if the plan asks for one.
     pub recovery: Option<Recovery>,
 }
 
 impl View {
-    /// Of an answer, from the steps; empty unless the search is adaptive.
+    /// Computes the curves of an answer from the steps; empty if there is no answer.
     pub fn of(search: &Search, steps: &[Step], answer: Option<&Answer>) -> Self {
         let Some(a) = answer else { return Self::default() };
         let levels = levels(steps, a);
@@ -43,20 +44,21 @@ impl View {
     }
 }
 
-/// Parts that the range of levels is cut into, by difference and by ratio: axes may show either.
+/// Number of intervals that the range of levels is divided into, linearly and logarithmically, because axes may be
+/// either.
 const PARTS: u32 = 36;
 
-/// How far the ends of the interval may take a curve beyond the steps.
+/// Largest factor by which the interval may extend a curve beyond the steps.
 const BEYOND: f64 = 1.25;
 
-/// From the lowest level of steps to the highest, and on to the ends of the interval where these are not far beyond: a fit is evidence
-/// there and no further.
+/// Returns the range of levels to draw: from the lowest step to the highest, extended to the ends of the interval by
+/// at most `BEYOND`, because a fit is evidence only near the steps.
 pub fn reach(g: &Goodput, (low, high): (f64, f64)) -> (f64, f64) {
     let Some([l, h]) = g.interval90 else { return (low, high) };
     (low.min(l.max(low / BEYOND)), high.max(h.min(high * BEYOND)))
 }
 
-/// Levels to draw a curve at, ascending, within its reach.
+/// Returns the levels at which to draw a curve, ascending, within its range.
 fn levels(steps: &[Step], a: &Answer) -> Vec<f64> {
     let own = |s: &&Step| s.series == a.series && s.level.control == a.control;
     let loaded = steps.iter().filter(own).filter(|s| !s.kind.is_outside_search());
@@ -67,7 +69,7 @@ fn levels(steps: &[Step], a: &Answer) -> Vec<f64> {
     }
     let (low, high) = reach(&a.goodput, (low, high));
     let part = |i: u32| f64::from(i) / f64::from(PARTS);
-    // Closer together where the curve bends: around the answer.
+    // Points are denser around the answer, where the curve bends.
     let [from, to] = a.goodput.interval90.map_or([low, high], |[l, h]| [0.8 * l, 1.2 * h]);
     let mut all: Vec<f64> = (0..=PARTS)
         .flat_map(|i| {
@@ -105,7 +107,7 @@ mod tests {
         (search, terms)
     }
 
-    /// The fit as the search makes it: within the levels that were offered, and one point of the path for a loaded step.
+    /// The fit is made by the search within the offered levels, and the path has one point for each loaded step.
     #[test]
     fn a_view_holds_a_curve_for_each_limit_and_a_point_for_each_step() {
         let mut run = case("adaptive");

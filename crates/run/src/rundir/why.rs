@@ -1,4 +1,4 @@
-//! Why a limit was missed: what the diagnosis takes, from the plan and the files of a run, and what it found.
+//! Diagnosis of a run: collects its input from the plan and the files of the run folder, and stores its findings.
 
 mod lengths;
 
@@ -20,29 +20,29 @@ use goodput_workload::lengths::Lengths;
 use goodput_workload::sources::Prompts;
 use std::path::Path;
 
-/// A step whose level is within this factor of an estimate shows what binds there.
+/// Largest factor between the level of a step and an estimate at which the step still shows the binding limit.
 const NEAR: f64 = 1.1;
-/// What engines call the most sequences that they take at a time: vLLM, SGLang, llama.cpp.
+/// Flags for the maximum number of concurrent sequences: vLLM, SGLang, llama.cpp.
 const SEATS: [&str; 3] = ["max_num_seqs", "max_running_requests", "total_slots"];
-/// Requests that a p99 takes (one with an upper bound).
+/// Number of requests needed for a p99 with an upper confidence bound.
 const ENOUGH: u64 = 368;
 
-/// What was found, and what was measured beside what the hardware allows.
+/// Findings of the diagnosis, and measurements against the hardware limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Why {
-    /// What was found, what binds first.
+    /// Findings, the binding ones first.
     pub findings: Vec<Finding>,
-    /// What cannot be told, and why.
+    /// Questions that the data cannot answer, with the reason.
     pub untold: Vec<Untold>,
-    /// The floors of each series, where the plan has a `[model]`.
+    /// Hardware floors of each series, if the plan has a `[model]`.
     pub roofline: Vec<Roofline>,
 }
 
 impl Why {
-    /// Of a run with its answers. Reads `requests.csv` of steps that had one request at a time.
+    /// Diagnoses a run that has its answers. Reads `requests.csv` for steps with one request at a time.
     ///
     /// # Errors
-    /// When `requests.csv` is there and cannot be read.
+    /// Fails if `requests.csv` exists but cannot be read.
     pub(super) fn of(plan: &Plan, run: &Run, dir: &Path) -> Result<Self> {
         let series = plan.series();
         let curves: Vec<Curve> = series.iter().flat_map(|one| curves(run, one)).collect();
@@ -66,7 +66,7 @@ impl Why {
         Ok(Self { findings: found.findings, untold: found.untold, roofline })
     }
 
-    /// What is of one series.
+    /// Returns the findings of one series.
     pub(super) fn part(&self, series: &str) -> Self {
         Self {
             findings: self.findings.iter().filter(|f| f.series == series).cloned().collect(),
@@ -85,13 +85,13 @@ fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
     own::faults(plan, &run.steps, &run.failures).into_iter().filter_map(limit).collect()
 }
 
-/// What was served, and on what: curves that agree in this may be read together.
+/// Returns a key of the server and its hardware; curves with equal keys may be analysed together.
 pub(super) fn deployment(plan: &Plan) -> String {
     let text = |of: Result<String, toml::ser::Error>| of.unwrap_or_default();
     format!("{}\n{}", text(toml::to_string(&plan.server)), text(toml::to_string(&plan.hardware)))
 }
 
-/// The curves of a series: one for each of its answers, else one of what was measured.
+/// Returns the curves of a series: one for each of its answers, or one for the heaviest step if there are none.
 fn curves(run: &Run, one: &Series) -> Vec<Curve> {
     let plan = &one.plan;
     let part = run.parts.iter().find(|p| p.series() == one.name).unwrap_or(run);
@@ -123,15 +123,16 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
     if let Some(step) = heaviest(run, &one.name).filter(|_| all.is_empty()) {
         all.push(Curve { step: step.step, ..known.clone() });
     }
-    // The saturated server shows what more load would bring: where it preempts, or has no cache left.
+    // The saturated server shows the effect of more load: it preempts, or has no cache left.
     let full =
         run.steps.iter().rfind(|s| s.series == one.name && s.kind == StepKind::Peak && s.completed > 0);
     all.extend(full.map(|s| Curve { step: s.step, ..known }));
     all
 }
 
-/// The step of an answer that is looked into, with the limit that binds there: the one nearest to an estimate, else the lightest that misses
-/// the limit by its own counts, else the one that the answer names, else the heaviest that the server could take.
+/// Picks the step of an answer to diagnose, with the limit that binds there. Tries in order: the step nearest to an
+/// estimate, the lightest step that misses the limit by its own counts, the step that the answer names, the heaviest
+/// step that the server could sustain.
 fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> {
     let g = &a.goodput;
     let loaded = || {
@@ -157,7 +158,7 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
         s.level.value >= from && s.verdict != Verdict::Invalid && g.binding.as_deref().is_some_and(of)
     };
     let named = || g.failed.and_then(|level| run.step_at(a, level, Verdict::Fails));
-    // What binds shows at the boundary itself; far beyond it everything is slow.
+    // The binding limit shows at the boundary itself; far beyond it everything is slow.
     let near = || {
         let at = g.rate.filter(|_| g.interval90.is_some() && g.binding.is_some())?;
         let close =
@@ -175,7 +176,7 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
     heaviest(run, &a.series).map(|s| (s, None))
 }
 
-/// Whether more requests missed a limit than it allows.
+/// Returns true if more requests missed a limit than it allows.
 fn misses(row: &LimitRow) -> bool {
     let allowed =
         row.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok()).map(Percentile::miss_share);
@@ -185,7 +186,7 @@ fn misses(row: &LimitRow) -> bool {
     }
 }
 
-/// The heaviest step of a series that the server could take.
+/// Returns the heaviest step of a series that the server could sustain.
 fn heaviest<'a>(run: &'a Run, series: &str) -> Option<&'a Step> {
     let told = |s: &&Step| {
         s.series == series
@@ -201,7 +202,7 @@ fn heaviest<'a>(run: &'a Run, series: &str) -> Option<&'a Step> {
     })
 }
 
-/// The step that shows a series at its goodput; of a row, and where nothing was limited, the step that is looked into.
+/// Returns the step nearest to the goodput of a series; for a matrix row, or without an answer, the diagnosed step.
 fn at_goodput<'a>(run: &'a Run, curve: &Curve) -> Option<&'a Step> {
     let answer = run.answers.iter().find(|a| a.series == curve.series);
     match answer {
@@ -213,7 +214,7 @@ fn at_goodput<'a>(run: &'a Run, curve: &Curve) -> Option<&'a Step> {
     }
 }
 
-/// What starts the server, where that is known.
+/// Returns the source of the server's flags, if it is known.
 fn flags(plan: &Plan, run: &Run) -> Option<Flags> {
     match &plan.server.target {
         Target::Simulated(_) => {
@@ -224,10 +225,10 @@ fn flags(plan: &Plan, run: &Run) -> Option<Flags> {
     }
 }
 
-/// The most sequences that the server takes at a time, where that is known.
+/// Returns the maximum number of sequences that the server processes at a time, if it is known.
 fn seats(plan: &Plan, run: &Run) -> Option<u32> {
     let Some(simulated) = plan.simulated().ok().flatten() else {
-        // Of every server: together they take as many.
+        // The sum over all servers: together they process that many.
         let of = |f: &ServerFacts| {
             let told = SEATS.iter().find_map(|name| f.flags.get(*name)?.parse::<u32>().ok())?;
             let engines = f.engines.unwrap_or(1).max(1);
@@ -241,14 +242,14 @@ fn seats(plan: &Plan, run: &Run) -> Option<u32> {
     }
 }
 
-/// The series that is the same but for a cold cache.
+/// Returns the name of the series that differs only in having a cold cache, if it was measured.
 fn cold_twin(run: &Run, one: &Series) -> Option<String> {
     let name = one.name.strip_suffix(Cache::Warm.name())?;
     let cold = format!("{name}{}", Cache::Cold.name());
     run.steps.iter().any(|s| s.series == cold).then_some(cold)
 }
 
-/// The length of the prompts, where all are synthetic and alike.
+/// Returns the prompt length in tokens if all prompts are synthetic and of one fixed length.
 fn fixed_input(plan: &Plan) -> Option<u32> {
     match &plan.workload.kinds()[..] {
         [one] if one.conversation.is_none() && one.name.is_none() => match one.source {
@@ -262,7 +263,7 @@ fn fixed_input(plan: &Plan) -> Option<u32> {
     }
 }
 
-/// Whether a step had one request at a time and can be read.
+/// Returns true if a step had one request at a time and is usable.
 pub(super) fn one_at_a_time(s: &Step) -> bool {
     goodput_stats::diagnosis::is_one(s) && s.verdict != Verdict::Invalid && s.quantiles(Metric::Ttft).n > 0
 }

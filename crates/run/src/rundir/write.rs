@@ -1,4 +1,4 @@
-//! Writing a run folder as the sweep goes: killed at any moment, what was measured is on disk.
+//! Writes a run folder during a sweep: if the sweep is killed at any moment, the finished measurements are on disk.
 
 use super::clear::{check_empty, clear};
 use super::files::replace;
@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// Everything that a sweep writes into its folder; `charts/` besides.
+/// All files that a sweep writes into its folder, except those in `charts/`.
 pub(super) const OURS: &[&str] = &[
     PLAN,
     RESULT,
@@ -41,44 +41,44 @@ pub(super) const OURS: &[&str] = &[
     "report.html",
 ];
 
-/// A pooled distribution of one step, for `histograms.csv`: class, metric, and (low, high, count) in microseconds.
+/// A pooled distribution of one step for `histograms.csv`: class, metric, and (low, high, count) in microseconds.
 pub type Histogram<'a> = (&'a str, &'a str, Vec<(u64, u64, u64)>);
 
-/// A value of a metric at one moment, for `server-metrics.csv`.
+/// One sample of a metric for `server-metrics.csv`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
     /// Seconds from the start of the step.
     pub time_s: f64,
-    /// What it is: `running`, `preemptions`, or the name and labels of a series of `[[metrics]]`.
+    /// Name of the metric: `running`, `preemptions`, or name and labels of a series of `[[metrics]]`.
     pub name: String,
-    /// Its value; counters count from the server's start.
+    /// Value of the metric; counters count from the server's start.
     pub value: f64,
-    /// Whose: the place of the server among those of the plan, from 0, or the name of an entry of `[[metrics]]`.
+    /// Source of the metric: index of the server in the plan, from 0, or name of an entry of `[[metrics]]`.
     pub source: String,
 }
 
-/// The folder of a sweep that is running.
+/// The folder of a running sweep.
 pub struct Writer {
     dir: PathBuf,
-    /// Nobody else writes into it.
+    /// Run lock that keeps other sweeps from writing into the folder.
     _hold: Hold,
     requests: RequestsWriter,
     metrics: RowsWriter<SampleColumns>,
-    /// By class, kind and status.
+    /// Count and sample body of the failures of the current step, by class, kind and status.
     failures: BTreeMap<(String, Failure, Option<u16>), (u64, String)>,
 }
 
 impl Writer {
-    /// Makes the folder and every file in it, so that a path that cannot be written to fails before there is any load.
+    /// Creates the folder and every file in it, so that an unwritable path fails before there is any load.
     ///
-    /// A folder that is not empty is refused unless `force`; then the files of an earlier run are removed, and no others. One that a sweep
-    /// is writing into is refused in any case.
+    /// Refuses a folder that is not empty unless `force`; then removes the files of an earlier run and no others.
+    /// Always refuses a folder that a running sweep writes into.
     pub fn create(dir: &Path, plan_toml: &str, force: bool) -> Result<Self> {
         check_empty(dir, force)?;
         fs::create_dir_all(dir)
             .with_context(|| format!("failed to make the output folder {}", dir.display()))?;
         let hold = Hold::take(dir)?;
-        // Somebody may have been faster.
+        // Another sweep may have written here before the lock was taken.
         if check_empty(dir, force)? {
             clear(dir)?;
         }
@@ -90,12 +90,12 @@ impl Writer {
         Self::open(hold)
     }
 
-    /// Goes on with the folder of a sweep that ended early, once [`super::tidy`] has put it in order.
+    /// Continues in the folder of an interrupted sweep after [`super::tidy`] has cleaned it up.
     pub fn open(hold: Hold) -> Result<Self> {
         let dir = hold.dir();
         write_heads::<HistogramColumns>(dir)?;
         let requests = RequestsWriter::open(dir)?;
-        // Told to earlier versions, which look at no other lock; a file system that knows none is no reason to stop.
+        // This lock is for earlier versions, which check no other; a file system without locks is no reason to stop.
         if let Err(TryLockError::WouldBlock) = requests.file().try_lock() {
             bail!(busy(dir));
         }
@@ -108,7 +108,7 @@ impl Writer {
         self.metrics.add(&SampleColumns::new(series, step, sample))
     }
 
-    /// The run folder.
+    /// Returns the path of the run folder.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -117,7 +117,7 @@ impl Writer {
     pub fn request(&mut self, series: &str, step: u32, class: &str, finished: &Finished) -> Result<()> {
         let record = &finished.record;
         self.requests.add(&RequestRow::new(series, step, class, record))?;
-        // Also of one that the default timeout cut off, though it has not failed.
+        // Includes requests that the default timeout cut off, although these did not fail.
         if let Some(kind) = record.failure {
             let entry = self.failures.entry((class.to_owned(), kind, record.status)).or_default();
             entry.0 += 1;
@@ -128,10 +128,11 @@ impl Writer {
         Ok(())
     }
 
-    /// Brings what was added to `requests.csv` and `server-metrics.csv` to disk.
+    /// Flushes the rows of `requests.csv` and `server-metrics.csv` to disk.
     ///
     /// # Errors
-    /// A file cannot be written, or is none of the folder's any more: what is written into a file that was removed is lost.
+    /// Fails if a file cannot be written, or no longer belongs to the folder: rows written to a removed file would be
+    /// lost.
     pub fn flush(&mut self) -> Result<()> {
         let failed = |name: &str| format!("failed to write {}", self.dir.join(name).display());
         self.requests.flush()?;
@@ -168,8 +169,8 @@ impl Writer {
             .collect()
     }
 
-    /// Ends a step: its failures, histograms, groups, replicas, checks, what the server says, and limits, and last its row of `steps.csv`,
-    /// which makes it count.
+    /// Finishes a step: writes its failures, histograms, groups, replicas, checks, server figures and limits, and
+    /// last its row of `steps.csv`, which makes it count.
     pub fn step(&mut self, step: &Step, histograms: &[Histogram<'_>]) -> Result<()> {
         self.flush()?;
         self.end_failures(&step.series, step.step)?;
@@ -196,25 +197,25 @@ impl Writer {
         append_rows(dir, [StepColumns::from(step)])
     }
 
-    /// Writes the failures counted so far as those of `step`; 0 for what came before the first.
+    /// Writes the failures counted so far as those of `step`; 0 is for requests before the first step.
     pub fn end_failures(&mut self, series: &str, step: u32) -> Result<()> {
         append_rows(&self.dir, self.failure_rows(series, step))?;
         self.failures.clear();
         Ok(())
     }
 
-    /// Replaces `result.json` as a whole: a reader sees the old one or the new one, never a part.
+    /// Replaces `result.json` atomically.
     pub fn result(&self, result: &serde_json::Value) -> Result<()> {
         write_result(&self.dir, result)
     }
 }
 
-/// Makes a file where there is none.
+/// Creates a file; fails if it exists.
 fn create(path: &Path) -> Result<File> {
     File::create_new(path).with_context(|| format!("failed to make {}", path.display()))
 }
 
-/// What is said where another sweep holds the folder.
+/// Returns the message for a folder that another sweep writes into.
 pub(super) fn busy(dir: &Path) -> String {
     format!("a sweep is still writing into {}: wait until it ends, or stop it with Ctrl-C", dir.display())
 }
@@ -225,13 +226,13 @@ fn same_file(a: &fs::Metadata, b: &fs::Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// Elsewhere a file that is open cannot be removed.
+/// On other systems an open file cannot be removed.
 #[cfg(not(unix))]
 fn same_file(_: &fs::Metadata, _: &fs::Metadata) -> bool {
     true
 }
 
-/// Replaces `result.json` of a run folder as a whole.
+/// Replaces `result.json` of a run folder atomically.
 pub fn write_result(dir: &Path, result: &serde_json::Value) -> Result<()> {
     let text = serde_json::to_vec_pretty(result).context("failed to write the result as JSON")?;
     replace(&dir.join(RESULT), &text)

@@ -1,12 +1,12 @@
-//! The limit on the cost that a plan has, held against an answer.
+//! Checks an answer against the plan's limit on cost.
 
 use crate::rundir::Run;
 use goodput_stats::capacity::{AboveGoodput, CostRange};
 use goodput_stats::search::answer::{Answer, Status};
 
 impl Run {
-    /// From which rate on the plan's `max-cost-per-mtok` is kept, and up to which the SLO is; `None` where the plan has no such limit, no rate
-    /// is shown to meet the SLO, or its tokens are not known.
+    /// Returns the lowest rate that keeps the plan's `max-cost-per-mtok`, and the highest that keeps the SLO; `None`
+    /// if the plan has no such limit, no rate is shown to meet the SLO, or its tokens are unknown.
     pub fn cost_range(&self, answer: &Answer) -> Option<CostRange> {
         let max = self.hardware.max_cost_per_mtok?.get();
         let g = &answer.goodput;
@@ -44,7 +44,7 @@ mod tests {
         assert_eq!(run.cost_range(&run.answers[0]), None);
     }
 
-    /// 36.1 requests/s would keep the limit: a search that the plan ended below does not tell what the SLO is there.
+    /// 36.1 requests/s would keep the cost limit, but the plan ended the search below, so the SLO there is unknown.
     #[test]
     fn an_open_answer_does_not_reject_what_it_did_not_try() {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();

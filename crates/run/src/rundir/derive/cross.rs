@@ -1,47 +1,49 @@
-//! The client's figures against the server's own: where both count the same thing over the same time, they should agree.
+//! Cross-check of the client's figures against the server's counters: both should agree when they count the same
+//! requests over the same time.
 
 use goodput_core::caveat::{Caveat, CountersCaveat};
 use goodput_stats::stats::step::{ClientSide, Step, Verdict};
 
-/// How far two figures may be apart: by this share of the larger, and so much besides.
+/// The allowed difference of two figures: a share of the larger one plus a constant.
 #[derive(Debug, Clone, Copy)]
 struct Tolerance {
     share: f64,
     least: f64,
 }
 
-/// Mean TTFT in milliseconds. A quarter, and what HTTP, tokenising and the scheduling of a busy API server take on a small machine; means are
-/// exact, however coarse the buckets.
+/// Tolerance of the mean TTFT, in milliseconds: a quarter, plus the time of HTTP, tokenising and scheduling of a busy
+/// API server on a small machine. Means are exact, however coarse the buckets.
 const TTFT: Tolerance = Tolerance { share: 0.25, least: 25.0 };
-/// Tokens. A page is read within some tens of milliseconds of the time it is taken for, and answers that lie across the ends count in part:
-/// a quarter of a second's worth, and two requests' worth, come on top.
+/// Tolerance of tokens. A metrics page is read within some tens of milliseconds of its nominal time, and answers
+/// across the ends count in part: the tokens of a quarter of a second and of two requests are added.
 const TOKENS: Tolerance = Tolerance { share: 0.05, least: 0.25 };
-/// Requests. Gauges are samples: three standard errors of a Poisson number come on top.
+/// Tolerance of requests in flight. Gauges are samples: three standard errors of a Poisson count are added.
 const IN_FLIGHT: Tolerance = Tolerance { share: 0.25, least: 1.0 };
 
-/// So long and with so many first tokens a step must be to be compared.
+/// Minimum duration in seconds and minimum number of first tokens of a comparable step.
 const SECONDS: f64 = 5.0;
 const ENOUGH: u64 = 20;
-/// With more of its requests failed or cut, the server has done work that the client cannot count.
+/// Largest share of failed or cut requests: with more, the server has done work that the client cannot count.
 const UNFINISHED: f64 = 0.01;
-/// Beyond this more prompt tokens than the client's are told as another client's, where the server has a prefix cache.
+/// Largest ratio of the server's to the client's prompt tokens; beyond it the excess is reported as another client's
+/// load, if the server has a prefix cache.
 const OTHERS: f64 = 1.2;
 
-/// What does not agree: of each kind the step with the largest difference.
+/// Returns the disagreements: for each kind the step with the largest difference.
 pub(super) fn disagreements(steps: &[Step]) -> Vec<Caveat> {
     let told: Vec<(&Step, ClientSide)> = steps.iter().filter_map(|s| Some((s, comparable(s)?))).collect();
     let kinds = [ttft, in_flight, output, prompt];
     kinds.into_iter().filter_map(|kind| worst(&told, kind)).collect()
 }
 
-/// A step whose two sides can be compared, and the client's.
+/// Returns the client's figures of a step if they can be compared with the server's.
 fn comparable(s: &Step) -> Option<ClientSide> {
     let calm = s.abort.is_none() && s.verdict != Verdict::Invalid && !s.server.restarted;
     let long = s.server.seconds.is_some_and(|t| t >= SECONDS);
     s.server.client.filter(|c| calm && long && c.first_tokens >= ENOUGH)
 }
 
-/// Of all steps that disagree the one that does most, with how many there are.
+/// Returns the caveat of the step that disagrees most, with the number of steps that disagree.
 fn worst(
     told: &[(&Step, ClientSide)],
     kind: fn(&Step, &ClientSide) -> Option<(f64, Caveat)>,
@@ -58,7 +60,7 @@ fn worst(
     Some(most)
 }
 
-/// By how much two figures are too far apart, in tolerances; `None` where they are not.
+/// Returns the difference of two figures as a multiple of the tolerance; `None` if it is within the tolerance.
 fn apart(a: f64, b: f64, tolerance: Tolerance, more: f64) -> Option<f64> {
     let allowed = tolerance.share * a.max(b) + tolerance.least + more;
     let off = (a - b).abs() / allowed;
@@ -83,7 +85,7 @@ fn ttft(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
 
 fn in_flight(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
     let client = c.in_flight_mean?;
-    // A server that does not tell who waits has said half of it.
+    // The waiting requests are needed too: without them the server's count is incomplete.
     let server = s.server.running_mean? + s.server.waiting_mean?;
     let error = 3.0 * (client.max(server) / s.server.samples.unwrap_or(1).max(1) as f64).sqrt();
     let off = apart(client, server, IN_FLIGHT, error)?;
@@ -96,7 +98,7 @@ fn output(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
 
 fn prompt(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
     let server = s.server.prompt_tokens?;
-    // What was preempted may be counted again; and one of the two says it.
+    // Preempted prompts may be counted again; and another client's load already has a caveat of its own.
     let again = s.server.preemptions.is_some_and(|n| n > 0.0);
     let said = s.server.hit_rate.is_some() && server > OTHERS * c.prompt_tokens;
     tokens(s, c, (c.prompt_tokens, server), true).filter(|_| !again && !said)
@@ -189,7 +191,7 @@ mod tests {
         ));
     }
 
-    /// Rows: what makes a comparison mean nothing.
+    /// Rows: conditions that make a comparison meaningless.
     #[test]
     fn what_cannot_be_compared_is_not() {
         let all_off = |s: &mut Step| {

@@ -1,4 +1,4 @@
-//! Which step tells the figures that stand beside an answer, for every place that tells them.
+//! Selects the step whose figures are shown with an answer, for all reports.
 
 use super::interval;
 use crate::rundir::Run;
@@ -6,7 +6,7 @@ use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::{Step, Verdict};
 
 impl Run {
-    /// The steps of the search that an answer rests on: of its series and its kind of level.
+    /// Returns the steps of the search that an answer is based on: of its series and its kind of level.
     pub fn steps_of(&self, answer: &Answer) -> Vec<&Step> {
         let own = |s: &&Step| {
             s.series == answer.series && s.level.control == answer.control && !s.kind.is_auxiliary()
@@ -14,15 +14,16 @@ impl Run {
         self.steps.iter().filter(own).collect()
     }
 
-    /// The step that the figures of an answer are told of: the one that shows the highest level to meet, else the nearest to its rate.
+    /// Returns the step whose figures represent an answer: the one that shows the highest level to meet, else the
+    /// nearest to its rate.
     pub fn answering_step(&self, answer: &Answer) -> Option<&Step> {
         let shown = answer.goodput.met.and_then(|met| self.step_at(answer, met, Verdict::Meets));
         let near = || interval(&answer.goodput).and_then(|(rate, _)| self.nearest(answer, rate));
         shown.or_else(near)
     }
 
-    /// The step by which good requests are told: that of [`Self::answering_step`]; where there is none, the one with the most of them,
-    /// which is the unloaded server's where no other was measured.
+    /// Returns the step for the rate of good requests: that of [`Self::answering_step`]; if there is none, the one
+    /// with the highest such rate, which is the baseline if no other was measured.
     pub fn good_step(&self, answer: &Answer) -> Option<&Step> {
         let most = || {
             let loaded = self.steps_of(answer);

@@ -1,23 +1,25 @@
-//! What the hit rates of the prefix cache show: a cold cache that was not, a warm one that was not, and steps that are not alike.
+//! Caveats from the hit rates of the prefix cache: hits in a cold cache, misses in a warm one, and steps with
+//! different rates.
 
 use goodput_core::caveat::{CacheCaveat, Caveat};
 use goodput_stats::stats::step::Step;
 use goodput_workload::config::{Cache, Workload};
 use goodput_workload::rate::WordRate;
 
-/// More of the prompt tokens than this, besides the chat template's, are no accident of a cold cache.
+/// Largest share of prompt tokens, besides those of the chat template, that may hit a cold cache by accident.
 const COLD: f64 = 0.02;
-/// Of what the prompts share, a warm cache has at least this: a prefix ends within a block, and the last block is computed anyway.
+/// Smallest hit rate of a warm cache as a share of the shared prompt tokens: a prefix ends within a block, and the
+/// last block is always computed.
 const WARM: f64 = 0.7;
-/// Steps whose hit rates are further apart are not alike.
+/// Largest difference between the hit rates of comparable steps.
 const ALIKE: f64 = 0.05;
-/// A step with fewer answers tells nothing of a share.
+/// Minimum number of answers for a usable hit rate.
 const LEAST: u64 = 20;
 
 /// A step with its hit rate.
 type Known<'a> = (&'a Step, f64);
 
-/// What is to be said of the hit rates of one series. `words` tells how many tokens the chat template has.
+/// Returns the caveats on the hit rates of one series. `words` gives the number of tokens of the chat template.
 pub(super) fn hits(workload: &Workload, words: Option<WordRate>, steps: &[Step]) -> Vec<Caveat> {
     let enough = |s: &&Step| s.completed >= LEAST;
     let known: Vec<Known<'_>> =
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Rows: the cache that is asked for, hit rates of the steps in per cent, and the first step of each caveat in turn.
+    /// Rows: cache state in the plan, hit rates of the steps in per cent, and the first step of each caveat in turn.
     #[test]
     fn hit_rates_are_held_against_what_was_asked_for() {
         let steps = &fixture::found().steps;
@@ -112,7 +114,7 @@ mod tests {
         }
     }
 
-    /// Row: the workload, and whether a hit is a fault of the cold cache.
+    /// Row: the workload, and true if a hit is a fault of the cold cache.
     #[test]
     fn only_what_repeats_by_right_may_hit_a_cold_cache() {
         let mut steps = fixture::found().steps;

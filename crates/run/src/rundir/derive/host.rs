@@ -1,21 +1,21 @@
-//! A server on this machine that did not have the cores to itself, in the steps that its answer rests on.
+//! Caveat for a server on this machine that shared its cores with other processes in the steps behind its answer.
 
 use goodput_core::caveat::{Caveat, HostCaveat, Neighbours};
 use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::{HostLoad, Step};
 
-/// A step is near the answer where its level is within this factor of the answer's.
+/// Largest factor between the level of a step and of the answer for the step to count as near.
 const NEAR: f64 = 1.3;
-/// Neighbours with less of the cores than this are no news: an idle machine has some work of its own.
+/// Smallest share of the cores used by other processes that is reported: an idle machine has some load of its own.
 const OTHERS: f64 = 0.2;
-/// Neighbours slow a server where something had no core for this share of the time at least.
+/// Smallest share of time without a core at which other processes slow a server.
 const WAITING: f64 = 0.1;
-/// The share of the time without a core from which on neighbours are suspected where the server's own processes, which wait for one another as
-/// well, cannot be told from others.
+/// Smallest share of time without a core at which other processes are suspected if the server's own processes, which
+/// also wait for one another, cannot be distinguished.
 const WAITING_UNKNOWN: f64 = 0.3;
-/// Cores that are busy for less than this leave room for everybody, where nothing tells who waited.
+/// Utilisation of the cores below which there is room for everybody, used if the waiting processes are unknown.
 const BUSY: f64 = 0.7;
-/// Time taken away by a hypervisor matters from this share on.
+/// Smallest share of time taken by a hypervisor that matters.
 const STEAL: f64 = 0.05;
 
 /// Returns the caveat on the steps near the answers, if the server did not have the cores to itself in any of them.
@@ -30,7 +30,8 @@ pub(super) fn shared_cores(steps: &[Step], answers: &[Answer]) -> Option<Caveat>
     Some(Caveat::Host(HostCaveat::SharedCores { step, steps: crowded.len() as u32, of, neighbours }))
 }
 
-/// Returns true for a step under load at a level near an answer; for every step under load where no answer has a level.
+/// Returns true for a step under load at a level near an answer, or for every step under load if no answer has a
+/// level.
 fn is_near(step: &Step, answers: &[Answer]) -> bool {
     let levels = |a: &Answer| [a.goodput.rate, a.goodput.met, a.goodput.failed].into_iter().flatten().next();
     let mut own = answers.iter().filter(|a| a.control == step.level.control).filter_map(levels).peekable();
@@ -40,7 +41,7 @@ fn is_near(step: &Step, answers: &[Answer]) -> bool {
     own.peek().is_none() || own.any(|level| (step.level.value / level).ln().abs() <= NEAR.ln())
 }
 
-/// Returns who had the cores in a step, and how much of them, where that is enough to matter.
+/// Returns the users of the cores in a step and their share, if it is large enough to matter.
 fn neighbours(host: &HostLoad) -> Option<(f64, Neighbours)> {
     let crowded = host.waiting.map_or(host.busy >= BUSY, |w| w >= WAITING);
     let processes = host.others.filter(|share| *share >= OTHERS && crowded);
@@ -51,7 +52,7 @@ fn neighbours(host: &HostLoad) -> Option<(f64, Neighbours)> {
         (host.steal >= STEAL).then_some((host.steal, Neighbours::Machines { steal: host.steal })),
         unknown.map(|waiting| (0.0, Neighbours::Unknown { busy: host.busy, waiting })),
     ];
-    // What is known before what may be.
+    // Certain findings come before suspected ones.
     found.into_iter().flatten().reduce(|a, b| if b.0 > a.0 { b } else { a })
 }
 
@@ -69,7 +70,7 @@ mod tests {
         waiting: Some(0.4),
     };
 
-    /// Row: the cores in a step, and who is said to have had them.
+    /// Row: load of the cores in a step, and the reported users.
     #[test]
     fn neighbours_are_told_where_they_matter() {
         use Neighbours::{Machines, Processes, Unknown};

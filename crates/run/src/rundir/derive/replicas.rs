@@ -1,15 +1,16 @@
-//! What the reader must know of a service's replicas.
+//! Caveats on the replicas of a service.
 
 use goodput_core::caveat::{Caveat, ReplicasCaveat};
 use goodput_core::slo::Metric;
 use goodput_stats::stats::step::{OutlierMetric, Replica, Step, Verdict};
 use std::collections::BTreeMap;
 
-/// A slow replica has to be so in a quarter of the steps, and in two where there are two: queues differ by chance.
+/// A replica is slow if it is so in at least one in this many steps, and in two if there are two: queues differ by
+/// chance.
 const RECURS: u32 = 4;
 
-/// Every replica that is far worse than the others, as the step shows it that was not overloaded and has the most requests. Steps
-/// whose backlog grows have no latencies to compare.
+/// Returns a caveat for every replica that is far worse than the others, from the step with the most requests that
+/// was not overloaded. Steps with a growing backlog have no comparable latencies.
 pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
     let told: Vec<&Step> =
         steps.iter().filter(|s| !s.replicas.is_empty() && s.verdict != Verdict::Invalid).collect();

@@ -1,27 +1,27 @@
-//! How much of a trace the steps have replayed: a few requests sent again and again are no evidence of all.
+//! Coverage of a trace by the steps: a few requests sent repeatedly are no evidence for the whole trace.
 
 use goodput_core::caveat::{Caveat, TraceCaveat};
 use goodput_stats::stats::step::{Step, StepKind, TracePart};
 
-/// Below this share of its requests the answer speaks of parts of a trace.
+/// Share of the trace's requests below which the answer covers only parts of it.
 const LEAST: f64 = 0.5;
-/// A step that sends the trace so many times over counts the same requests again.
+/// Number of repetitions of the trace in one step above which the same requests count too often.
 const MOST: f64 = 2.0;
 
-/// What the steps under load of one series have sent of a trace, in requests that come at a time of their own.
+/// The part of a trace that the loaded steps of one series have sent, in requests with their own arrival time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Coverage {
-    /// Those that were sent at least once.
+    /// Number of distinct requests sent.
     pub sent: u64,
-    /// How many the trace has.
+    /// Number of requests in the trace.
     pub of: u64,
-    /// How many were sent, again and again included.
+    /// Number of requests sent, including repetitions.
     pub in_all: u64,
-    /// The step that sent the most, and how many.
+    /// Step that sent the most requests, and their number.
     most: (u32, u64),
 }
 
-/// The coverage of one series; `None` where no trace was replayed, or its length changed.
+/// Returns the coverage of one series; `None` if no trace was replayed, or if its length changed.
 pub fn coverage<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<Coverage> {
     let loaded = steps.filter(|s| s.kind != StepKind::Baseline);
     let parts: Vec<(u32, TracePart)> = loaded.filter_map(|s| Some((s.step, s.trace?))).collect();
@@ -36,7 +36,7 @@ pub fn coverage<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<Coverage> {
     })
 }
 
-/// How many different requests lie in parts of a trace, each of which may run on at its beginning.
+/// Returns the number of distinct requests in parts of a trace; a part may wrap around to the beginning.
 fn distinct(parts: impl Iterator<Item = TracePart>, of: u64) -> u64 {
     let mut pieces: Vec<(u64, u64)> = Vec::new();
     for p in parts {
@@ -52,7 +52,7 @@ fn distinct(parts: impl Iterator<Item = TracePart>, of: u64) -> u64 {
     sent
 }
 
-/// What is to be said of it.
+/// Returns the caveats on the coverage.
 pub(super) fn replayed(steps: &[Step]) -> Vec<Caveat> {
     let Some(c) = coverage(steps.iter()) else { return Vec::new() };
     let part = (c.sent as f64) < LEAST * c.of as f64;
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use crate::fixture;
 
-    /// Rows: parts of a trace of 100 requests (first, how many), those sent at least once, and what is said.
+    /// Rows: parts of a trace of 100 requests (first, number), distinct requests sent, and the caveats.
     #[test]
     fn requests_sent_again_are_not_counted_again() {
         let part = Caveat::Trace(TraceCaveat::TracePart { sent: 40, of: 100 });

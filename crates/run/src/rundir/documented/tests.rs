@@ -1,4 +1,4 @@
-//! Holds `docs/reports.md` against what is written.
+//! Checks `docs/reports.md` against the files that are written.
 
 use super::imported::{COUNTED, Imported, Tool};
 use super::json::result;
@@ -17,19 +17,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PAGE: &str = include_str!("../../../../../docs/reports.md");
 
-/// `{a,b}_x` is `a_x` and `b_x`, for any number of braces.
+/// Expands braces: `{a,b}_x` to `a_x` and `b_x`, for any number of braces.
 fn expanded(name: &str) -> Vec<String> {
     let Some((before, rest)) = name.split_once('{') else { return vec![name.to_owned()] };
     let (choices, after) = rest.split_once('}').unwrap_or((rest, ""));
     choices.split(',').flat_map(|c| expanded(&format!("{before}{c}{after}"))).collect()
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn names(text: &str) -> BTreeSet<String> {
     text.split('`').skip(1).step_by(2).flat_map(expanded).collect()
 }
 
-/// The text of a section; of one of the other tables its line.
+/// Returns the text of a section, or the line of a file in the other tables.
 fn section(title: &str) -> String {
     let head = format!("## `{title}`\n");
     match PAGE.split_once(&head) {
@@ -42,7 +42,7 @@ fn section(title: &str) -> String {
     }
 }
 
-/// The columns of every file that has rows of steps.
+/// Returns the columns of every file with rows of steps.
 fn columns() -> BTreeMap<&'static str, Vec<String>> {
     let of = |row: Result<NamedCells, _>| row.unwrap().names;
     let run = fixture::cases().into_iter().find(|(name, _)| *name == "replicas").unwrap().1;
@@ -88,7 +88,7 @@ fn columns() -> BTreeMap<&'static str, Vec<String>> {
 
 #[test]
 fn every_column_is_documented() {
-    // Latencies are described once, with steps.csv.
+    // Latencies are documented once, under `steps.csv`.
     let of_latency = |n: &String| n.ends_with("_ms") || n.ends_with("_inflation");
     let latencies: BTreeSet<String> = names(&section("steps.csv")).into_iter().filter(of_latency).collect();
     for (file, heads) in columns() {
@@ -99,7 +99,7 @@ fn every_column_is_documented() {
     }
 }
 
-/// What stands in the first cell of the rows of a table is a column.
+/// Every name in the first cell of a table row is a column.
 #[test]
 fn no_column_is_documented_that_is_not_there() {
     let columns = columns();
@@ -113,7 +113,7 @@ fn no_column_is_documented_that_is_not_there() {
     }
 }
 
-/// A run with what few runs have.
+/// A run with all rare parts.
 fn everything() -> Run {
     let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == "interval").unwrap();
     run.price_per_hour = Some(0.39);
@@ -141,7 +141,7 @@ fn everything() -> Run {
     run
 }
 
-/// Files whose columns are not those of a table of steps.
+/// Covers files whose columns are not those of a table of steps.
 #[test]
 fn requests_and_what_was_imported_are_documented() {
     let requests = names(&section("requests.csv"));

@@ -1,38 +1,38 @@
-//! What sets a latency, once it is taken apart: the thresholds, and the words for what shows it.
+//! Finds the bottleneck from the parts of a latency: thresholds, and the text of the evidence.
 
 use super::Parts;
 use goodput_core::slo::Metric;
 use goodput_core::units::short;
 use goodput_plan::Bottleneck;
 
-/// A median that load has not raised by this factor has not been raised: medians of a few dozen requests scatter by some per cent from step
-/// to step, and nobody calls less than a quarter more a slow-down.
+/// Factor by which load must raise a median to count as slow-down: medians of a few dozen requests scatter by some
+/// per cent from step to step, and less than a quarter is not called a slow-down in practice.
 const GROWN: f64 = 1.25;
 
-/// A part of the latency below this share of it does not set it, however much it has grown.
+/// Minimum share of the latency that a part must have to be a bottleneck, however much it has grown.
 const MATERIAL: f64 = 0.1;
 
-/// Of the two largest parts the one must be larger than the other by this factor; nearer than that they are alike.
+/// Factor by which the largest part must exceed the second largest; if they are closer, the result is undecided.
 const CLEAR: f64 = 1.1;
 
-/// The line of TTFT over prompt lengths takes cold rows whose lengths differ by this factor at least: nearer together the scatter of the two
+/// Minimum ratio of the prompt lengths of cold rows for the line of TTFT: with closer lengths the scatter of the two
 /// medians would be taken for a slope.
 pub(super) const APART: f64 = 2.0;
 
-/// A server that tells a hit rate below this has not used its cache.
+/// Minimum reported hit rate at which the cache counts as used.
 const HITS: f64 = 0.05;
 
-/// A time for people.
+/// Formats a time in ms or s.
 fn time(ms: f64) -> String {
     if ms < 999.5 { format!("{} ms", short(ms)) } else { format!("{} s", short(ms / 1e3)) }
 }
 
-/// A share in percent.
+/// Formats a share in per cent.
 pub(super) fn percent(share: f64) -> String {
     format!("{} %", short((1000.0 * share).round() / 10.0))
 }
 
-/// The medians that are taken apart: TTFT, TPOT and e2e of the row, TTFT and TPOT of its reference.
+/// Medians in milliseconds: TTFT, TPOT and e2e of the row, TTFT and TPOT of its reference.
 #[derive(Clone, Copy)]
 pub(super) struct Medians {
     pub(super) ttft: f64,
@@ -42,15 +42,15 @@ pub(super) struct Medians {
     pub(super) alone_tpot: f64,
 }
 
-/// What sets a latency and what shows it; or why that is undecided.
+/// The bottleneck with its evidence, or the reason why it is undecided.
 pub(super) type Told = Result<(Bottleneck, String), String>;
 
-/// A part that may set the latency: what it is, how large, and what shows it.
+/// A possible bottleneck: kind, size in milliseconds, and evidence.
 struct Candidate(Bottleneck, f64, String);
 
-/// The latency of a row taken apart.
+/// The latency of a row, split into parts.
 pub(super) struct Apart {
-    /// The latency that is asked about.
+    /// Latency metric of the question.
     pub(super) metric: Metric,
     pub(super) medians: Medians,
     pub(super) parts: Parts,
@@ -66,7 +66,7 @@ impl Apart {
         self.metric != Metric::Ttft
     }
 
-    /// What the parts are shares of.
+    /// Returns the total in ms that shares of parts refer to.
     fn total(&self) -> f64 {
         match self.metric {
             Metric::Ttft => self.medians.ttft,
@@ -75,13 +75,13 @@ impl Apart {
         }
     }
 
-    /// `35 % of a median e2e of 9.99 s`.
+    /// Formats a part as a share: `35 % of a median e2e of 9.99 s`.
     fn share(&self, part: f64) -> String {
         let value = if self.metric == Metric::Tpot { self.medians.tpot } else { self.total() };
         format!("{} of a median {} of {}", percent(part / self.total()), self.metric.title(), time(value))
     }
 
-    /// What sets it: what load or cache does, else the largest of what is there without them.
+    /// Returns the bottleneck: the largest effect of load or cache if there is one, else the largest basic part.
     pub(super) fn largest(&self) -> Told {
         let effects = [self.queue(), self.batching(), self.cache()].into_iter().flatten().collect();
         let found = match clear(effects)? {
@@ -142,7 +142,7 @@ impl Apart {
         Some(Candidate(Bottleneck::Cache, saved, text))
     }
 
-    /// The parts that are there without load and cache.
+    /// Returns the parts that exist without load and cache.
     fn base(&self) -> Vec<Candidate> {
         let p = &self.parts;
         let of =
@@ -158,7 +158,7 @@ impl Apart {
     }
 }
 
-/// The largest, where it is clearly that.
+/// Returns the largest candidate; fails if the second is too close to it.
 fn clear(mut all: Vec<Candidate>) -> Result<Option<Candidate>, String> {
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
     if let [first, second, ..] = &all[..]

@@ -3,7 +3,7 @@ use crate::fixture;
 use goodput_stats::stats::step::{Quantiles, StepKind};
 use std::collections::BTreeMap;
 
-/// A step of a row: its number of answers, median TTFT and TPOT, and tokens of an answer.
+/// A step of a row from its number of answers, median TTFT and TPOT in ms, and tokens per answer.
 fn step(series: &str, kind: StepKind, n: u64, ttft: f64, tpot: f64, out: f64) -> Step {
     let mut s = fixture::cases().swap_remove(0).1.steps.swap_remove(0);
     let q = |ms: f64| Quantiles { n, p50: Some(ms), p99: Some(2.0 * ms), ..Quantiles::default() };
@@ -18,7 +18,7 @@ fn step(series: &str, kind: StepKind, n: u64, ttft: f64, tpot: f64, out: f64) ->
     s
 }
 
-/// Two cold rows that draw the line, 5 ms and 0.02 ms a token, and row `X` as it is given.
+/// A plan with two cold rows on a line of 5 ms plus 0.02 ms per token, and the given row `X`.
 fn plan(x: &str) -> Plan {
     let row = |name: &str, input: u32, rest: &str| {
         format!(
@@ -34,7 +34,7 @@ fn plan(x: &str) -> Plan {
     .unwrap()
 }
 
-/// The answer to row `X` with these steps, beside the two that draw the line where `line` says so.
+/// Returns the answer to row `X` with these steps, and with the two rows of the line if `line`.
 fn of(x: &str, line: bool, own: Vec<Step>) -> RowAnswer {
     let plan = plan(x);
     let mut steps = own;
@@ -45,7 +45,7 @@ fn of(x: &str, line: bool, own: Vec<Step>) -> RowAnswer {
     answers(&plan, &plan.series(), &steps).swap_remove(2)
 }
 
-/// A row with eight in flight: unloaded TTFT and TPOT, then its own.
+/// Returns the answer to a row with eight in flight, from unloaded TTFT and TPOT and those under load, in ms.
 fn loaded(x: &str, alone: (f64, f64), own: (f64, f64)) -> RowAnswer {
     let reference = step("X", StepKind::Baseline, 30, alone.0, alone.1, 101.0);
     of(x, true, vec![reference, step("X", StepKind::List, 300, own.0, own.1, 101.0)])
@@ -60,7 +60,7 @@ fn what_load_adds_comes_first_and_then_what_is_there_without() {
         (EIGHT, (25.0, 5.0), (400.0, 5.1), Some(Bottleneck::Queue), "16 times that of one request alone"),
         (EIGHT, (25.0, 5.0), (30.0, 11.0), Some(Bottleneck::Batching), "2.2 times"),
         (EIGHT, (25.0, 5.0), (28.0, 5.5), Some(Bottleneck::Decode), "writing the answer"),
-        // Grown fourfold, and still next to nothing of the whole.
+        // The queue grew fourfold but is still a negligible share.
         (EIGHT, (5.0, 5.0), (20.0, 5.1), Some(Bottleneck::Decode), "writing the answer"),
         (FIRST, (5.0, 5.0), (20.0, 5.1), Some(Bottleneck::Queue), "75 % of a median TTFT of 20 ms"),
         (FIRST, (25.0, 5.0), (28.0, 9.0), Some(Bottleneck::Prefill), "reading the prompt"),
@@ -88,7 +88,7 @@ fn overhead_and_prefill_are_told_apart_by_a_line_over_cold_lengths() {
     let own = || vec![step("X", StepKind::List, 50, 6.0, 5.0, 101.0)];
     let alone = "concurrency = 1\nmetric = \"ttft\"\nexpect = \"overhead\"";
     let got = of(alone, true, own());
-    // The row itself is a point of the line, and lies below the other two.
+    // The row itself is a point of the line, below the other two.
     assert_eq!((got.measured, got.held), (Some(Bottleneck::Prefill), Some(false)), "{}", got.evidence);
     let got = of(alone, false, own());
     assert_eq!((got.measured, got.held), (None, None));

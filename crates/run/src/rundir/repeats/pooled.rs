@@ -7,72 +7,72 @@ use goodput_stats::search::answer::{Answer, Goodput, Status};
 use goodput_stats::stats::meta::{Pooled, Study};
 use serde::Serialize;
 
-/// Confidence of the safe rate where the plan names none, since it lists its levels.
+/// Confidence of the safe rate if the plan lists its levels and so names none.
 pub const CONFIDENCE: f64 = 0.95;
-/// Probability of the intervals, as of a run's own.
+/// Probability of the intervals, equal to that of a single run.
 const LEVEL: f64 = 0.9;
 /// Standard normal quantile of the upper end of a 90 % interval.
 const Z90: f64 = 1.644_853_626_951_472_6;
 
-/// A reason why the runs together say less than they were made to say.
+/// A reason why the pooled answer is weaker than intended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shortfall {
-    /// Fewer than two runs have a rate with an interval: there is nothing to pool.
+    /// Fewer than two runs have a rate with an interval, so nothing can be pooled.
     TooFewRates,
-    /// Two runs have a rate with an interval: how the next one will differ cannot be told from two.
+    /// Only two runs have a rate with an interval: too few to predict the next run.
     NoPrediction,
     /// Some runs found that no rate meets the SLO while others found one: the mean over the others would be too high.
     Contradiction,
-    /// Half of the runs or more have no rate with an interval.
+    /// At least half of the runs have no rate with an interval.
     Minority,
 }
 
 /// The pooled answer of several runs, for one series, tier and class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PooledAnswer {
-    /// Series.
+    /// Name of the series.
     pub series: String,
     /// Tier of the SLO.
     pub tier: String,
-    /// Class of requests; `all` where there is only one.
+    /// Class of requests; `all` if there is only one.
     pub class: String,
     /// The kind of level.
     pub control: Control,
-    /// The kind of answer that the runs give together.
+    /// Status of the pooled answer.
     pub status: Status,
-    /// Runs that have such an answer.
+    /// Number of runs that have such an answer.
     pub runs: u32,
-    /// Runs with a rate and an interval: all that is pooled rests on these.
+    /// Number of runs with a rate and an interval; the pooled figures are based on these.
     pub pooled: u32,
-    /// Runs by the kind of their answer: found, none, not-reached, undecided, invalid.
+    /// Number of runs with the status found.
     pub found: u32,
-    /// See `found`.
+    /// Number of runs with the status none.
     pub none: u32,
-    /// See `found`.
+    /// Number of runs with the status not-reached.
     pub not_reached: u32,
-    /// See `found`.
+    /// Number of runs with the status undecided.
     pub undecided: u32,
-    /// See `found`.
+    /// Number of runs with the status invalid.
     pub invalid: u32,
     /// The mean over runs: the exponential of the mean of ln r\*.
     pub rate: Option<f64>,
     /// 90 % interval of that mean (Hartung and Knapp).
     pub interval90: Option<[f64; 2]>,
-    /// 90 % interval for the boundary of the next run; `None` for fewer than three runs with a rate.
+    /// 90 % prediction interval for the boundary of the next run; `None` for fewer than three runs with a rate.
     pub prediction90: Option<[f64; 2]>,
-    /// The rate that is safe in the next run at the plan's confidence; `None` where the runs carry none.
+    /// Rate that is safe in the next run at the plan's confidence; `None` if the runs do not support one.
     pub safe_rate: Option<f64>,
     /// Standard deviation of ln r\* between runs, τ (0.03 is about 3 %).
     pub between_sd: Option<f64>,
     /// Typical standard deviation of ln r\* within a run: the root of the mean variance of the runs' own intervals.
     pub within_sd: Option<f64>,
-    /// The highest level that every found run met, and the lowest that one of them failed, where the runs give brackets and no intervals; of
-    /// runs that all met their highest level, that level and no upper end.
+    /// Highest level that every found run met, and lowest that any of them failed, if the runs have brackets but no
+    /// intervals. For runs that all met their highest level: that level, without an upper end.
     pub bracket: Option<[Option<f64>; 2]>,
     /// Confidence of the safe rate.
     pub confidence: f64,
-    /// Reasons why the runs together say less than they were made to say.
+    /// Reasons why the pooled answer is weaker than intended.
     pub shortfalls: Vec<Shortfall>,
 }
 
@@ -95,13 +95,13 @@ pub(super) fn of_runs(runs: &[RepeatedRun], confidence: f64) -> Vec<PooledAnswer
     keys.into_iter().map(of_key).collect()
 }
 
-/// Returns true if two answers are of one series, tier and class.
+/// Returns true if two answers belong to one series, tier and class.
 fn is_same(a: &Answer, b: &Answer) -> bool {
     (&a.series, &a.tier, &a.class) == (&b.series, &b.tier, &b.class)
 }
 
-/// The logarithm of a run's rate, and the variance that its 90 % interval stands for, taken for a normal one; `None` where there is no rate,
-/// no interval, or one that begins at zero.
+/// Returns the logarithm of a run's rate and its variance, from the 90 % interval under a normal approximation;
+/// `None` if there is no rate, no interval, or one that begins at zero.
 pub fn study(goodput: &Goodput) -> Option<Study> {
     let (rate, [low, high]) = interval(goodput).filter(|_| goodput.status == Status::Found)?;
     let sound = low > 0.0 && low <= rate && rate <= high && high.is_finite();
@@ -159,7 +159,8 @@ impl PooledAnswer {
     }
 }
 
-/// Reasons why so many runs with a rate, of all, say less than they should.
+/// Returns the shortfalls from the number of pooled runs, of all runs, of runs without any rate, and the presence of
+/// a bracket.
 fn shortfalls(pooled: u32, all: u32, none: u32, bracketed: bool) -> Vec<Shortfall> {
     let mut found = Vec::new();
     if none > 0 && none < all {
@@ -270,7 +271,7 @@ mod tests {
         assert!(p.interval90.is_some());
     }
 
-    /// Row: the runs, the pooled status, how many are pooled, and why not more is said.
+    /// Row: the runs, the pooled status, the number of pooled runs, and the shortfalls.
     #[test]
     fn runs_without_a_rate_are_counted_and_not_dropped() {
         let undecided = || goodput(Status::Undecided, None, None, [Some(3.0), None]);

@@ -17,7 +17,7 @@ fn request(id: u64) -> Finished {
     Finished::new(record, vec![])
 }
 
-/// A folder with two warm-up requests, steps of three requests each, and as many requests of the step after them.
+/// A folder with two warm-up requests, steps of three requests each, and three requests of an unfinished next step.
 fn folder(steps: u32, change: impl Fn(&mut Step)) -> (TempDir, PathBuf) {
     let tmp = tempdir().unwrap();
     let dir = tmp.path().join("run");
@@ -41,7 +41,7 @@ fn folder(steps: u32, change: impl Fn(&mut Step)) -> (TempDir, PathBuf) {
     (tmp, dir)
 }
 
-/// As one who goes on with it and then lets go.
+/// Reads the state as a resume does, then releases the lock.
 fn left_in(dir: &Path) -> Result<Left> {
     left(&Hold::of_run(dir)?, |_, _, _| ())
 }
@@ -58,7 +58,7 @@ fn append(dir: &Path, name: &str, text: &str) {
     fs::write(path, old + text).unwrap();
 }
 
-/// Row: what is done to a folder of three steps, how many of them count, and what is found.
+/// Row: damage to a folder of three steps, number of steps that count, and the caveats.
 #[test]
 fn what_counts_is_what_was_finished() {
     let torn = |file: &str| Caveat::Sweep(SweepCaveat::TornRow { file: file.into() });
@@ -77,7 +77,7 @@ fn what_counts_is_what_was_finished() {
         (&abort(Abort::Interrupted), none, 2, vec![apart(3, 3), apart(4, 3)]),
         (&abort(Abort::ServerGone), none, 2, vec![apart(3, 3), apart(4, 3)]),
         (&|_| (), &|d| append(d, STEPS, "main,4,list,ra"), 3, vec![torn(STEPS), apart(4, 3)]),
-        // The last limit of a step is lost: the step is not whole.
+        // The last limit of a step is missing, so the step is incomplete.
         (&|_| (), &cut_limits, 2, vec![torn(LIMITS), apart(3, 3), apart(4, 3)]),
         (&|_| (), &|d| append(d, REQUESTS, "main,4,3,meas"), 3, vec![torn(REQUESTS), apart(4, 3)]),
     ];
@@ -114,7 +114,7 @@ fn what_counts_is_what_was_finished() {
     }
 }
 
-/// Killed and resumed twice: what stands apart already stays.
+/// Killed and resumed twice: requests that were moved before stay in place.
 #[test]
 fn tries_are_kept_apart_each_time() {
     let (_tmp, dir) = folder(1, |_| ());
@@ -131,7 +131,8 @@ fn tries_are_kept_apart_each_time() {
     }
 }
 
-/// Killed while rows were moved, between the two files or before: they stand apart once, and nothing is left beside the files.
+/// Killed while rows were moved, before or between the two renames: each row is moved once, and no temporary file
+/// remains.
 #[test]
 fn a_move_that_was_killed_is_ended() {
     let (_tmp, dir) = folder(1, |_| ());
@@ -155,7 +156,7 @@ fn a_move_that_was_killed_is_ended() {
     }
 }
 
-/// Killed before any file had a row: torn heads are written again.
+/// Killed before any file had a row: torn headers are rewritten.
 #[test]
 fn torn_heads_are_made_again() {
     let (_tmp, dir) = folder(0, |_| ());
@@ -194,8 +195,8 @@ fn folders_that_cannot_go_on_say_why() {
     }
 }
 
-/// One that goes on with a folder holds it from before it reads it: what a second one would read then, and throw away as not finished, are
-/// steps of the first.
+/// A resume locks the folder before it reads it; otherwise a second resume could discard steps of the first as
+/// unfinished.
 #[test]
 fn one_at_a_time_goes_on_with_a_folder() {
     let (_tmp, dir) = folder(1, |_| ());
@@ -210,7 +211,7 @@ fn one_at_a_time_goes_on_with_a_folder() {
     taken(&dir);
     assert_eq!(left(&hold, |_, _, _| ()).unwrap().steps.len(), 1);
     taken(&dir);
-    // Files are replaced here: whoever had them open holds nothing.
+    // Files are replaced here, so a lock on an open file would be lost.
     tidy(&hold, 1).unwrap();
     taken(&dir);
     let mut writer = Writer::open(hold).unwrap();
@@ -225,7 +226,7 @@ fn one_at_a_time_goes_on_with_a_folder() {
     );
 }
 
-/// A sweep that writes into its folder is neither gone on with nor replaced.
+/// A sweep that is still writing can be neither resumed nor replaced.
 #[test]
 fn a_sweep_that_runs_is_let_be() {
     let tmp = tempdir().unwrap();

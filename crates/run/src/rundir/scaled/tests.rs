@@ -1,4 +1,4 @@
-//! Steps judged anew by scaled limits.
+//! Tests of judging steps again by scaled limits.
 
 use super::*;
 use crate::fixture;

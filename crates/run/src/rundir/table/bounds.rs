@@ -1,16 +1,16 @@
-//! Bounds of the numbers in cells, for `deserialize_with`.
+//! Range checks for numbers in cells, for `deserialize_with`.
 
 use super::decode::not_measurable;
 use goodput_core::level::Level;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-/// Reads seconds: 0 to about three years.
+/// Reads seconds, from 0 to about three years.
 pub(super) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
     within(f64::deserialize(from)?, |s| (0.0..=1e8).contains(&s))
 }
 
-/// Reads milliseconds, where they are known: 0 to about three years.
+/// Reads optional milliseconds, from 0 to about three years.
 pub(super) fn opt_milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     let value: Option<f64> = Option::deserialize(from)?;
     value.map(|ms| within(ms, |ms| (0.0..=1e11).contains(&ms))).transpose()

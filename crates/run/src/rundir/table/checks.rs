@@ -1,11 +1,11 @@
-//! `checks.csv`: a row per step, class and check of the plan.
+//! `checks.csv`: one row per step, class and check of the plan.
 
 use super::{StepKey, TableRow};
 use crate::rundir::CHECKS;
 use goodput_stats::stats::step::{CheckRow, Step};
 use serde::{Deserialize, Serialize};
 
-/// The columns of `checks.csv`, in order; their meaning is that of the fields of [`CheckRow`].
+/// The columns of `checks.csv`, in order; for their meaning see the fields of [`CheckRow`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CheckColumns {
     series: String,
@@ -35,7 +35,7 @@ impl CheckColumns {
         }
     }
 
-    /// Returns the step that the row is of, and the counts of the check.
+    /// Returns the step of the row, and the counts of the check.
     pub(crate) fn into_check(self) -> (StepKey, CheckRow) {
         let Self { series, step, class, check, n, failed, sample } = self;
         ((series, step), CheckRow { class, check, n, failed, sample })

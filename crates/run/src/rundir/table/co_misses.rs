@@ -1,16 +1,17 @@
-//! The cell of co-misses in a row of `limits.csv`: `ttft.p99=9/4/310/402/288`, several with `;` between.
+//! The co-miss cell in a row of `limits.csv`: `ttft.p99=9/4/310/402/288`, several entries separated by `;`.
 
 use super::decode::CellValue;
 use goodput_stats::stats::co_misses::CoMisses;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The separator of two limits. Names of classes hold neither separator.
+/// Separator of two limits. Names of classes contain neither separator.
 const BETWEEN: char = ';';
-/// The separator of the counts of one limit.
+/// Separator of the counts of one limit.
 const COUNTS: char = '/';
 
-/// Co-misses as one cell. Each is: the other limit, requests that missed both, clusters, product, own squares and the other's.
+/// Co-misses in one cell. Each entry has the other limit, requests that missed both, clusters, product, this limit's
+/// squares and the other's.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct CoMissCell(pub(super) Vec<CoMisses>);
 

@@ -1,4 +1,4 @@
-//! `imported.csv`: a row per request whose output tokens another tool counted otherwise than the server.
+//! `imported.csv`: one row per request whose output tokens another tool counted differently from the server.
 
 use super::TableRow;
 use crate::rundir::imported::COUNTED;
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The columns of `imported.csv`, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct CountedColumns {
-    /// The step.
+    /// Number of the step.
     pub(crate) step: u32,
-    /// The number of the request within the step.
+    /// Number of the request within the step.
     pub(crate) id: u64,
     /// Output tokens by the tool's own count.
     pub(crate) output_tokens: u32,

@@ -1,7 +1,7 @@
-//! Deserializes a row struct from the cells of a CSV file, by column name.
+//! Deserialises a row struct from the cells of a CSV file, by column name.
 //!
-//! Unlike the deserializer of the `csv` crate it names the column that is wrong, takes the guard off texts, and refuses numbers that
-//! nothing measured can be.
+//! Unlike the deserialiser of the `csv` crate, it names the faulty column, removes the formula guard from texts, and
+//! rejects numbers outside any measurable range.
 
 use super::error::CellError;
 use crate::rundir::cell::bare;
@@ -11,9 +11,9 @@ use serde::forward_to_deserialize_any;
 use std::collections::HashMap;
 use std::str::FromStr;
 
-/// A value that a cell may hold besides text.
+/// A type that a cell may contain besides text.
 pub(crate) trait CellValue: FromStr {
-    /// Returns true if anything that was measured can have this value.
+    /// Returns true if the value is in the range of possible measurements.
     fn is_sound(&self) -> bool {
         true
     }
@@ -25,14 +25,14 @@ impl CellValue for u16 {}
 impl CellValue for u32 {}
 
 impl CellValue for u64 {
-    /// Counts stay exact as [`f64`], and can be added up.
+    /// The bound keeps counts exact as [`f64`], and their sums free of overflow.
     fn is_sound(&self) -> bool {
         *self <= 1 << 53
     }
 }
 
 impl CellValue for f64 {
-    /// Numbers stay finite when multiplied; excludes NaN.
+    /// The bound keeps products finite; also excludes NaN.
     fn is_sound(&self) -> bool {
         self.abs() <= 1e30
     }
@@ -62,10 +62,10 @@ fn kind<T>() -> &'static str {
     }
 }
 
-/// The cells that no field of the row has taken, by column.
+/// The cells not consumed by a field of the row, by column.
 pub(super) type OtherCells<'de> = HashMap<&'de str, &'de str>;
 
-/// Parses one of the other cells; `None` where it is empty or its column is missing.
+/// Parses one of the other cells; `None` if it is empty or its column is missing.
 pub(super) fn known<T: CellValue, E: Error>(cells: &OtherCells<'_>, column: &str) -> Result<Option<T>, E> {
     let cell = cells.get(column).filter(|cell| !cell.is_empty());
     cell.map(|cell| parse(cell).map_err(|e| E::custom(e.in_column(column)))).transpose()
@@ -141,7 +141,7 @@ macro_rules! parsed {
 impl<'de> Deserializer<'de> for CellDeserializer<'de> {
     type Error = CellError;
 
-    /// Text: only who asks for a number gets one, so that a class named `7` stays a name.
+    /// Numbers are parsed only on request, so that a class named `7` stays a name.
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, CellError> {
         visitor.visit_borrowed_str(self.0)
     }

@@ -1,6 +1,7 @@
-//! Serializes a row struct into the named cells of a CSV file.
+//! Serialises a row struct into the named cells of a CSV file.
 //!
-//! The `csv` crate's own serializer takes no flattened maps, which the columns of each metric are, and writes `1` as `1.0`.
+//! The serialiser of the `csv` crate does not support flattened maps, which the columns of each metric are, and
+//! writes `1` as `1.0`.
 
 use super::error::CellError;
 use crate::rundir::cell::guarded;
@@ -15,13 +16,13 @@ pub(crate) struct NamedCells {
 }
 
 impl NamedCells {
-    /// Returns the cells of a row. Texts are guarded against being taken for formulas; numbers are in the shortest form that reads back
-    /// the same; `None`, NaN and infinities are empty cells.
+    /// Returns the cells of a row. Texts are guarded against being taken for formulas; numbers have the shortest form
+    /// that parses to an equal value; `None`, NaN and infinities are empty cells.
     pub(crate) fn of(row: &impl Serialize) -> Result<Self, CellError> {
         row.serialize(Self::default())
     }
 
-    /// Returns the cells that a file with these column names has; empty where the row has no such column.
+    /// Returns the cells for a file with these column names; a cell is empty if the row has no such column.
     pub(crate) fn under<'a>(&'a self, heads: &'a [String]) -> impl Iterator<Item = &'a str> {
         let place = |head: &String| self.names.iter().position(|name| name == head);
         heads.iter().map(move |head| place(head).map_or("", |at| self.cells[at].as_str()))
@@ -35,7 +36,7 @@ impl NamedCells {
     }
 }
 
-/// Generates the methods for the kinds of values that have no place in `$what`.
+/// Generates the methods for the kinds of values that are not allowed in `$what`.
 macro_rules! refuse {
     ($what:literal: $($method:ident($($arg:ident: $type:ty),*) -> $ok:ty;)*) => {
         $(fn $method(self, $($arg: $type),*) -> Result<$ok, CellError> {
@@ -45,7 +46,7 @@ macro_rules! refuse {
     };
 }
 
-/// Generates the methods that refuse sequences, and variants and structs that hold something.
+/// Generates the methods that reject sequences, and variants and structs with contents.
 macro_rules! refuse_compound {
     ($what:literal) => {
         fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -141,7 +142,7 @@ impl SerializeStruct for NamedCells {
     }
 }
 
-/// A row that has flattened columns, which serde hands over as a map.
+/// A row with flattened columns, which serde passes as a map.
 pub(crate) struct RowMap {
     row: NamedCells,
     name: String,
@@ -169,7 +170,7 @@ impl SerializeMap for RowMap {
 struct CellSerializer;
 
 impl CellSerializer {
-    /// A count or a flag.
+    /// Formats a count or a flag.
     fn plain(value: impl Display) -> Result<String, CellError> {
         Ok(value.to_string())
     }
@@ -227,7 +228,7 @@ impl Serializer for CellSerializer {
     }
 
     fn serialize_f64(self, v: f64) -> Result<String, CellError> {
-        // A mean over nothing is not known.
+        // The mean of no values is NaN, which means unknown.
         if v.is_finite() { Self::plain(v) } else { Ok(String::new()) }
     }
 

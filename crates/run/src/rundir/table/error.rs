@@ -3,7 +3,7 @@
 use serde::{de, ser};
 use std::fmt::{self, Display};
 
-/// What is wrong with a row, and with which of its columns.
+/// An error in a cell, with its column if known.
 #[derive(Debug)]
 pub(crate) struct CellError {
     column: Option<String>,
@@ -11,7 +11,7 @@ pub(crate) struct CellError {
 }
 
 impl CellError {
-    /// Names the column, unless a cause further in has named it.
+    /// Adds the name of the column, unless an inner error has already named it.
     pub(super) fn in_column(self, column: &str) -> Self {
         Self { column: self.column.or_else(|| Some(column.to_owned())), ..self }
     }

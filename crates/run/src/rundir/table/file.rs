@@ -1,4 +1,4 @@
-//! Reading and writing whole files of rows.
+//! Reads and writes whole files of rows.
 
 use super::TableRow;
 use super::decode::NamedRow;
@@ -14,11 +14,12 @@ use std::io::{BufWriter, Write};
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
-/// Reads all rows of a file of a run folder; none where there is no such file. A last row that is torn, which a killed run leaves behind, is
-/// dropped and noted.
+/// Reads all rows of a file of a run folder; none if there is no such file. Drops a torn last row, which a killed run
+/// leaves behind, and adds a caveat.
 ///
 /// # Errors
-/// The file cannot be read, or a row other than a torn last one is damaged; the message names the file, the line and the column.
+/// Fails if the file cannot be read, or if a row other than a torn last one is damaged; the message names the file,
+/// the line and the column.
 pub(crate) fn read_rows<T: TableRow>(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<T>> {
     let path = dir.join(T::FILE);
     let Some(bytes) = files::whole(&path)?.filter(|bytes| !bytes.is_empty()) else { return Ok(Vec::new()) };
@@ -42,7 +43,7 @@ pub(crate) fn read_rows<T: TableRow>(dir: &Path, caveats: &mut Vec<Caveat>) -> R
     }
 }
 
-/// Returns the row of a line.
+/// Parses the row of a line.
 pub(super) fn row<T: DeserializeOwned>(heads: &StringRecord, record: &StringRecord) -> Result<T> {
     if record.len() != heads.len() {
         bail!("{} cells instead of {}", record.len(), heads.len());
@@ -50,11 +51,11 @@ pub(super) fn row<T: DeserializeOwned>(heads: &StringRecord, record: &StringReco
     Ok(T::deserialize(NamedRow::new(heads, record))?)
 }
 
-/// Appends rows in one write, with the column names before the first. A file that another version began keeps its columns: each row has
-/// cells for those alone.
+/// Appends rows in one write, with the column names before the first row. A file that another version started keeps
+/// its columns: only their cells are written.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub(crate) fn append_rows<T: TableRow>(dir: &Path, rows: impl IntoIterator<Item = T>) -> Result<()> {
     let path = dir.join(T::FILE);
     let rows = rows.into_iter().map(|row| NamedCells::of(&row)).collect::<Result<Vec<_>, _>>()?;
@@ -79,7 +80,7 @@ pub(crate) fn append_rows<T: TableRow>(dir: &Path, rows: impl IntoIterator<Item 
 /// Writes the column names of a file that is empty or missing.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub(crate) fn write_heads<T: TableRow + Default>(dir: &Path) -> Result<()> {
     let path = dir.join(T::FILE);
     if !is_empty(&path) {
@@ -89,7 +90,7 @@ pub(crate) fn write_heads<T: TableRow + Default>(dir: &Path) -> Result<()> {
     writeln!(open_to_append(&path)?, "{heads}").with_context(|| format!("failed to write {}", path.display()))
 }
 
-/// A file that is kept open while rows are added to it.
+/// A file of rows that stays open for appending.
 pub(crate) struct RowsWriter<T> {
     to: csv::Writer<BufWriter<File>>,
     path: PathBuf,
@@ -98,7 +99,7 @@ pub(crate) struct RowsWriter<T> {
 }
 
 impl<T: TableRow + Default> RowsWriter<T> {
-    /// Opens the file of a run folder, to write at its end; writes the column names if it is empty.
+    /// Opens the file of a run folder for appending; writes the column names if it is empty.
     pub(crate) fn open(dir: &Path) -> Result<Self> {
         write_heads::<T>(dir)?;
         let path = dir.join(T::FILE);
@@ -108,7 +109,7 @@ impl<T: TableRow + Default> RowsWriter<T> {
         Ok(Self { to, path, heads, row: PhantomData })
     }
 
-    /// Adds a row, in the columns that the file has; on disk with the next [`Self::flush`].
+    /// Adds a row with the columns of the file; it is on disk after the next [`Self::flush`].
     pub(crate) fn add(&mut self, row: &T) -> Result<()> {
         let row = NamedCells::of(row)?;
         self.to
@@ -116,7 +117,7 @@ impl<T: TableRow + Default> RowsWriter<T> {
             .with_context(|| format!("failed to write {}", self.path.display()))
     }
 
-    /// Brings what was added to disk.
+    /// Flushes the added rows to disk.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.to.flush().with_context(|| format!("failed to write {}", self.path.display()))
     }
@@ -130,10 +131,10 @@ pub(crate) fn heads_of(path: &Path) -> Result<Vec<String>> {
     Ok(heads.iter().map(str::to_owned).collect())
 }
 
-/// Returns the text of a table that is written as a whole; with its column names even where it has no row.
+/// Returns the text of a complete table, with column names even if it has no rows.
 ///
 /// # Errors
-/// A row cannot be a row of a table.
+/// Fails if a row cannot be serialised.
 pub(crate) fn whole_table<T: Serialize + Default>(rows: &[T]) -> Result<Vec<u8>> {
     let mut text = csv::Writer::from_writer(Vec::new());
     text.write_record(NamedCells::of(&T::default())?.names)?;

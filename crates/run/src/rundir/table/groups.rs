@@ -1,4 +1,4 @@
-//! `groups.csv`: a row per step and class of a mix, or turn of conversations.
+//! `groups.csv`: one row per step and class of a mix, or per step and turn of conversations.
 
 use super::latency::{GroupMetrics, InflationColumns, LatencyColumns, OnlyItl};
 use super::{StepKey, TableRow};
@@ -7,7 +7,7 @@ use goodput_stats::stats::groups::{Group, GroupBy};
 use goodput_stats::stats::step::Step;
 use serde::{Deserialize, Serialize};
 
-/// The columns of `groups.csv`, in order; their meaning is that of the fields of [`Group`].
+/// The columns of `groups.csv`, in order; for their meaning see the fields of [`Group`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct GroupColumns {
     series: String,
@@ -28,7 +28,7 @@ pub(crate) struct GroupColumns {
     inflation: InflationColumns<GroupMetrics>,
     #[serde(flatten)]
     itl_inflation: InflationColumns<OnlyItl>,
-    /// 0 where timeouts were not told apart from other failures.
+    /// 0 if timeouts were not distinguished from other failures.
     #[serde(default)]
     failed_timeout: u64,
 }
@@ -58,7 +58,7 @@ impl GroupColumns {
         }
     }
 
-    /// Returns the step that the row is of, and the group.
+    /// Returns the step of the row, and the group.
     pub(crate) fn into_group(self) -> (StepKey, Group) {
         let mut latency = self.latency.with(&self.inflation);
         latency.extend(self.itl.with(&self.itl_inflation));

@@ -8,13 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-/// The metrics that a file has columns for.
+/// The metrics with columns in a file.
 pub(super) trait MetricList {
     /// The metrics, in the order of the columns.
     const METRICS: &'static [Metric];
 }
 
-/// Every metric, as in `steps.csv`: a new one has its columns at once.
+/// Every metric, as in `steps.csv`: a new metric gets its columns automatically.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct EveryMetric;
 
@@ -22,7 +22,7 @@ impl MetricList for EveryMetric {
     const METRICS: &'static [Metric] = &Metric::ALL;
 }
 
-/// The metrics of the groups of a step.
+/// The metrics of the groups of a step, except ITL.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct GroupMetrics;
 
@@ -30,7 +30,7 @@ impl MetricList for GroupMetrics {
     const METRICS: &'static [Metric] = &Group::METRICS;
 }
 
-/// The ITL, which groups have behind their other columns.
+/// ITL alone, whose columns follow the other columns of groups.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct OnlyItl;
 
@@ -46,14 +46,15 @@ impl MetricList for ReplicaMetrics {
     const METRICS: &'static [Metric] = &Replica::METRICS;
 }
 
-/// Percentiles by metric: the columns `ttft_n_ms`, `ttft_p50_ms` and so on. A metric without a value has an `n` of 0 and is left out.
+/// Percentiles by metric: the columns `ttft_n_ms`, `ttft_p50_ms` and so on. A metric without values has an `n` of 0
+/// and is left out.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct LatencyColumns<M> {
     by_metric: BTreeMap<Metric, Quantiles>,
     metrics: PhantomData<M>,
 }
 
-/// The inflation in the bounds of each p99: the columns `ttft_inflation` and so on. Files of earlier versions lack them.
+/// Inflation in the bounds of each p99: the columns `ttft_inflation` and so on. Files of earlier versions lack them.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct InflationColumns<M> {
     by_metric: BTreeMap<Metric, f64>,
@@ -82,7 +83,7 @@ impl<M: MetricList> InflationColumns<M> {
     }
 }
 
-/// The percentiles of one metric by the middle of their columns' names.
+/// Returns the percentiles of one metric with the middle part of their column names.
 fn percentiles(q: &mut Quantiles) -> [(&'static str, &mut Option<f64>); 6] {
     let Quantiles { n: _, p50, p90, p95, p99, p99_low, p99_high, inflation: _ } = q;
     [("p50", p50), ("p90", p90), ("p95", p95), ("p99", p99), ("p99_low", p99_low), ("p99_high", p99_high)]
@@ -136,7 +137,7 @@ impl<'de, M: MetricList> Deserialize<'de> for InflationColumns<M> {
         let mut by_metric = BTreeMap::new();
         for metric in M::METRICS {
             let inflation = known(&cells, &format!("{}_inflation", metric.name()))?;
-            // No request is worth more than one independent request.
+            // An inflation below 1 is impossible: no request counts for more than one independent request.
             by_metric.extend(inflation.filter(|inflation: &f64| *inflation >= 1.0).map(|x| (*metric, x)));
         }
         Ok(Self { by_metric, metrics: PhantomData })

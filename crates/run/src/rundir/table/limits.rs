@@ -1,4 +1,4 @@
-//! `limits.csv`: a row per step, tier, class and limit.
+//! `limits.csv`: one row per step, tier, class and limit.
 
 use super::co_misses::CoMissCell;
 use super::{StepKey, TableRow};
@@ -6,7 +6,7 @@ use crate::rundir::LIMITS;
 use goodput_stats::stats::step::{LimitRow, Step, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// The columns of `limits.csv`, in order; their meaning is that of the fields of [`LimitRow`].
+/// The columns of `limits.csv`, in order; for their meaning see the fields of [`LimitRow`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LimitColumns {
     series: String,
@@ -24,7 +24,7 @@ pub(crate) struct LimitColumns {
     low: Option<f64>,
     high: Option<f64>,
     verdict: Verdict,
-    /// Empty where coincidences were not counted.
+    /// Empty if co-misses were not counted.
     #[serde(default)]
     co_misses: CoMissCell,
 }
@@ -55,7 +55,7 @@ impl LimitColumns {
         }
     }
 
-    /// Returns the step that the row is of, and the counts.
+    /// Returns the step of the row, and the counts.
     pub(crate) fn into_limit(self) -> (StepKey, LimitRow) {
         let row = LimitRow {
             tier: self.tier,

@@ -1,11 +1,11 @@
-//! `metrics.csv`: a row per step and series of `[[metrics]]`.
+//! `metrics.csv`: one row per step and series of `[[metrics]]`.
 
 use super::{StepKey, TableRow};
 use crate::rundir::SUMMARIES;
 use goodput_stats::stats::step::{MetricRow, Step};
 use serde::{Deserialize, Serialize};
 
-/// The columns of `metrics.csv`, in order; their meaning is that of the fields of [`MetricRow`].
+/// The columns of `metrics.csv`, in order; for their meaning see the fields of [`MetricRow`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct MetricColumns {
     series: String,
@@ -41,7 +41,7 @@ impl MetricColumns {
         }
     }
 
-    /// Returns the step that the row is of, and the summary of the series.
+    /// Returns the step of the row, and the summary of the series.
     pub(crate) fn into_metric(self) -> (StepKey, MetricRow) {
         let Self { series, step, source, name, labels, n, min, mean, max, per_s } = self;
         ((series, step), MetricRow { source, name, labels, n, min, mean, max, per_s })

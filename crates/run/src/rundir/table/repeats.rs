@@ -1,4 +1,4 @@
-//! `repeats.csv`: a row per run of `sweep --repeat` and answer of it; a run without an answer has one row.
+//! `repeats.csv`: one row per run of `sweep --repeat` and answer; a run without an answer has one row.
 
 use super::{TableRow, whole_table};
 use crate::rundir::repeats::{REPEATS_TABLE, RepeatedRun};
@@ -6,8 +6,8 @@ use anyhow::Result;
 use goodput_stats::search::answer::Answer;
 use serde::{Deserialize, Serialize};
 
-/// The columns of `repeats.csv`, in order; their meaning is that of the fields of [`RepeatedRun`] and [`Answer`]. `None` is an empty cell:
-/// not known.
+/// The columns of `repeats.csv`, in order; for their meaning see the fields of [`RepeatedRun`] and [`Answer`]. `None`
+/// is an empty cell: unknown.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct RepeatColumns {
     run: u32,
@@ -57,7 +57,7 @@ impl RepeatColumns {
 /// Returns the text of `repeats.csv`.
 ///
 /// # Errors
-/// A row cannot be written to memory.
+/// Fails if a row cannot be serialised.
 pub(crate) fn repeats_table(runs: &[RepeatedRun]) -> Result<Vec<u8>> {
     let rows_of = |run: &RepeatedRun| -> Vec<RepeatColumns> {
         match &run.answers[..] {

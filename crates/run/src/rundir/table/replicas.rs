@@ -1,4 +1,4 @@
-//! `replicas.csv`: a row per step and replica, where the plan names several.
+//! `replicas.csv`: one row per step and replica, if the plan names several.
 
 use super::latency::{InflationColumns, LatencyColumns, ReplicaMetrics};
 use super::{StepKey, TableRow};
@@ -6,7 +6,7 @@ use crate::rundir::REPLICAS;
 use goodput_stats::stats::step::{OutlierMetric, Replica, Step};
 use serde::{Deserialize, Serialize};
 
-/// The columns of `replicas.csv`, in order; their meaning is that of the fields of [`Replica`].
+/// The columns of `replicas.csv`, in order; for their meaning see the fields of [`Replica`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ReplicaColumns {
     series: String,
@@ -45,7 +45,7 @@ impl ReplicaColumns {
         }
     }
 
-    /// Returns the step that the row is of, and the replica.
+    /// Returns the step of the row, and the replica.
     pub(crate) fn into_replica(self) -> (StepKey, Replica) {
         let replica = Replica {
             target: self.target,

@@ -1,10 +1,10 @@
-//! `server-metrics.csv`: a row per sample of the server's own counters, and of the series of `[[metrics]]`.
+//! `server-metrics.csv`: one row per sample of the server's own counters and of the series of `[[metrics]]`.
 
 use super::TableRow;
 use crate::rundir::{METRICS, Sample};
 use serde::{Deserialize, Serialize};
 
-/// The columns of `server-metrics.csv`, in order; their meaning is that of the fields of [`Sample`].
+/// The columns of `server-metrics.csv`, in order; for their meaning see the fields of [`Sample`].
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct SampleColumns {
     series: String,

@@ -1,4 +1,4 @@
-//! `server.csv`: a row per step with the server's own counters, where it has any.
+//! `server.csv`: one row per step with the server's own counters, if it exports any.
 
 use super::decode::{OtherCells, known};
 use super::{StepKey, TableRow};
@@ -6,7 +6,7 @@ use crate::rundir::SERVER;
 use goodput_stats::stats::step::{ClientSide, ServerLatency, ServerSide, Step};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The columns of `server.csv`, in order; their meaning is that of the fields of [`ServerSide`].
+/// The columns of `server.csv`, in order; for their meaning see the fields of [`ServerSide`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServerColumns {
     series: String,
@@ -35,7 +35,7 @@ pub(crate) struct ServerColumns {
     client_in_flight_mean: Option<f64>,
 }
 
-/// The server's latency histograms: the columns `ttft_n`, `ttft_mean_ms`, `ttft_p50_ms`, `ttft_p99_ms`, and so on.
+/// Latency histograms of the server: the columns `ttft_n`, `ttft_mean_ms`, `ttft_p50_ms`, `ttft_p99_ms`, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct ServerLatencyColumns {
     ttft: Option<ServerLatency>,
@@ -47,7 +47,7 @@ struct ServerLatencyColumns {
 }
 
 impl ServerLatencyColumns {
-    /// Returns each latency with the beginning of its columns' names.
+    /// Returns each latency with the prefix of its column names.
     fn by_name(&mut self) -> [(&'static str, &mut Option<ServerLatency>); 6] {
         let Self { ttft, queue, prefill, decode, itl, e2e } = self;
         [
@@ -97,7 +97,7 @@ impl TableRow for ServerColumns {
 }
 
 impl ServerColumns {
-    /// Returns the row of a step; `None` where the server told nothing.
+    /// Returns the row of a step; `None` if the server reported nothing.
     pub(crate) fn new(step: &Step) -> Option<Self> {
         let s = &step.server;
         let latency = ServerLatencyColumns {
@@ -134,7 +134,7 @@ impl ServerColumns {
         })
     }
 
-    /// Returns what the client saw between the same readings; `None` where that was not counted.
+    /// Returns the client's figures between the same two readings; `None` if they were not counted.
     fn client(&self) -> Option<ClientSide> {
         Some(ClientSide {
             first_tokens: self.client_first_tokens?,
@@ -145,7 +145,7 @@ impl ServerColumns {
         })
     }
 
-    /// Returns the step that the row is of, and the counters.
+    /// Returns the step of the row, and the counters.
     pub(crate) fn into_server(self) -> (StepKey, ServerSide) {
         let ServerLatencyColumns { ttft, queue, prefill, decode, itl, e2e } = self.latency;
         let side = ServerSide {

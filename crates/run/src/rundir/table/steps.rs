@@ -1,4 +1,5 @@
-//! `steps.csv`: a row per step. A new column is a field of [`StepColumns`]; the compiler then asks for both conversions.
+//! `steps.csv`: one row per step. A new column is a field of [`StepColumns`]; the compiler then requires both
+//! conversions.
 
 use super::TableRow;
 use super::bounds::{level, opt_milliseconds, seconds};
@@ -8,8 +9,8 @@ use goodput_core::level::{Control, Level};
 use goodput_stats::stats::step::{Abort, HostLoad, ServerSide, Step, StepKind, TracePart, Verdict};
 use serde::{Deserialize, Serialize};
 
-/// The columns of `steps.csv`, in order; their meaning is that of the fields of [`Step`]. `None` is an empty cell, or a column that the
-/// file does not have.
+/// The columns of `steps.csv`, in order; for their meaning see the fields of [`Step`]. `None` is an empty cell, or a
+/// column that the file does not have.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StepColumns {
     series: String,
@@ -41,7 +42,7 @@ pub(crate) struct StepColumns {
     completed: u64,
     failed: u64,
     cut: u64,
-    /// 0 where retries were not counted.
+    /// 0 if retries were not counted.
     #[serde(default)]
     retried: u64,
     output_tokens_per_s: f64,
@@ -60,7 +61,7 @@ pub(crate) struct StepColumns {
     lateness_p99_ms: Option<f64>,
     #[serde(default, deserialize_with = "opt_milliseconds")]
     receive_lag_p99_ms: Option<f64>,
-    /// 0 where connections were not counted.
+    /// 0 if connections were not counted.
     #[serde(default)]
     conn_new: u64,
     server_waiting_max: Option<f64>,
@@ -78,7 +79,7 @@ pub(crate) struct StepColumns {
     trace_from: Option<u64>,
     trace_n: Option<u64>,
     trace_of: Option<u64>,
-    /// 0 where refusals were not told apart from other failures, as the two counts of timeouts below.
+    /// 0 if refusals were not distinguished from other failures; likewise the two counts of timeouts below.
     #[serde(default)]
     refused: u64,
     #[serde(flatten)]
@@ -168,7 +169,7 @@ impl From<&Step> for StepColumns {
 }
 
 impl StepColumns {
-    /// Returns the load of this machine's cores; `None` where it was not measured.
+    /// Returns the load of this machine's cores; `None` if it was not measured.
     fn host(&self) -> Option<HostLoad> {
         Some(HostLoad {
             cores: self.host_cores?,
@@ -180,12 +181,12 @@ impl StepColumns {
         })
     }
 
-    /// Returns the part of a trace that was replayed; `None` where the workload is no trace.
+    /// Returns the part of a trace that was replayed; `None` if the workload is not a trace.
     fn trace(&self) -> Option<TracePart> {
         Some(TracePart { from: self.trace_from?, n: self.trace_n?, of: self.trace_of? })
     }
 
-    /// Returns the server's counters that stand in `steps.csv`; `server.csv` has them all.
+    /// Returns the server's counters from `steps.csv`; `server.csv` has all of them.
     fn server(&self) -> ServerSide {
         ServerSide {
             waiting_max: self.server_waiting_max,
@@ -197,7 +198,7 @@ impl StepColumns {
     }
 }
 
-/// The step of a row; what other files hold of it is empty.
+/// Builds the step of a row; data from other files is empty.
 impl From<StepColumns> for Step {
     fn from(c: StepColumns) -> Self {
         Self {

@@ -1,5 +1,5 @@
-//! Every file of rows: its columns, which are a contract with other programs, and that rows read back the same, from files of other versions
-//! too.
+//! Tests of every file of rows: its columns, which are a contract with other programs, and reading back rows, also
+//! from files of other versions.
 
 mod values;
 
@@ -24,7 +24,7 @@ use std::time::Duration;
 /// Reads a row by its column names.
 fn read<T: DeserializeOwned>(row: &NamedCells) -> Result<T, CellError> {
     let texts = |all: &'static [String]| all.iter().map(String::as_str);
-    // Rows own what they hold: leaking is for the test alone.
+    // Rows borrow static strings here; the leak is acceptable in a test.
     let (names, cells) = (row.names.clone().leak(), row.cells.clone().leak());
     T::deserialize(NamedRow::new(texts(names), texts(cells)))
 }
@@ -37,15 +37,15 @@ fn with(row: &NamedCells, column: &str, cell: &str) -> NamedCells {
     row
 }
 
-/// Removes the columns that `is` holds for.
+/// Removes the columns for which `is` returns true.
 fn without(row: &NamedCells, is: impl Fn(&str) -> bool) -> NamedCells {
     let kept = row.names.iter().zip(&row.cells).filter(|(name, _)| !is(name));
     let (names, cells) = kept.map(|(name, cell)| (name.clone(), cell.clone())).unzip();
     NamedCells { names, cells }
 }
 
-/// Checks a row type: rows read back the same, also beside a column of a later version; and each column may be missing but for those
-/// `required`, whose error names the column.
+/// Checks a row type: rows read back unchanged, also next to a column of a later version; and each column may be
+/// missing except those in `required`, whose error names the column.
 fn check<T: TableRow + PartialEq + Debug>(rows: &[T], required: &str) {
     assert!(!rows.is_empty(), "{} has no row to check", T::FILE);
     let required: Vec<&str> = required.split(',').collect();
@@ -68,7 +68,7 @@ fn check<T: TableRow + PartialEq + Debug>(rows: &[T], required: &str) {
     }
 }
 
-/// Checks that a file begins with the columns that it had when it was first published. New ones stand behind them.
+/// Checks that a file starts with the columns of its first published version. New ones come after them.
 fn check_columns(file: &str, names: &[String]) {
     let published = include_str!("columns.txt").lines().find_map(|l| l.strip_prefix(&format!("{file}: ")));
     let published: Vec<&str> =
@@ -223,13 +223,13 @@ fn facts_read_back_the_same() {
     }
 }
 
-/// A folder that an earlier version began has fewer columns: what is added to it reads back all the same.
+/// A folder of an earlier version has fewer columns: rows appended to it still read back.
 #[test]
 fn a_file_keeps_the_columns_that_it_began_with() {
     let run = fixture::found();
     let dir = tempfile::tempdir().unwrap();
     let first = NamedCells::of(&StepColumns::from(&run.steps[0])).unwrap();
-    // Before there were client_busy and all that came after it.
+    // Columns of a version before `client_busy`.
     let fewer = first.names.iter().position(|name| name == "client_busy").unwrap();
     let text = format!("{}\n{}\n", first.names[..fewer].join(","), quoted(&first.cells[..fewer]));
     fs::write(dir.path().join(STEPS), text).unwrap();
@@ -269,7 +269,7 @@ fn an_error_names_the_file_the_line_and_the_column() {
         let want = want.replace("CHECKS", &dir.path().join("checks.csv").display().to_string());
         assert_eq!(format!("{:#}", read(&text).0.unwrap_err()), format!("failed to read {want}"));
     }
-    // Of a killed writer.
+    // Remains of a killed writer.
     for torn in ["main,2,all,json,9,0,ab", "main,2,al", "main,2,all,json,9,0,\"a\nb"] {
         let (rows, caveats) = read(&format!("{head}{whole}{torn}"));
         assert_eq!(rows.unwrap().len(), 1, "{torn}");
@@ -280,7 +280,7 @@ fn an_error_names_the_file_the_line_and_the_column() {
     }
 }
 
-/// A request with everything that a record can hold.
+/// A request with a value in every field of a record.
 fn whole_record() -> Record {
     let at = |us: u64| Some(Duration::from_nanos(us * 1_000 + 1));
     Record {
@@ -364,7 +364,7 @@ fn requests_keep_their_columns_and_read_back() {
     }
 }
 
-/// A sweep that goes on with the folder of an earlier version writes the columns that the file has.
+/// A resumed sweep writes the columns of the file that an earlier version started.
 #[test]
 fn requests_are_added_in_the_columns_of_the_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,17 +1,17 @@
-//! `variants.csv`: a row per series of each variant, where the plan has variants.
+//! `variants.csv`: one row per series of each variant, if the plan has variants.
 
 use super::{TableRow, whole_table};
 use crate::rundir::{Run, VARIANTS, VariantAnswer};
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-/// The columns of `variants.csv`, in order; their meaning is that of the fields of [`VariantAnswer`] and of its answer. `None` is an empty
-/// cell: not known.
+/// The columns of `variants.csv`, in order; for their meaning see the fields of [`VariantAnswer`] and of its answer.
+/// `None` is an empty cell: unknown.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub(crate) struct VariantColumns {
     variant: String,
     series: String,
-    /// The knobs of the grid that it is a point of: `max-num-seqs=64 dtype=fp8`.
+    /// Knobs of the grid point: `max-num-seqs=64 dtype=fp8`.
     knobs: String,
     state: String,
     out_of_memory: bool,
@@ -79,7 +79,7 @@ impl VariantColumns {
 /// Returns the text of `variants.csv`.
 ///
 /// # Errors
-/// A row cannot be written to memory.
+/// Fails if a row cannot be serialised.
 pub fn variants_table(run: &Run) -> Result<Vec<u8>> {
     let rows: Vec<VariantColumns> = run.variants.iter().map(|v| VariantColumns::new(run, v)).collect();
     whole_table(&rows)

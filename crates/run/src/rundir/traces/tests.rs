@@ -1,4 +1,5 @@
-//! A file as the writer leaves it: finished, killed in the middle of a row, with phases and steps that do not count.
+//! Tests with files as the writer leaves them: finished, killed within a row, and with phases and steps that do not
+//! count.
 
 use super::*;
 use crate::fixture;
@@ -6,7 +7,7 @@ use crate::rundir::REQUESTS;
 
 const HEAD: &str = "series,step,id,phase,due_ms,sent_ms,first_token_ms,last_token_ms,end_ms,output_tokens,first_event_tokens,outcome,finish\n";
 
-/// A step of so many requests a second for ten seconds, the first two of them settling; each takes 0.5 s.
+/// Rows of a step with `per_s` requests per second for ten seconds, the first two settling; each takes 0.5 s.
 fn rows(step: u32, per_s: u32) -> String {
     let row = |i: u32| {
         let due = f64::from(i) * 1e3 / f64::from(per_s);
@@ -36,7 +37,7 @@ fn a_step_is_seen_over_time() {
     let warmup = "main,0,0,warmup,0,0,1,2,2,4,,ok,\n";
     let traces = read(&format!("{HEAD}{warmup}{}{}", rows(1, 20), rows(2, 200)), &steps);
     let (few, many) = (traces.of(&steps[0]).unwrap(), traces.of(&steps[1]).unwrap());
-    // 20 a second for half a second are ten at once; nothing is left after ten and a half of twelve seconds.
+    // 20 per second for half a second are ten in flight; none are left after 10.5 of twelve seconds.
     let middle = few.in_flight[PARTS / 2];
     assert!((middle - 10.0).abs() < 0.6, "{middle}");
     assert!(few.in_flight.last().is_some_and(|n| n.abs() < 1e-9), "{:?}", few.in_flight.last());

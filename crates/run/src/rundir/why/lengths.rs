@@ -1,4 +1,4 @@
-//! TTFT by the length of the prompt, from the requests of steps that had one at a time.
+//! TTFT by prompt length, from steps with one request at a time.
 
 use super::{deployment, one_at_a_time};
 use crate::rundir::Run;
@@ -13,18 +13,18 @@ use goodput_workload::config::Cache;
 use std::collections::HashMap;
 use std::path::Path;
 
-/// A group of fewer requests has no median to speak of.
+/// Minimum number of requests for a usable median.
 const LEAST: usize = 20;
-/// The requests of a step make at most so many groups.
+/// Maximum number of groups per step.
 const GROUPS: usize = 4;
-/// Groups whose mean lengths differ by less than this factor are one.
+/// Smallest ratio between the mean lengths of separate groups.
 const ALIKE: f64 = 1.3;
-/// A prompt of which less than this share has to be read spends its time on what is in the cache.
+/// Smallest share of a prompt that must be computed for its TTFT to depend on its length rather than on the cache.
 const LEAST_READ: f64 = 0.25;
-/// More requests of a step than this add nothing to its medians.
+/// Number of requests per step beyond which the medians no longer improve.
 const ENOUGH: usize = 20_000;
 
-/// What a row of `requests.csv` tells of the time to its first token.
+/// The fields of a row of `requests.csv` that concern its TTFT.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Request {
     input: f64,
@@ -32,14 +32,16 @@ struct Request {
     ttft_ms: f64,
 }
 
-/// The points of all steps that had one request at a time; of a step whose prompts differ in length several.
+/// Returns the points of all steps that had one request at a time; a step with different prompt lengths gives
+/// several.
 pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<LengthPoint>> {
     let one: Vec<&Step> = run.steps.iter().filter(|s| one_at_a_time(s)).collect();
     let requests = read(dir, &one)?;
     let mut all = Vec::new();
     for step in one {
         let Some(plan) = series.iter().find(|x| x.name == step.series).map(|x| &x.plan) else { continue };
-        // What a prompt finds in the cache need not be read: where neither its plan nor the server tells, its length says nothing.
+        // Cached prompt tokens are not computed: if neither plan nor server tells how many, the prompt length is not
+        // informative.
         let cold = plan.workload.cache == Cache::Cold && plan.workload.shared_share().is_some();
         let share = if cold { Some(1.0) } else { step.server.hit_rate.map(|hit| 1.0 - hit) };
         let read = |r: &Request| {
@@ -73,7 +75,8 @@ pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Len
     Ok(all)
 }
 
-/// Groups of requests by length: mean tokens, median TTFT, how many. One where all are about alike, none where there are too few.
+/// Groups requests by length: mean tokens, median TTFT, count. Returns one group if the lengths are similar, none if
+/// there are too few requests.
 fn groups(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64, u64)> {
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let group = |part: &[(f64, f64)]| {
@@ -94,7 +97,7 @@ fn groups(mut all: Vec<(f64, f64)>) -> Vec<(f64, f64, u64)> {
     }
 }
 
-/// The measured requests of these steps that had a first token; nothing where the file is not there.
+/// Reads the measured requests of these steps that had a first token; a missing file counts as empty.
 fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Request>>> {
     let mut all: HashMap<(String, u32), Vec<Request>> =
         steps.iter().map(|s| ((s.series.clone(), s.step), Vec::new())).collect();

@@ -22,7 +22,7 @@ fn case(name: &str) -> Run {
     fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, run)| run).unwrap()
 }
 
-/// Rows: the run, and the step that is looked into with the limit that binds there.
+/// Rows: the run, the step to be diagnosed, and the limit that binds there.
 #[test]
 fn the_step_that_shows_what_binds_is_looked_into() {
     for (name, level, limit) in [

@@ -1,4 +1,4 @@
-//! What stands in single cells: every bit of a float, and nothing that cannot be measured.
+//! Tests of single cells: floats keep every bit, and impossible values are rejected.
 
 use super::*;
 use goodput_stats::stats::co_misses::CoMisses;
@@ -14,7 +14,7 @@ fn step_of(row: &NamedCells) -> Step {
 }
 
 proptest! {
-    /// Whatever the floats are that can be measured, every bit of them comes back.
+    /// Every measurable float is restored bit by bit.
     #[test]
     fn steps_read_back_the_same(x in any::<[f64; 8]>()) {
         let x = x.map(|x| if x.is_finite() { x % 1e30 } else { 0.1 + 0.2 });
@@ -87,7 +87,7 @@ fn folders_without_inflation_assume_independent_requests() {
     assert_eq!(none, None, "no request is worth two");
 }
 
-/// A folder of a version without a metric has none of its columns.
+/// A folder of a version without a metric lacks all columns of that metric.
 #[test]
 fn a_metric_without_columns_was_not_measured() {
     let step = fixture::found().steps.swap_remove(0);
@@ -95,7 +95,7 @@ fn a_metric_without_columns_was_not_measured() {
     assert!(!read.latency.contains_key(&Metric::Ttfc) && read.latency.contains_key(&Metric::Ttft));
 }
 
-/// Row: column, what stands in it, and whether that is taken.
+/// Rows: column, cell, and true if the value is accepted.
 #[test]
 fn what_cannot_be_measured_is_refused() {
     let row = cells(&fixture::found().steps[0]);
