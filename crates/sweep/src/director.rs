@@ -1,4 +1,4 @@
-//! The director: decides which step comes next, has the [`Runner`] run it, and keeps what is known so far in the run folder.
+//! The director: chooses the next step, has the [`Runner`] run it, and writes the results so far into the run folder.
 
 use super::about::sent_in_order;
 use super::bounds::over_budget;
@@ -28,7 +28,7 @@ pub(super) struct Sweep<'a> {
     pub(super) plan: &'a Plan,
     pub(super) plan_toml: String,
     pub(super) all: PlanSeries<'a>,
-    /// Facts about the sweep as a whole, its budget and its caveats among them.
+    /// Facts about the sweep as a whole, including its budget and its caveats.
     pub(super) meta: Meta,
     pub(super) steps: Vec<Step>,
     pub(super) clock: SweepClock,
@@ -38,10 +38,10 @@ pub(super) struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Measures everything that the plan asks for, from the warm-up of the first series to the last step of the last one.
+    /// Measures everything in the plan, from the warm-up of the first series to the last step of the last one.
     ///
     /// # Errors
-    /// The load or its traffic fails, the run folder cannot be written, or processes of a server cannot be ended.
+    /// The load or its traffic fails, the run folder cannot be written, or processes of a server cannot be killed.
     pub(super) async fn run(&mut self, runner: &mut Runner, spent: Duration) -> Result<()> {
         self.clock = SweepClock::at(spent);
         self.write_result(&runner.servers)?;
@@ -68,7 +68,7 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// Measures one series after the other, each that has something left to measure.
+    /// Measures all series that have something left to measure, one after the other.
     async fn in_sequence(&mut self, runner: &mut Runner) -> Result<()> {
         let resumed = !self.steps.is_empty();
         let series = self.all.series;
@@ -89,7 +89,7 @@ impl<'a> Sweep<'a> {
             }
             runner.warm_up(one, &mut self.journal, &self.ending).await?;
             if resumed && !series_steps(self.plan, &self.steps, &one.name).is_empty() {
-                // In the middle of a series: the time that it took to get ready again is not the sweep's.
+                // In the middle of a series, the time for preparing the server again does not count.
                 self.clock.rewind();
             }
             match self.measure_series(runner, one, &search).await? {

@@ -25,7 +25,7 @@ pub(super) struct Load {
     /// Times at which the free slots of a closed loop became free.
     idle: VecDeque<Duration>,
     pub(super) open: HashMap<u64, Open>,
-    /// When open requests run out of time, in order; some are over by then.
+    /// Timeouts of open requests, in order of time. Some of these requests have already finished.
     pub(super) deadlines: VecDeque<(Duration, u64)>,
     pub(super) measured_open: u64,
     pub(super) settle: Duration,
