@@ -30,7 +30,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Hands the server of another series to the runner.
+    /// Passes the server of another series to the runner.
     fn turn_to(&mut self, runner: &mut Runner, next: usize) -> Result<()> {
         if next != self.current {
             let ready = self.waiting[next].take().context("every server waits for its turn")?;

@@ -110,8 +110,8 @@ impl<'a> Sweep<'a> {
         self.all.series.iter().filter(|one| servers.serves(one)).all(|one| is_measured(one, &self.steps))
     }
 
-    /// Makes everything ready for a series, its server first. Returns false if it cannot be measured. The time that servers take to start and
-    /// to stop is not the sweep's.
+    /// Prepares a series and its server. Returns false if it cannot be measured. The time that servers take to start and
+    /// to stop does not count against the sweep.
     async fn turn_to(&mut self, runner: &mut Runner, one: &Series, number: usize) -> Result<bool> {
         if one.variant.is_some() && !runner.servers.serves(one) {
             let spent = self.clock.now();
@@ -127,7 +127,7 @@ impl<'a> Sweep<'a> {
                 return Ok(false);
             };
             runner.ready = ready;
-            // Only the server before this one asked for them.
+            // The waits belong to the previous server.
             self.waits.clear();
         } else if number > 0 || one.variant.is_some() {
             runner.ready.turn_to(&one.plan).with_context(|| format!("in the series {}", one.name))?;
@@ -163,7 +163,7 @@ impl<'a> Sweep<'a> {
         self.steps.len() as u32 + 1
     }
 
-    /// Measures one level and writes the step. `round` is the number of the step within its series, where variants alternate.
+    /// Measures one level and records the step. `round` is the number of the step within its series, if variants alternate.
     pub(super) async fn measure(
         &mut self,
         runner: &mut Runner,
@@ -189,7 +189,7 @@ impl<'a> Sweep<'a> {
         self.write_result(&runner.servers)
     }
 
-    /// Says what is known before the first step. `resumed_at` is the number of that step in a sweep that is resumed.
+    /// Prints the known facts before the first step. `resumed_at` is the number of that step in a resumed sweep.
     pub(super) fn introduce(&mut self, runner: &Runner, resumed_at: Option<u32>, spent: Duration) {
         if let Some(step) = resumed_at {
             let spent = Span::secs(spent.as_secs());
@@ -204,7 +204,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Warns once, before it is tried, that the plan asks for more than this machine's client was calibrated for.
+    /// Warns once, in advance, if the plan asks for more than this machine's client was calibrated for.
     fn note_beyond(&mut self, runner: &Runner, level: Level) {
         let calibration = self.meta.calibration.as_ref().filter(|_| !runner.host.is_paused());
         let share = runner.ready.load.share(level);
@@ -227,7 +227,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Notes how much other clients used the server in the first step in which they did, and counts the later steps.
+    /// Records the use of the server by other clients in the first step where it occurs, and counts such later steps.
     fn note_others(&mut self, step: u32, others: OtherClients) {
         for noted in &mut self.meta.noted {
             if let Caveat::Counters(CountersCaveat::OtherClients { steps, .. }) = noted {
@@ -243,7 +243,7 @@ impl<'a> Sweep<'a> {
         self.meta.noted.push(caveat.into());
     }
 
-    /// Replaces `result.json` by what is known now.
+    /// Replaces `result.json` by the current results.
     pub(super) fn write_result(&self, servers: &Servers) -> Result<()> {
         let counts = self.journal.counts();
         let mut meta = Meta {

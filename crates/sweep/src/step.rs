@@ -45,7 +45,7 @@ pub(super) struct Running {
     pub(super) firing: Firing,
     /// Current length of the measured window.
     window: Duration,
-    /// Asks whether the server still answers, while that is in doubt.
+    /// A request to find out if the server still answers, while that is in doubt.
     probe: Option<JoinHandle<bool>>,
     /// The metrics being read; taken when they are awaited.
     following: Option<Following>,
@@ -142,10 +142,10 @@ impl Running {
     }
 }
 
-/// The measured window of a running step.
+/// The measured window of a running step, and its progress.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    /// Its length, as it is now.
+    /// Current length of the window.
     window: Duration,
     /// Time since the start of the step.
     elapsed: Duration,
