@@ -109,9 +109,9 @@ pub(crate) enum Group {
     Stall,
     /// The server's speed drifts.
     Drift,
-    /// The server's speed is now this, now that.
+    /// The server's speed jumps up and down.
     Scatter,
-    /// The server's speed changes once, for good.
+    /// The server's speed changes once, permanently.
     Break,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct Case {
     pub(crate) closed_loop: bool,
     /// Change of the server during a run.
     pub(crate) change: Option<Change>,
-    /// Cap on the offered rate, as a multiple of the true one.
+    /// Ratio of the true rate to the highest rate that may be offered.
     pub(crate) cap: Option<f64>,
     pub(crate) truth: Truth,
 }
@@ -253,7 +253,7 @@ impl Case {
         Self { change: Some(change), group, ..self }
     }
 
-    /// Caps the rate at this multiple of the true one.
+    /// Caps the offered rate at the true one divided by `ratio`.
     pub(crate) fn capped(self, ratio: f64) -> Self {
         Self { cap: Some(ratio), ..self }
     }

@@ -161,7 +161,7 @@ fn spent(left: &Left) -> Duration {
 /// arrivals and lengths,
 /// but, with a cold cache, with other prompts: the server may have cached the first ones.
 ///
-/// Of the `options`, only the progress bar, the metrics address, the disk reserve, keeping servers, and `force` apply.
+/// Only these `options` apply: the progress bar, the metrics address, the disk reserve, keeping servers, and `force` apply.
 /// With `force`, the
 /// sweep continues even if plan or server have changed.
 ///
