@@ -1,5 +1,5 @@
-//! Escaping: texts with active content in every place of a plan, a server and a result that can hold a text. They must be
-//! shown without taking effect.
+//! Escaping: texts with active content in every place of a plan, a server and a result that can hold a text. They must
+//! be shown without taking effect.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -17,7 +17,8 @@ use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A text that, unescaped, would be a formula, an element, an attribute, a link, a table cell, code, colours, a line, or reversed text.
+/// A text that, unescaped, would be a formula, an element, an attribute, a link, a table cell, code, colours, a line,
+/// or reversed text.
 const EVIL: &str = "=cmd|' /C calc'!A0 <script>alert(1)</script> \"onload=\"alert(2) ](javascript:alert(3)) [x](javascript:alert(3)) ``` `x` | <img src=x \
                     onerror=alert(4)> \u{1b}[31m\u{1b}]0;t\u{7} \u{9b}31m \u{202e}gpj.exe\r\n# head\n@SUM(1)\t{{7*7}} ${x} $(x) &lt;b&gt;";
 

@@ -193,8 +193,8 @@ fn with(table: &[Vec<String>], wanted: impl Fn(usize) -> bool, cell: &str) -> Ve
 const TEXTS: [&str; 9] =
     ["series", "step", "started_at", "abort", "binding", "reason", "tier", "class", "limit"];
 
-/// Puts impossible numbers into every column of a step and of its limits: each is refused by name, or can be shown. All that are
-/// accepted are drawn together.
+/// Puts impossible numbers into every column of a step and of its limits: each is refused by name, or can be shown. All
+/// that are accepted are drawn together.
 #[test]
 fn numbers_that_nothing_measured() {
     for file in ["steps.csv", "limits.csv"] {
@@ -344,7 +344,8 @@ fn inputs_of_a_megabyte() {
     }
 }
 
-/// Every fuzz target has seeds that its reader accepts. With `GOODPUT_WRITE_SEEDS=fuzz/corpus`, they are written for `cargo fuzz`.
+/// Every fuzz target has seeds that its reader accepts. With `GOODPUT_WRITE_SEEDS=fuzz/corpus`, they are written for
+/// `cargo fuzz`.
 #[test]
 fn seeds_are_there() {
     let corpus = std::env::var_os("GOODPUT_WRITE_SEEDS");

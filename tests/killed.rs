@@ -1,4 +1,5 @@
-//! Killed or interrupted sweeps: all measurements are on disk, `report` makes a report of them, and `--resume` continues.
+//! Killed or interrupted sweeps: all measurements are on disk, `report` makes a report of them, and `--resume`
+//! continues.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -50,7 +51,8 @@ fn resume(run: &Path) -> serde_json::Value {
     result
 }
 
-/// Number of requests that are answered before the others wait: those before the first step, its own (about sixty), and some of the second.
+/// Number of requests that are answered before the others wait: those before the first step, its own (about sixty), and
+/// some of the second.
 const ANSWERED: usize = 95;
 
 /// A sweep in the middle of its second step, which does not end before the gate is open.
@@ -149,8 +151,8 @@ fn a_killed_sweep_goes_on_with_prompts_that_the_server_has_not_seen() {
     assert_eq!(result["meta"]["resumed"][0]["step"], next);
 }
 
-/// One that goes on has the folder while it still waits for its server: what a second one found there, and threw away as not finished, were
-/// steps that the first had measured in the meantime.
+/// A resumed sweep locks the folder even while it waits for its server. Otherwise a second one would discard, as
+/// unfinished, steps that the first one has measured in the meantime.
 #[cfg(target_os = "linux")]
 #[test]
 fn of_two_that_go_on_with_a_folder_the_second_is_told() {
@@ -208,7 +210,8 @@ fn whatever_is_killed_goes_on() {
     assert_eq!(tally.kills, 3);
 }
 
-/// Many random kills: `GOODPUT_KILLS=200 cargo test --test killed -- --ignored --nocapture`, with `GOODPUT_SEED` for other moments.
+/// Many random kills: `GOODPUT_KILLS=200 cargo test --test killed -- --ignored --nocapture`, with `GOODPUT_SEED` for
+/// other moments.
 #[test]
 #[ignore = "minutes to hours, as long as one likes"]
 fn many_kills() {
@@ -219,7 +222,8 @@ fn many_kills() {
     assert_eq!(tally.kills, n);
 }
 
-/// The second signal does not wait for requests in flight: the current step has no row, which an orderly end would have written.
+/// The second signal does not wait for requests in flight: the current step has no row, which an orderly end would have
+/// written.
 #[test]
 fn a_second_signal_leaves_at_once_and_the_folder_is_sound() {
     let dir = tempdir().unwrap();
@@ -247,7 +251,8 @@ fn a_second_signal_leaves_at_once_and_the_folder_is_sound() {
     assert!(result(&run)["steps"].as_array().unwrap().is_empty());
 }
 
-/// Data written into a removed file is lost, so the removal is noticed within a second or two, not at the end of the step.
+/// Data written into a removed file is lost, so the removal is noticed within a second or two, not at the end of the
+/// step.
 #[test]
 fn a_folder_that_is_removed_is_an_error() {
     let dir = tempdir().unwrap();

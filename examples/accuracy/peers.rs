@@ -147,7 +147,7 @@ impl Peer<'_, '_> {
         Ok(self.answer(best, high.is_some()))
     }
 
-    /// Returns an answer of one rate, which is used as the met rate and the safe rate as well. `failed` is true if any
+    /// Returns an answer of one rate, which is its safe rate as well. `failed` is true if any
     /// step failed.
     fn answer(&self, rate: Option<f64>, failed: bool) -> Answer {
         let rate = rate.filter(|r| *r > 0.0);

@@ -32,7 +32,8 @@ pub(crate) struct Null {
     /// The measured window of each level.
     #[arg(long, default_value = "2m")]
     window: Span,
-    /// Standard deviation of the speed of a server from run to run, as a share: what a restart, or another day, changes.
+    /// Standard deviation of the speed of a server from run to run, as a share: what a restart, or another day,
+    /// changes.
     #[arg(long, default_value_t = 0.0)]
     scatter: f64,
     /// Runs of each side in groups.

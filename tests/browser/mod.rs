@@ -1,4 +1,5 @@
-//! A headless Chromium, driven over pipes by its DevTools protocol: real rendering, real key events, and the messages of its console.
+//! A headless Chromium, driven over pipes by its DevTools protocol: real rendering, real key events, and the messages
+//! of its console.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

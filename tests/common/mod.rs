@@ -37,7 +37,8 @@ pub enum Manner {
     ThreeTokens,
     /// Never answers a request for tokens after this number of them.
     HangsAfter(usize),
-    /// Keeps prompts in a prefix cache. After this number of requests for tokens, answers no further one until the gate is open.
+    /// Keeps prompts in a prefix cache. After this number of requests for tokens, answers no further one until the gate
+    /// is open.
     HoldsAfter(usize, &'static AtomicBool),
 }
 
@@ -139,8 +140,8 @@ pub fn loose(path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
-/// Returns a free port of 127.0.0.1 for a server that is started later. Avoids the ephemeral ports: in the meantime, another test could
-/// get it for a client connection.
+/// Returns a free port of 127.0.0.1 for a server that is started later. Avoids the ephemeral ports: in the meantime,
+/// another test could get it for a client connection.
 pub fn free_port() -> u16 {
     /// Lowest port to use: services are below it.
     const FIRST: u32 = 10_000;

@@ -1,6 +1,6 @@
-//! Everything of this program that reads what others wrote, each fed with any bytes: by `tests/hostile.rs` with a few, and by the fuzz
-//! targets with as many as there is time for. A reader may refuse; it may not panic, hang, or contradict
-//! itself. Each function tells whether the input was taken.
+//! All readers of external data in this program, each fed with arbitrary bytes: a few by `tests/hostile.rs`, and by the
+//! fuzz targets as many as time permits. A reader may refuse its input; it may not panic, hang, or contradict itself.
+//! Each function returns true if the input was accepted.
 
 use goodput::client::config::Api;
 use goodput::client::event::{self, Parsed};
@@ -268,7 +268,8 @@ fn imported(files: Vec<PathBuf>, from: Option<Tool>) -> Option<PathBuf> {
     Some(out)
 }
 
-/// Reads a run folder with one damaged file. Makes the report with charts only for some inputs, since this takes far longer than reading.
+/// Reads a run folder with one damaged file. Makes the report with charts only for some inputs, since this takes far
+/// longer than reading.
 pub fn run(bytes: &[u8]) -> bool {
     let (which, rest) = choice(bytes);
     let (how, rest) = choice(rest);

@@ -1,5 +1,5 @@
-//! Sweeps that are killed (`kill -9`) repeatedly at random moments until they finish: no file is ever corrupt, no step that
-//! was in `steps.csv` is lost or changes, and in simulated time the answer is that of an undisturbed sweep.
+//! Sweeps that are killed (`kill -9`) repeatedly at random moments until they finish: no file is ever corrupt, no step
+//! that was in `steps.csv` is lost or changes, and in simulated time the answer is that of an undisturbed sweep.
 
 use super::common::{goodput, result};
 use goodput::plan::Plan;
@@ -13,7 +13,8 @@ use tempfile::tempdir;
 
 /// Maximum number of kills per sweep.
 const MOST: u32 = 12;
-/// Maximum number of kills after all steps are measured: otherwise, most would hit the reports, which take longer than a sweep in simulated time.
+/// Maximum number of kills after all steps are measured: otherwise, most would hit the reports, which take longer than
+/// a sweep in simulated time.
 const MOST_AT_THE_END: u32 = 2;
 /// Number of steps of a sweep in real time.
 const REAL_STEPS: usize = 4;

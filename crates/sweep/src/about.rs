@@ -14,7 +14,8 @@ use goodput_run::rundir::{self, Meta, Sent};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Checks this machine and the routes to the servers before the first request, and logs warnings. Does nothing in simulated time.
+/// Checks this machine and the routes to the servers before the first request, and logs warnings. Does nothing in
+/// simulated time.
 ///
 /// # Errors
 /// A TLS file cannot be used, or the kind of a proxy is not supported.

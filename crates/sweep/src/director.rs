@@ -110,8 +110,8 @@ impl<'a> Sweep<'a> {
         self.all.series.iter().filter(|one| servers.serves(one)).all(|one| is_measured(one, &self.steps))
     }
 
-    /// Prepares a series and its server. Returns false if it cannot be measured. The time that servers take to start and
-    /// to stop does not count against the sweep.
+    /// Prepares a series and its server. Returns false if it cannot be measured. The time that servers take to start
+    /// and to stop does not count against the sweep.
     async fn turn_to(&mut self, runner: &mut Runner, one: &Series, number: usize) -> Result<bool> {
         if one.variant.is_some() && !runner.servers.serves(one) {
             let spent = self.clock.now();
@@ -163,7 +163,8 @@ impl<'a> Sweep<'a> {
         self.steps.len() as u32 + 1
     }
 
-    /// Measures one level and records the step. `round` is the number of the step within its series, if variants alternate.
+    /// Measures one level and records the step. `round` is the number of the step within its series, if variants
+    /// alternate.
     pub(super) async fn measure(
         &mut self,
         runner: &mut Runner,

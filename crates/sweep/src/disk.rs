@@ -5,7 +5,8 @@ use goodput_load::launch::stale;
 use goodput_run::rundir::{Disk, LOGS, REQUESTS};
 use std::path::Path;
 
-/// Refuses to write into a folder whose servers are still running after the sweep was killed: they occupy the GPU and the port.
+/// Refuses to write into a folder whose servers are still running after the sweep was killed: they occupy the GPU and
+/// the port.
 ///
 /// # Errors
 /// A list of these servers, with the commands to end them.
@@ -24,8 +25,8 @@ pub(super) fn check_left(dir: &Path) -> Result<()> {
     )
 }
 
-/// Refuses to resume a run whose servers are still running, or if the disk has no room for a second `requests.csv` while its files
-/// are cleaned up.
+/// Refuses to resume a run whose servers are still running, or if the disk has no room for a second `requests.csv`
+/// while its files are cleaned up.
 ///
 /// # Errors
 /// Those of [`check_left`]; or the free and the required space.

@@ -15,7 +15,8 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Starts the watch. `group` is the process group of a started server. Does nothing in simulated time or for a remote server.
+    /// Starts the watch. `group` is the process group of a started server. Does nothing in simulated time or for a
+    /// remote server.
     pub(super) fn watch(plan: &Plan, group: Option<u32>, virtual_time: bool) -> Self {
         let target = &plan.server.target;
         let known = matches!(target, Target::Simulated(_)) || !target.urls().is_empty();

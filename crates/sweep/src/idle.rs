@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep};
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
 impl Runner {
-    /// Waits until the server reports that it has no requests, if it has metrics. Returns a caveat if the wait times out.
+    /// Waits until the server reports that it has no requests, if it has metrics. Returns a caveat if the wait times
+    /// out.
     pub(super) async fn wait_idle(&self, step: u32, ending: &Ending) -> Result<Option<ServerCaveat>> {
         let deadline = Instant::now() + IDLE_WAIT;
         loop {

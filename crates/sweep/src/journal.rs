@@ -1,4 +1,5 @@
-//! Records measurements in the run folder and in the counts over the whole sweep, and shows them on the terminal and in the live metrics.
+//! Records measurements in the run folder and in the counts over the whole sweep, and shows them on the terminal and in
+//! the live metrics.
 
 use super::ending::{Ending, Why};
 use super::listen::Listener;
@@ -24,7 +25,8 @@ pub(super) struct Journal {
     /// The metrics of the sweep itself, while they are served.
     live: Option<(Live, Listener)>,
     disk: Disk,
-    /// Number of warm-up requests written so far, over all attempts. Their numbering continues from one series to the next.
+    /// Number of warm-up requests written so far, over all attempts. Their numbering continues from one series to the
+    /// next.
     warmups: u64,
 }
 

@@ -65,8 +65,8 @@ pub(crate) struct Prepared {
     _embedded: Option<Embedded>,
 }
 
-/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is that of the first series
-/// of `all`.
+/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is that
+/// of the first series of `all`.
 ///
 /// # Errors
 /// The server cannot be measured: the message says what to check. Nothing has been measured yet.
@@ -221,7 +221,8 @@ fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
 pub(crate) enum Before {
     /// The warm-up requests of the plan, at least one for every shared prefix.
     Warmup,
-    /// Every shared prefix once, with one output token, so that the server's prefix cache holds them when a step begins.
+    /// Every shared prefix once, with one output token, so that the server's prefix cache holds them when a step
+    /// begins.
     Prefixes,
 }
 

@@ -161,9 +161,8 @@ fn spent(left: &Left) -> Duration {
 /// arrivals and lengths,
 /// but, with a cold cache, with other prompts: the server may have cached the first ones.
 ///
-/// Only these `options` apply: the progress bar, the metrics address, the disk reserve, keeping servers, and `force` apply.
-/// With `force`, the
-/// sweep continues even if plan or server have changed.
+/// Only these `options` apply: the progress bar, the metrics address, the disk reserve, keeping servers, and `force`
+/// apply. With `force`, the sweep continues even if plan or server have changed.
 ///
 /// # Errors
 /// The plan or the server has changed, nothing more could be measured, or the sweep broke off.

@@ -42,8 +42,8 @@ pub(super) struct Task<'a> {
     pub(super) ask: Ask,
     /// The earlier steps of the series.
     pub(super) earlier: &'a [Step],
-    /// Number of the step within its series, from 1, where variants alternate: their steps of the same number have the same arrivals and
-    /// lengths.
+    /// Number of the step within its series, from 1, where variants alternate: their steps of the same number have the
+    /// same arrivals and lengths.
     pub(super) round: Option<u32>,
     pub(super) clock: SweepClock,
 }

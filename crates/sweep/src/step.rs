@@ -153,7 +153,8 @@ struct Window {
     due_so_far: u64,
 }
 
-/// Returns the length to which a window is extended: one of the plan's own length that is about to end short of `min-requests`.
+/// Returns the length to which a window is extended: one of the plan's own length that is about to end short of
+/// `min-requests`.
 fn extended(plan: &Plan, ask: &Ask, now: Window) -> Option<Duration> {
     let Window { window, elapsed, due_so_far } = now;
     let end = ask.settle + window;
@@ -317,7 +318,8 @@ impl Runner {
         Ok(Followed { abort, delays })
     }
 
-    /// Returns the early end of a step whose requests have all finished. The first signs of a dying server look like gross misses.
+    /// Returns the early end of a step whose requests have all finished. The first signs of a dying server look like
+    /// gross misses.
     async fn last_reason(
         &self,
         running: &Running,

@@ -1,4 +1,5 @@
-//! The held-out cases: forty draws from a wide distribution of servers, workloads and limits, run to report and never to tune on.
+//! The held-out cases: forty draws from a wide distribution of servers, workloads and limits, run to report and never
+//! to tune on.
 //!
 //! The seed was fixed on 23 November 2026, before the first of these cases was ever simulated; none was replaced. The
 //! distribution:

@@ -1,4 +1,5 @@
-//! Development cases by their limits: other percentiles than p99, other metrics, several limits at once, and closed loops.
+//! Development cases by their limits: other percentiles than p99, other metrics, several limits at once, and closed
+//! loops.
 
 use super::dev::{CHAT, SHORT, engine};
 use super::engines::{Gpu, exponential, fixed, several, single};

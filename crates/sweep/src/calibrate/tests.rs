@@ -1,4 +1,5 @@
-//! Tests against a server whose tokens are pieces of four letters, so that prompts with equal numbers of words differ in tokens.
+//! Tests against a server whose tokens are pieces of four letters, so that prompts with equal numbers of words differ
+//! in tokens.
 
 use super::*;
 use axum::Router;
@@ -11,7 +12,8 @@ use goodput_workload::prompts::Prompt;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Returns the server's number of tokens in a text: natural text with long words has more of them than synthetic prompts.
+/// Returns the server's number of tokens in a text: natural text with long words has more of them than synthetic
+/// prompts.
 fn pieces(text: &str) -> usize {
     text.split_whitespace().map(|word| word.chars().count().div_ceil(4)).sum()
 }
