@@ -2,8 +2,7 @@
 //! pacing`.
 //!
 //! Poisson arrivals to the null server (32 tokens in one write) on this machine. Every design has an identical schedule
-//! and
-//! HTTP client. `docs/timing.md` quotes the results. Give rates as arguments to measure others: `-- 2000 20000`.
+//! and HTTP client. `docs/timing.md` quotes the results. Give rates as arguments to measure others: `-- 2000 20000`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,

@@ -324,8 +324,7 @@ impl Case {
     }
 
     /// Returns the maximum number of runs in a table: conversations take long to simulate, and constant arrivals at a
-    /// fixed service time
-    /// differ only by the noise of the search.
+    /// fixed service time differ only by the noise of the search.
     pub(crate) fn most_runs(&self) -> u32 {
         let few = self.conversation.is_some() || self.arrivals == Arrivals::Constant;
         if few { 20 } else { u32::MAX }

@@ -1,12 +1,10 @@
 //! Other strategies, as we understand them: a grid of rates, a ramp with bisection, and a closed loop with doubling and
-//! bisection. They
-//! take each step at face value, and their answer is one rate without an interval.
+//! bisection. They take each step at face value, and their answer is one rate without an interval.
 //!
 //! A step settles for 1/6 of its length (at most 10 s) and is measured for the rest. No load follows it, and its open
-//! requests may take
-//! 30 s more, which count against the budget. It passes if the naive percentile of every limit is met; for a p99, that
-//! is the
-//! ⌈0.99·n⌉-th smallest of the n requests that can be judged, where failed ones count as the largest.
+//! requests may take 30 s more, which count against the budget. It passes if the naive percentile of every limit is
+//! met; for a p99, that is the ⌈0.99·n⌉-th smallest of the n requests that can be judged, where failed ones count as
+//! the largest.
 
 use crate::run::Answer;
 use anyhow::Result;
@@ -95,8 +93,7 @@ impl Peer<'_, '_> {
     }
 
     /// Starts at the rate of one request at a time and multiplies it by 1.5 until a step fails; then halves the
-    /// logarithm of the bracket
-    /// down to 2 %. If the first step fails, halves the rate until one passes.
+    /// logarithm of the bracket down to 2 %. If the first step fails, halves the rate until one passes.
     pub(crate) fn bisect(mut self) -> Result<Answer> {
         let first = self.measure(Level::concurrency(1), JOINT_S)?.achieved_rate;
         // No request finished: the next guess is one request in that time.
@@ -124,8 +121,7 @@ impl Peer<'_, '_> {
     }
 
     /// Doubles the requests in flight while the share that meets all limits together is at least `target`, then
-    /// bisects. Answers with the
-    /// achieved rate at the highest level that passes.
+    /// bisects. Answers with the achieved rate at the highest level that passes.
     pub(crate) fn joint(mut self, target: f64) -> Result<Answer> {
         let (mut low, mut high, mut best) = (0, None, None);
         let mut next = 1;

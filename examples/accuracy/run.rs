@@ -101,8 +101,7 @@ pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
 }
 
 /// Measures one long step at the true rate and returns the misses of the binding limit over the allowed misses, which
-/// should be 1. `None` without a true rate
-/// or a latency limit.
+/// should be 1. `None` without a true rate or a latency limit.
 pub(crate) fn at_truth(case: &Case, requests: u32) -> Result<Option<f64>> {
     let Some(rate) = case.truth.rate.filter(|_| case.suits_peers()) else { return Ok(None) };
     let (plan, _) = case.build(0, 900.0, 0.1)?;
@@ -195,8 +194,7 @@ pub(crate) fn knee(case: &Case, seed: u32) -> Result<Option<f64>> {
 }
 
 /// Measures steps of usual length at the true rate of a case with one latency limit, each from an idle server. Returns
-/// the printed bounds of the
-/// p99 in milliseconds; `None` for a step with too few requests for one.
+/// the printed bounds of the p99 in milliseconds; `None` for a step with too few requests for one.
 pub(crate) fn bounds_at_truth(case: &Case, seed: u32, steps: u32) -> Result<Vec<[Option<f64>; 2]>> {
     let (Some(rate), [target]) = (case.truth.rate, &case.targets[..]) else { return Ok(Vec::new()) };
     let (plan, model) = case.build(seed, 900.0, 0.1)?;

@@ -56,8 +56,7 @@ pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
 }
 
 /// Finds the approximate truth and the steepness of the curve there, by bisection with short runs. `None` if the limits
-/// are met up to the
-/// capacity.
+/// are met up to the capacity.
 fn bracket(case: &Case, long: &mut Long, capacity: f64, n: usize) -> Result<Option<(f64, f64)>> {
     let (mut low, mut high) = ((capacity / 4096.0).ln(), capacity.ln());
     let mut seen: Vec<(f64, f64)> = vec![];
@@ -89,9 +88,8 @@ fn slope_of(seen: &[(f64, f64)]) -> Option<f64> {
 }
 
 /// Finds the truth near `center` by passes of five rates each. The first pass gives the location, and the spacing of
-/// the rates in the next one. Passes
-/// continue until the truth lies among the rates that it is derived from. On a near-cliff, the first guess is off by
-/// many times their spacing.
+/// the rates in the next one. Passes continue until the truth lies among the rates that it is derived from. On a
+/// near-cliff, the first guess is off by many times their spacing.
 fn around(
     case: &Case,
     long: &mut Long,

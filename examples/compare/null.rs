@@ -1,6 +1,5 @@
 //! Rates of false alarms between runs on a single server, for every level that `compare` claims, on servers whose
-//! misses come singly and
-//! in clusters.
+//! misses come singly and in clusters.
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;

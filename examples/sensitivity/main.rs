@@ -6,8 +6,7 @@
 //! ```
 //!
 //! Each run measures as the command does (five turns of four steps of 60 s after 15 s, with the command's arrivals and
-//! lengths)
-//! around a boundary with the error of a sweep of 900 s: 6 %. Prints the truth, bias, RMSE, and the share of
+//! lengths) around a boundary with the error of a sweep of 900 s: 6 %. Prints the truth, bias, RMSE, and the share of
 //! runs whose 90 % interval contains the truth.
 
 #![expect(clippy::print_stdout, reason = "it is a program")]

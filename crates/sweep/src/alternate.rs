@@ -1,10 +1,8 @@
 //! Alternating variants: at each rate in the order ABBA…, where each step of one variant is next to a step of the
-//! others with equal
-//! arrivals and lengths. Their servers run at the same time.
+//! others with equal arrivals and lengths. Their servers run at the same time.
 //!
 //! While one server is measured, the others are idle: a step ends when its server has drained, and the next one begins
-//! when the next
-//! server reports that it is empty.
+//! when the next server reports that it is empty.
 
 use super::clock::SweepClock;
 use super::director::Sweep;
@@ -52,10 +50,9 @@ fn measured(series: &str, steps: &[Step]) -> usize {
 }
 
 /// Returns the index of the variant to measure next, given the number of steps of each: the first of those with the
-/// fewest steps, or the
-/// last of them in every other round. The order reverses from one round of a rate to the next round of that rate, and
-/// from one rate to
-/// the next: if it reversed with every step, an even number of rates would always have each rate in one order.
+/// fewest steps, or the last of them in every other round. The order reverses from one round of a rate to the next
+/// round of that rate, and from one rate to the next: if it reversed with every step, an even number of rates would
+/// always have each rate in one order.
 fn turn(done: &[usize], rates: usize) -> usize {
     let rates = rates.max(1);
     let fewest = done.iter().copied().min().unwrap_or(0);

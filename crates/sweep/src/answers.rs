@@ -1,6 +1,5 @@
 //! Processing of answer texts by the director: counting tokens if the server did not, and evaluating the plan's checks.
-//! Runs on the
-//! director's thread, never on one that sends.
+//! Runs on the director's thread, never on one that sends.
 
 use anyhow::Result;
 use goodput_core::check::Checks;

@@ -1,7 +1,6 @@
 //! A sweep on the bare engine model, without HTTP, clock or tasks. It uses the search, arrivals, looks and statistics
-//! of any other
-//! sweep and is some hundred times as fast, to find out how accurate the search is on servers whose true goodput is
-//! known.
+//! of any other sweep and is some hundred times as fast, to find out how accurate the search is on servers whose true
+//! goodput is known.
 
 mod blocks;
 mod load;
@@ -29,8 +28,7 @@ use std::time::Duration;
 /// Measures all steps of a plan's search on its simulated server, without a client, as a perfect client would.
 ///
 /// Requests find the server empty at the start (there is no warm-up), and time is exact, whereas `--virtual-time` has a
-/// resolution of
-/// 1 ms.
+/// resolution of 1 ms.
 ///
 /// # Errors
 /// The plan's server is not simulated, its search has no end of its own, or its workload cannot be drawn.

@@ -2,8 +2,7 @@
 //! afterwards.
 //!
 //! The counters are compared from the beginning of the measured window to the end of the drain. This covers the
-//! measured requests and
-//! the few that continued the load until those had finished.
+//! measured requests and the few that continued the load until those had finished.
 
 use super::ending::Ending;
 use super::journal::Journal;
@@ -20,8 +19,7 @@ use std::time::Duration;
 /// vLLM's endpoint that empties its prefix cache; it exists only in vLLM's development mode.
 const RESET: &str = "/reset_prefix_cache";
 /// Ratio of tokens looked up to the most that the step's requests can have asked for, above which other clients must
-/// have used the
-/// server. It leaves some room, since lengths that the server does not report may be a little off.
+/// have used the server. It leaves some room, since lengths that the server does not report may be a little off.
 const OTHERS: f64 = 1.2;
 
 /// Evidence of other clients during a step, in tokens looked up in the prefix cache.
@@ -54,9 +52,8 @@ async fn reset(client: &Client) -> bool {
 
 impl Runner {
     /// Brings the server's prefix cache into the state that the series wants before a step: emptied of earlier
-    /// requests, if the server
-    /// supports that, or with every shared prefix in it, even if the server was idle or served a cold series in the
-    /// meantime.
+    /// requests, if the server supports that, or with every shared prefix in it, even if the server was idle or served
+    /// a cold series in the meantime.
     pub(super) async fn set_cache(
         &mut self,
         task: Task<'_>,

@@ -37,14 +37,10 @@ type Told<T> = Result<Result<T, String>>;
 /// Finds the relation between words and tokens from the server's `usage`, once for all series of a sweep.
 ///
 /// Prompts are words drawn from one list, all equally likely, so the mean tokens per word is that of the list itself,
-/// with
-/// no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of the
-/// whole
-/// list C. The template's overhead is then A + B − C. A shared prefix consists of the same few hundred words in every
-/// request, so
-/// its deviation from the mean is counted as well. Natural texts have a separate rate per class. If the server reports
-/// no counts,
-/// the second value contains a caveat.
+/// with no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of
+/// the whole list C. The template's overhead is then A + B − C. A shared prefix consists of the same few hundred words
+/// in every request, so its deviation from the mean is counted as well. Natural texts have a separate rate per class.
+/// If the server reports no counts, the second value contains a caveat.
 pub(crate) async fn calibrate(
     probe: &Probe<'_>,
     all: PlanSeries<'_>,
@@ -166,8 +162,7 @@ impl Probe<'_> {
     }
 
     /// Measures the tokens per character of each class of natural texts, from the server's counts for some of them.
-    /// Omits a class without
-    /// counts.
+    /// Omits a class without counts.
     async fn texts(&self, traffic: &Traffic, seed: u32, rates: &WordRates) -> Result<Vec<TextRate>> {
         let mut found = Vec::new();
         let key = || StepKey { seed, series: MAIN.into(), step: 0 };

@@ -1,6 +1,5 @@
 //! Reasons that end a sweep before its search is done, other than its budget and its server: the user, the deadline, or
-//! a disk that is
-//! nearly full.
+//! a disk that is nearly full.
 //!
 //! All of them end the sweep in the same manner: the load stops, requests in flight drain, and the steps measured so
 //! far are reported.

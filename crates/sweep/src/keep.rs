@@ -21,8 +21,8 @@ pub(super) struct Started {
 }
 
 /// Storage for a started server between sweeps. By default, or without [`Keep::between_sweeps`], it stores nothing, and
-/// each sweep stops
-/// the servers that it started. Clones share the stored server, which is stopped at once if the last clone is dropped.
+/// each sweep stops the servers that it started. Clones share the stored server, which is stopped at once if the last
+/// clone is dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Keep(Option<Arc<Mutex<Option<Started>>>>);
 

@@ -1,6 +1,5 @@
 //! The director, which joins all parts of a sweep: it gets a level from the search, has it measured, and writes the
-//! results, until the
-//! search is done.
+//! results, until the search is done.
 
 mod about;
 mod alternate;

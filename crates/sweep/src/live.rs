@@ -1,8 +1,7 @@
 //! The metrics of a running sweep in Prometheus' text format, for a dashboard next to that of the server.
 //!
 //! They are for viewing only: they include every request of a step as it finishes, those of the settling time too, and
-//! no result is
-//! computed from them.
+//! no result is computed from them.
 
 use goodput_core::level::{Control, Level};
 use goodput_core::record::{Outcome, Phase, Record};

@@ -91,11 +91,9 @@ impl Looks {
     }
 
     /// Records the number of requests finished when `share` of the window is over. Returns true if far fewer requests
-    /// finished in the
-    /// second half of that time than were due in it, which means that a backlog grows. Returns false if none finished
-    /// in the first half,
-    /// or if the rate of answers still rises: answers may just take long. Always returns true if the number of due
-    /// requests is unknown.
+    /// finished in the second half of that time than were due in it, which means that a backlog grows. Returns false if
+    /// none finished in the first half, or if the rate of answers still rises: answers may just take long. Always
+    /// returns true if the number of due requests is unknown.
     fn is_behind(&mut self, share: f64, home: u64) -> bool {
         self.home.push((share, home));
         let Some(planned) = self.planned() else { return true };

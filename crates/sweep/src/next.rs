@@ -47,8 +47,7 @@ pub(super) fn in_order<'a>(series: &'a [Series], steps: &[Step]) -> Vec<&'a Seri
 }
 
 /// Returns the steps of the current series. The steps of alternating variants are interleaved; otherwise, the steps of
-/// the current series
-/// are the last ones.
+/// the current series are the last ones.
 pub(super) fn series_steps<'a>(plan: &Plan, steps: &'a [Step], series: &str) -> Cow<'a, [Step]> {
     if plan.alternate.is_some() {
         return steps.iter().filter(|s| s.series == series).cloned().collect();

@@ -1,6 +1,5 @@
 //! The step under the profiler: the profile starts before the load and stops after the drain. A failure is only a
-//! caveat, since the
-//! answer of the sweep is known by then.
+//! caveat, since the answer of the sweep is known by then.
 
 use super::ending::Ending;
 use super::runner::{Runner, Task};

@@ -1,6 +1,5 @@
 //! Terminal output of a running sweep, on standard error: the rate, requests in flight, p99 TTFT against its limit (e2e
-//! if answers are
-//! not streamed), and the time left in the step.
+//! if answers are not streamed), and the time left in the step.
 
 use goodput_core::level::Level;
 use goodput_core::slo::Metric;

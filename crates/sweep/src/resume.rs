@@ -1,12 +1,9 @@
 //! Resuming a sweep that was killed or interrupted. The search is a pure function of the steps, so it has no other
-//! state to save: the
-//! valid steps are read from the folder, and the search returns the next one.
+//! state to save: the valid steps are read from the folder, and the search returns the next one.
 //!
 //! A resumed step sends the requests that the uninterrupted one would have sent, except for the nonces of cold prompts.
-//! In simulated time
-//! on a deterministic engine, its results are identical to the last request. Other engines restart their random
-//! numbers, and a real
-//! server never repeats itself exactly.
+//! In simulated time on a deterministic engine, its results are identical to the last request. Other engines restart
+//! their random numbers, and a real server never repeats itself exactly.
 
 use super::about::meta;
 use super::bounds::{deadline, over_budget};
@@ -53,8 +50,7 @@ impl Resumption {
     ///
     /// # Errors
     /// The path is not a run folder, another sweep is writing into it, it cannot be read, or it has another format
-    /// version. The message
-    /// names a remedy.
+    /// version. The message names a remedy.
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
         let hold = Hold::of_run(dir)?;
@@ -127,8 +123,8 @@ impl Resumption {
     }
 
     /// Closes a sweep with nothing left to measure: removes the caveat of an interruption after the last step, which
-    /// left nothing out. A
-    /// plan that differs from the original one is an error without `force`, and is recorded as a caveat with it.
+    /// left nothing out. A plan that differs from the original one is an error without `force`, and is recorded as a
+    /// caveat with it.
     pub fn close(mut self, force: bool) -> Result<()> {
         let other = same::check_plan(&self.dir, &self.left.meta, &self.left.plan, force)?;
         let run = rundir::read(&self.dir)?;
@@ -156,10 +152,9 @@ fn spent(left: &Left) -> Duration {
 /// Resumes a sweep and returns everything measured in all of its attempts; the caller writes the reports.
 ///
 /// Like [`super::run`], it needs a current-thread runtime, whose clock is paused in simulated time. It changes nothing
-/// on disk until it
-/// has verified that the server is the one that was measured. An incomplete step is measured again with the same
-/// arrivals and lengths,
-/// but, with a cold cache, with other prompts: the server may have cached the first ones.
+/// on disk until it has verified that the server is the one that was measured. An incomplete step is measured again
+/// with the same arrivals and lengths, but, with a cold cache, with other prompts: the server may have cached the first
+/// ones.
 ///
 /// Only these `options` apply: the progress bar, the metrics address, the disk reserve, keeping servers, and `force`
 /// apply. With `force`, the sweep continues even if plan or server have changed.

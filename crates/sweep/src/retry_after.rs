@@ -16,8 +16,7 @@ use tokio::time::{Instant, sleep};
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// Returns the key of a server in [`Waits`]: the name of its series if variants alternate, each on a separate server;
-/// otherwise empty,
-/// since there is one server at a time.
+/// otherwise empty, since there is one server at a time.
 pub(super) fn server_key(plan: &Plan, series: &str) -> String {
     if plan.alternate.is_some() { series.to_owned() } else { String::new() }
 }
@@ -28,8 +27,7 @@ pub(super) struct Waits(BTreeMap<String, Instant>);
 
 impl Waits {
     /// Restores the waits of a resumed sweep, five minutes each at most, in case the wall clock was changed. In
-    /// simulated time, no time has
-    /// passed since the interruption.
+    /// simulated time, no time has passed since the interruption.
     pub(super) fn restored(earlier: &Meta) -> Self {
         let left = |asked: &LeftAlone| {
             if earlier.virtual_time {
@@ -81,8 +79,7 @@ impl Waits {
 }
 
 /// Returns true if the `Retry-After` of a step's refusals must be respected: they stopped the step, or exceeded the
-/// share of errors that
-/// the plan allows.
+/// share of errors that the plan allows.
 pub(super) fn is_respected(plan: &Plan, step: &Step) -> bool {
     let most = plan.step.max_error_share.map_or(1.0, Fraction::get);
     let stopped = step.unanswered() || matches!(step.abort, Some(Abort::Errors | Abort::Gross));
@@ -90,8 +87,7 @@ pub(super) fn is_respected(plan: &Plan, step: &Step) -> bool {
 }
 
 /// Waits until requests may be sent to the only server of a resumed sweep, and returns a caveat about the wait. In
-/// simulated time, the
-/// next step waits instead.
+/// simulated time, the next step waits instead.
 ///
 /// # Errors
 /// The sweep was ended during the wait.
@@ -114,8 +110,7 @@ pub(super) async fn wait_on_resume(earlier: &Meta, step: u32, ending: &Ending) -
 
 impl super::director::Sweep<'_> {
     /// Waits for the time that the server of a series asked for, five minutes at most. Returns false if the sweep was
-    /// interrupted
-    /// during the wait.
+    /// interrupted during the wait.
     pub(super) async fn leave_alone(&mut self, series: &Series) -> bool {
         let (server, step) = (server_key(self.plan, &series.name), self.number());
         let Some(asked) = self.waits.asked(&server) else { return true };

@@ -158,8 +158,7 @@ impl Runner {
     }
 
     /// Adds the server's metrics for the counted part of a step. A step during which the server restarted is invalid.
-    /// Returns the other
-    /// clients that the metrics showed.
+    /// Returns the other clients that the metrics showed.
     async fn add_server_side(
         &self,
         step: &mut Step,

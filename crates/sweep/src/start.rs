@@ -120,8 +120,7 @@ impl<'a> Opening<'a> {
     ///
     /// # Errors
     /// The only server cannot be measured, or is not the one that was measured before; the folder is then unchanged. Or
-    /// the folder cannot be
-    /// written.
+    /// the folder cannot be written.
     async fn open(self, mut servers: Servers, origin: Origin) -> Result<Option<(Sweep<'a>, Runner)>> {
         let only = self.only_server(&origin).await?;
         let resumed_at = match &origin {

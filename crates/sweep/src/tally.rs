@@ -62,8 +62,7 @@ pub(crate) struct StepTally {
     /// Latest time until which a `Retry-After` asked the client to wait, from the start of the step.
     pub(crate) wait_until: Option<Duration>,
     /// Input tokens of measured answers that came from the server's prefix cache, and all of their input tokens. `None`
-    /// if the
-    /// server does not report them with answers.
+    /// if the server does not report them with answers.
     cached: Option<(u64, u64)>,
 }
 
@@ -237,8 +236,8 @@ impl StepTally {
     }
 
     /// Returns true if the evidence is strong that more than `share` of the requests fail. The `in_flight` requests
-    /// count as
-    /// successes: failures arrive sooner than answers, so their share among finished requests alone is too large.
+    /// count as successes: failures arrive sooner than answers, so their share among finished requests alone is too
+    /// large.
     ///
     /// Returns false if there was no answer at all; [`StepTally::all_failed`] covers that case.
     pub(crate) fn fails_beyond(&self, share: f64, in_flight: u64) -> bool {
@@ -246,8 +245,7 @@ impl StepTally {
     }
 
     /// Returns true if at least 50 requests, and at least as many as are in flight, have finished without a single
-    /// answer. Answers
-    /// may take longer than failures, so the step goes on while most requests are in flight.
+    /// answer. Answers may take longer than failures, so the step goes on while most requests are in flight.
     pub(crate) fn all_failed(&self, in_flight: u64) -> bool {
         self.home() >= ALL_FAILED.max(in_flight) && self.nothing_came()
     }
@@ -258,8 +256,7 @@ impl StepTally {
     }
 
     /// Returns true if some limit of every tier has gross misses (design §7), so that no tier needs more of this step.
-    /// `inflation` is
-    /// the number of requests that carry as much information as one independent request.
+    /// `inflation` is the number of requests that carry as much information as one independent request.
     pub(crate) fn gross(&self, inflation: f64) -> bool {
         self.every_tier(|told, p0, _| gross(told.misses, told.n, p0, inflation) > GROSS)
     }
@@ -275,8 +272,7 @@ impl StepTally {
     }
 
     /// Returns true if `shows` returns true for at least one limit of every tier. Its arguments are the counts, the
-    /// allowed share of
-    /// misses, and the share of the measured requests that the limit applies to.
+    /// allowed share of misses, and the share of the measured requests that the limit applies to.
     fn every_tier(&self, shows: impl Fn(Told, f64, f64) -> bool) -> bool {
         let share = |part: &Limits| part.seen as f64 / self.measured.max(1) as f64;
         let part = |part: &Limits| part.told().any(|(told, p0)| shows(told, p0, share(part)));
@@ -296,8 +292,7 @@ impl StepTally {
     }
 
     /// Returns an upper bound of the input tokens that the server has looked up for this step's requests since `at`:
-    /// the sum over
-    /// all requests that were sent and had no first token by then.
+    /// the sum over all requests that were sent and had no first token by then.
     pub(crate) fn asked_since(&self, at: Duration) -> f64 {
         let open = |r: &&CompactRecord| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
         let tokens = |r: &CompactRecord| {
@@ -307,15 +302,13 @@ impl StepTally {
     }
 
     /// Returns the number of measured requests that the server refused for now. With `all`, those of other phases count
-    /// too, for a
-    /// step that ended before its window.
+    /// too, for a step that ended before its window.
     pub(crate) fn refused(&self, all: bool) -> u64 {
         self.refused.0 + if all { self.refused.1 } else { 0 }
     }
 
     /// Returns the reason to treat a step that ran to its end as aborted because there was no answer: all of many
-    /// requests failed,
-    /// or all of few.
+    /// requests failed, or all of few.
     pub(crate) fn ended_without(&self) -> Option<Abort> {
         let why = if self.all_failed(0) { Abort::AllFailed } else { Abort::NoAnswer };
         self.nothing_came().then_some(why)
@@ -437,8 +430,7 @@ mod tests {
     }
 
     /// Columns: the plan sets the timeout, a first token had come, and the two expected results: a stop because of
-    /// errors, and a
-    /// stop because there is no answer.
+    /// errors, and a stop because there is no answer.
     #[test]
     fn our_own_timeout_stops_nothing_that_is_under_way() {
         for (given, came, errors, nothing) in [

@@ -180,8 +180,7 @@ impl Servers {
     }
 
     /// Starts the server of a series, if it has a start command, and prepares it for measurement. Returns `None` if the
-    /// server did not
-    /// become ready, or if `interrupt` came first. Records the outcome in `runs`.
+    /// server did not become ready, or if `interrupt` came first. Records the outcome in `runs`.
     ///
     /// # Errors
     /// A process of the server is left and cannot be killed.
@@ -250,8 +249,7 @@ impl Servers {
     }
 
     /// Takes over the server that an earlier sweep left running, if it belongs to this variant and still runs. Stops
-    /// any other server
-    /// first, since the servers of a plan run one at a time.
+    /// any other server first, since the servers of a plan run one at a time.
     ///
     /// # Errors
     /// A process of the other server is left and cannot be killed.
@@ -370,8 +368,7 @@ impl Servers {
     }
 
     /// Returns the full reason of a failure, from the exit status and the log of the server in addition to `seen`, and
-    /// the last lines
-    /// of the log.
+    /// the last lines of the log.
     async fn explain(&mut self, at: usize, launched: &mut Launched, seen: String) -> (String, Vec<String>) {
         let deadline = Instant::now() + LAST_WORDS;
         while launched.exited().is_none() && Instant::now() < deadline {
@@ -512,8 +509,7 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
 }
 
 /// Requests the readiness page of every address: `path`, or by default `/health` and then `/v1/models`. The error
-/// describes the
-/// answer.
+/// describes the answer.
 async fn is_ready(client: &Client, path: Option<&str>) -> Result<(), String> {
     let ask = async |target: usize, path: &str| client.get_from(target, path).await.map(|(status, _)| status);
     for target in 0..client.urls().len().max(1) {

@@ -21,8 +21,7 @@ pub(super) fn drawn(n: usize) -> Vec<Case> {
 }
 
 /// Draws a batching engine with a model of 1 to 70 billion parameters. For each billion, loading the weights takes 0.3
-/// to 0.8 ms, and
-/// matrix products take 2.5 to 6 µs per token.
+/// to 0.8 ms, and matrix products take 2.5 to 6 µs per token.
 fn one(draw: &mut Draw, name: &str) -> Case {
     let billions = draw.scale(1.0, 70.0);
     let gpu = Gpu {

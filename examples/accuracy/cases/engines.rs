@@ -75,8 +75,7 @@ pub(super) struct Gpu {
 
 impl Gpu {
     /// An 8B model in bf16 on an H100 or similar: 16 GB of weights at 3.3 TB/s; 16 TFLOP per 1,000 tokens at 400
-    /// TFLOPS; 128 KiB of
-    /// KV per token.
+    /// TFLOPS; 128 KiB of KV per token.
     pub(super) const B8: Self = Self {
         base_us: 2000.0,
         weights_us: 5000.0,

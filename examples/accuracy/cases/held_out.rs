@@ -7,12 +7,10 @@
 //! - arrivals: half Poisson, a third gamma with cv .3 to 3, the rest constant;
 //! - servers: a sixth single ones, a fifth several with one queue (2 to 64), the rest batch engines with models of 1 to 70 billion
 //!   parameters, 8 to 1024 seats and 20,000 to a million KV tokens;
-//! - lengths: lognormal; a third of the batch engines have rare prompts (.1 to 2 %) that are 10 to 30 times as long,
-//!   and a third of the
-//!   single servers have rare service times of that kind;
-//! - limits: one to three of TTFT, TPOT and e2e, each at its p90, p95 or p99; from 1.05 times the time of an unloaded
-//!   request at that
-//!   percentile, so that r\* is a small part of the capacity or there is none, to 30 times, with no misses until the
+//! - lengths: lognormal; a third of the batch engines have rare prompts (.1 to 2 %) that are 10 to 30 times as long, and a
+//!   third of the single servers have rare service times of that kind;
+//! - limits: one to three of TTFT, TPOT and e2e, each at its p90, p95 or p99; from 1.05 times the time of an unloaded request
+//!   at that percentile, so that r\* is a small part of the capacity or there is none, to 30 times, with no misses until the
 //!   server is full.
 //!
 //! The mean answer of an unloaded server takes at most four seconds, so that the default timeout of a minute has no

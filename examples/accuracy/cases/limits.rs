@@ -9,8 +9,7 @@ use goodput::slo::Metric::{E2e, Itl, Tpot, Ttfc, Ttft};
 use std::time::Duration;
 
 /// Found by `accuracy truths` with 300,000 requests. Those of coincident limits are one estimate from 2.4 million
-/// requests of all three, as the
-/// limits are the percentiles at 15 req/s.
+/// requests of all three, as the limits are the percentiles at 15 req/s.
 const TRUTHS: &[Found] = &[
     ("8b-p99.9", [25.11636, 0.932, 9.904, 12.42, 30.690, 0.0000]),
     ("8b-p90", [21.50268, 0.682, 9.106, 38.23, 30.693, 0.3439]),
@@ -62,8 +61,7 @@ fn single_limits() -> Vec<Case> {
 }
 
 /// Limits that bind together. In those named `same`, all limits are missed by exactly the same requests; in the others,
-/// the server determines
-/// how they correlate.
+/// the server determines how they correlate.
 fn coincident() -> Vec<Case> {
     vec![
         mm1("same-2").limit(Ttft, 500.0).limit(Ttfc, 500.0),

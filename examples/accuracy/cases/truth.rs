@@ -70,8 +70,7 @@ impl Truth {
     }
 
     /// Returns the best possible accuracy of counting in `budget_s` at the true rate, if slope and inflation are known:
-    /// the standard deviation of
-    /// the logarithm of the rate.
+    /// the standard deviation of the logarithm of the rate.
     pub(crate) fn bound(&self, budget_s: f64) -> Option<f64> {
         self.rate.map(|rate| (self.inflation / (self.allowed * rate * budget_s)).sqrt() / self.slope)
     }

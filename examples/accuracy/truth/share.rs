@@ -21,8 +21,8 @@ pub(super) struct Share {
 
 impl Share {
     /// Computes the share from the counts of each request, in order of arrival. The inflation refers to requests: if
-    /// many gaps are counted per
-    /// request, it compares the variance of the share among gaps with that of an equal number of requests.
+    /// many gaps are counted per request, it compares the variance of the share among gaps with that of an equal number
+    /// of requests.
     pub(super) fn of(counts: &[Count], allowed: f64) -> Self {
         let n = counts.len() as f64;
         let sum = |part: &[Count]| {
@@ -73,8 +73,8 @@ pub(super) struct Fit {
 
 impl Fit {
     /// Fits with the least-squares weights of a parabola at five equal distances (Savitzky and Golay 1964): (−3, 12,
-    /// 17, 12, −3) / 35 for
-    /// the value in the middle, (−2 … 2) / 10 for the slope, (2, −1, −2, −1, 2) / 7 for the curvature.
+    /// 17, 12, −3) / 35 for the value in the middle, (−2 … 2) / 10 for the slope, (2, −1, −2, −1, 2) / 7 for the
+    /// curvature.
     pub(super) fn of(shares: &[Share], spread: f64) -> Self {
         let y: Vec<f64> = shares.iter().map(|s| s.excess().max(1e-7).ln()).collect();
         let sum = |weights: [f64; 5]| weights.iter().zip(&y).map(|(w, y)| w * y).sum::<f64>();

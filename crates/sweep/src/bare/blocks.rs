@@ -11,8 +11,7 @@ use goodput_workload::sources::Prompts;
 use std::sync::Arc;
 
 /// Returns the blocks of the last of these turns of a chain, where each prompt contains all earlier turns and answers:
-/// the tokens that it
-/// would have over HTTP, in their order, each identified by a number. Empty without a prefix cache.
+/// the tokens that it would have over HTTP, in their order, each identified by a number. Empty without a prefix cache.
 pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]) -> Arc<[u64]> {
     let Some(kv) = kv.filter(|kv| kv.prefix_cache) else { return Arc::default() };
     let (Source::Prompts(Prompts::Synthetic(s)), Some((first, further))) =

@@ -97,8 +97,7 @@ impl MetricsRead {
     }
 
     /// Returns the change of the servers' counters from the beginning of the window until now, and the time of the
-    /// reading at its
-    /// beginning. `None` without such a reading.
+    /// reading at its beginning. `None` without such a reading.
     pub(crate) fn since_start(&self, now: &[Reading]) -> Option<(Duration, Reading)> {
         let (at, start) = self.watch.as_ref()?.at_start()?;
         Some((at, since(start, now)?))
@@ -136,8 +135,8 @@ struct Clock {
 
 impl Clock {
     /// Waits until the next reading is due: at the beginning of the window, a whole number of intervals before and
-    /// after it, and at its
-    /// end. Then sets `next` to the time of the following one. Returns `None` when the step is over.
+    /// after it, and at its end. Then sets `next` to the time of the following one. Returns `None` when the step is
+    /// over.
     async fn next(&mut self, next: &mut Duration) -> Option<()> {
         loop {
             let end = *self.ends.borrow_and_update();

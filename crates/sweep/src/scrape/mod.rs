@@ -2,8 +2,7 @@
 //! a page of metrics.
 //!
 //! A page that hangs times out, and a page that fails or cannot be parsed gives no reading; each page is requested
-//! again at the next
-//! interval. A server found to have no metrics is not asked again.
+//! again at the next interval. A server found to have no metrics is not asked again.
 
 mod follow;
 mod probe;
@@ -39,8 +38,7 @@ struct Page {
 
 impl Page {
     /// Returns its text as the server sends it. Redact the parts that are kept with [`Page::redacted`], not the whole
-    /// page: a secret may
-    /// be a part of an ordinary name in it, which must still be parsed.
+    /// page: a secret may be a part of an ordinary name in it, which must still be parsed.
     async fn fetch(&self, patience: Duration) -> Result<String, String> {
         let bytes = self.client.page(self.target, &self.path, patience, LARGEST).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -33,8 +33,7 @@ pub(crate) struct Found {
 
 impl Scraper {
     /// Asks every server for its settings and metrics once, and reads the pages that the plan names. `client` must not
-    /// be used by anything
-    /// else. `max_model_len` is the value that is already known.
+    /// be used by anything else. `max_model_len` is the value that is already known.
     ///
     /// # Errors
     /// The operating system refuses a thread, or TLS cannot be set up.

@@ -27,8 +27,7 @@ pub(super) struct Room {
 }
 
 /// Returns an estimate of the number of requests of a step, with a margin: rate × (settle + window + tail). The window
-/// in `ask` is
-/// already long enough for its rate on average. Returns zero if the rate is not known in advance.
+/// in `ask` is already long enough for its rate on average. Returns zero if the rate is not known in advance.
 fn expected_requests(ask: &Ask) -> usize {
     let Some(rate) = ask.level.per_s() else { return 0 };
     let load = ask.settle + ask.measure + ask.tail.min(LIKELY_TAIL);
@@ -151,8 +150,8 @@ impl Part {
 
 impl SweepTally {
     /// Returns an empty tally for a step with these tiers and this number of classes. Reserves memory for the expected
-    /// number of requests,
-    /// so that buffers are neither grown nor copied during the step: a client that waits for memory sends late.
+    /// number of requests, so that buffers are neither grown nor copied during the step: a client that waits for memory
+    /// sends late.
     ///
     /// Takes some 50 ms for a million requests, so call it before the load starts.
     pub(crate) fn begin(&mut self, tiers: &[Slo], classes: usize, ask: &Ask) -> StepTally {
