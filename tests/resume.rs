@@ -47,7 +47,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The lines of a file whose step is one of these.
+/// Returns the lines of a file that belong to these steps.
 fn lines(path: &Path, steps: impl Fn(usize) -> bool) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let of = |line: &&str| line.split(',').nth(1).and_then(|step| step.parse().ok()).is_some_and(&steps);
@@ -65,7 +65,7 @@ fn cut(path: &Path, k: usize, more: usize) {
     fs::write(path, text).unwrap();
 }
 
-/// The steps without the time of day.
+/// Returns the steps without the time of day.
 fn steps(result: &Value) -> Vec<Value> {
     let mut steps = result["steps"].as_array().unwrap().clone();
     steps.iter_mut().for_each(|s| drop(s.as_object_mut().unwrap().remove("started_at")));
@@ -122,7 +122,7 @@ fn goes_on(search: &str, cuts: &[f64]) {
             let of = |run: &Path| lines(&run.join(file), |step| step > 0);
             assert_eq!(of(&dir.path().join("run")), of(&run), "{search}, cut after step {k}: {file}");
         }
-        // What was measured twice stands apart, once, and is told.
+        // The rows of the incomplete step are in a separate file, once, with a caveat.
         assert_eq!(lines(&run.join("requests-partial.csv"), |step| step == k + 1).len(), 5);
         assert_eq!(fs::read_to_string(run.join("requests-partial.csv")).unwrap().lines().count(), 6);
         let said = resumed["caveats"].to_string();
