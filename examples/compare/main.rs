@@ -3,10 +3,10 @@
 //! `docs/compare.md`.
 //!
 //! ```text
-//! cargo run --release --example compare                                  # the study of docs/compare.md: 100 seeds,
-//! same and 15 % slower cargo run --release --example compare -- null                          # false alarms of every
-//! claim cargo run --release --example compare -- null --scatter 0.05 --goodput-only cargo run --release --example
-//! compare -- --slow-down 1,1.05 --budget 5m --seeds 50 --preset demo --each
+//! cargo run --release --example compare                                  # the study of docs/compare.md: 100 seeds, same and 15 % slower
+//! cargo run --release --example compare -- null                          # false alarms of every claim
+//! cargo run --release --example compare -- null --scatter 0.05 --goodput-only
+//! cargo run --release --example compare -- --slow-down 1,1.05 --budget 5m --seeds 50 --preset demo --each
 //! ```
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
