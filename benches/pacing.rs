@@ -1,7 +1,8 @@
-//! How late requests leave, by the design that wakes and sends them, and what it costs: `cargo bench --bench pacing`.
+//! Lateness of requests for several designs of waking and sending, and the CPU time of each: `cargo bench --bench
+//! pacing`.
 //!
-//! Poisson arrivals to the null server (32 tokens in one write) on the same machine, every design with the same schedule and
-//! the same HTTP client. `docs/timing.md` quotes it. Give rates as arguments to measure others: `-- 2000 20000`.
+//! Poisson arrivals to the null server (32 tokens in one write) on this machine. Every design has an identical schedule
+//! and HTTP client. `docs/timing.md` quotes the results. Give rates as arguments to measure others: `-- 2000 20000`.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -27,16 +28,16 @@ const SECONDS: f64 = 4.0;
 const WARM: usize = 256;
 const BODY: &str = r#"{"model":"null","stream":true,"max_tokens":32,"messages":[{"role":"user","content":"able about above"}]}"#;
 
-/// What wakes for a request, and what sends it.
+/// A design: the timer that wakes for a request, and the runtimes that send it.
 #[derive(Debug, Clone, Copy)]
 enum Design {
-    /// tokio's own timer, which counts milliseconds.
+    /// tokio's timer, with a resolution of a millisecond.
     Timer,
-    /// A thread sleeps and rings one runtime with a worker for each of two cores.
+    /// A thread that sleeps and wakes one runtime with two workers, one per core.
     RingShared,
-    /// A thread for each of so many runtimes sleeps and rings it.
+    /// This number of runtimes, each with a thread that sleeps and wakes it.
     Ring(usize),
-    /// A timer of the kernel's in the poll of each of so many runtimes: what goodput does.
+    /// This number of runtimes, each with a kernel timer in its poll: goodput's design.
     Kernel(usize),
 }
 
@@ -65,7 +66,7 @@ impl Design {
     }
 }
 
-/// What wakes one loop.
+/// The timer that wakes one loop.
 enum Wake {
     Timer,
     Ring(mpsc::Sender<(Instant, oneshot::Sender<()>)>),
@@ -104,7 +105,7 @@ impl Wake {
     }
 }
 
-/// Sends one request that is due now; how late it began, and how late the first bytes of the answer were.
+/// Sends one request that is due now. Returns how late it began, and how late the first bytes of the answer were.
 async fn request(client: reqwest::Client, url: reqwest::Url, due: Instant) -> (Duration, Duration) {
     let late = due.elapsed();
     let sent = client.post(url).header("content-type", "application/json").body(BODY).send();
@@ -147,7 +148,8 @@ fn cpu_ms() -> f64 {
     t.tv_sec as f64 * 1e3 + t.tv_nsec as f64 / 1e6
 }
 
-/// One line: the design's figures at a rate. CPU time is that of the whole process, the null server's included.
+/// Returns one line with the design's figures at a rate. CPU time is that of the whole process, including the null
+/// server.
 fn measure(design: Design, url: &reqwest::Url, rate: f64) -> String {
     let rng = stream(1, "pacing", 1, Purpose::Arrivals);
     let times = Times::new(Arrivals::Poisson, Rate::try_from(rate).unwrap(), rng);
@@ -162,7 +164,7 @@ fn measure(design: Design, url: &reqwest::Url, rate: f64) -> String {
             let (url, dues) = (url.clone(), dues.iter().copied().skip(i).step_by(n).collect());
             std::thread::spawn(move || {
                 let load = fire(design, url, dues, began);
-                // On a worker, as the load of a program runs.
+                // On a worker, like the load in the program.
                 runtime.block_on(async { tokio::spawn(load).await.unwrap() })
             })
         })

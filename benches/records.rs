@@ -1,6 +1,7 @@
-//! A million requests: written as rows, read back for a report, summed up, and how much memory they take meanwhile.
+//! A million requests: time to write them as rows, to read them for a report and to summarize them, and the memory they
+//! need.
 //!
-//! `cargo bench --bench records`. The run folder stays behind for `goodput report`; its path is printed.
+//! `cargo bench --bench records`. The run folder is left for `goodput report`; its path is printed.
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -25,7 +26,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 const REQUESTS: u64 = 1_000_000;
-/// Of Poisson arrivals, requests per second.
+/// Rate of the Poisson arrivals, in requests per second.
 const RATE: f64 = 2000.0;
 const SETTLE: Duration = Duration::from_secs(10);
 const TOKENS: u32 = 30;
@@ -54,7 +55,7 @@ fn main() {
     divan::main();
 }
 
-/// MiB of this process, by the name that Linux has for them.
+/// Returns a memory figure of this process in MiB, by its name in `/proc/self/status`.
 fn memory(name: &str) -> Option<f64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|l| l.starts_with(name))?;
@@ -66,7 +67,7 @@ fn plan() -> Plan {
     Plan::parse(PLAN).unwrap()
 }
 
-/// The requests of a step in the order of `due`, drawn anew with every call and always the same.
+/// Draws the requests of a step in the order of `due`; every call returns identical ones.
 fn requests() -> impl Iterator<Item = Finished> {
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(1);
     let arrivals = Exp::new(RATE).unwrap();
@@ -134,7 +135,7 @@ fn sum_up(plan: &Plan, kept: &[CompactRecord], itl: &ItlTally) -> Step {
     })
 }
 
-/// A run folder with the one step, made once.
+/// Returns a run folder with the one step, which is made once.
 fn folder() -> &'static PathBuf {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -186,7 +187,7 @@ fn meta(plan: &Plan) -> Meta {
     }
 }
 
-/// A row of `requests.csv`, to a file.
+/// Writes a row of `requests.csv` to a file.
 #[divan::bench(sample_count = 20)]
 fn write_rows(bencher: Bencher<'_, '_>) {
     const ROWS: usize = 10_000;
@@ -201,7 +202,7 @@ fn write_rows(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The memory of a million, asked for and touched before a step starts.
+/// Allocates and touches the memory for a million requests, as before a step.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn room_for_a_million() -> Vec<CompactRecord> {
     let mut kept = Vec::new();
@@ -209,7 +210,7 @@ fn room_for_a_million() -> Vec<CompactRecord> {
     kept
 }
 
-/// What a report reads of a million requests, charts and text apart.
+/// Reads a million requests for a report, without making charts and text.
 #[divan::bench(sample_count = 3, sample_size = 1)]
 fn read_a_million(bencher: Bencher<'_, '_>) {
     let dir = folder();
@@ -219,7 +220,7 @@ fn read_a_million(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// A step of a million becomes its row.
+/// Summarizes a step of a million requests.
 #[divan::bench(sample_count = 3, sample_size = 1)]
 fn summarize_a_million(bencher: Bencher<'_, '_>) {
     let (plan, kept) = (plan(), kept());

@@ -1,6 +1,7 @@
-//! How many events a second the client reads: bytes cut into events, events parsed, tokens tallied.
+//! Events per second that the client can read: splitting bytes into events, parsing them, and counting tokens.
 //!
-//! `cargo bench --bench sse`. A stream is what vLLM sends for a chat of 31 tokens: 34 events with the role, the usage and `[DONE]`.
+//! `cargo bench --bench sse`. The stream is vLLM's for a chat of 31 tokens: 34 events including the role, the usage and
+//! `[DONE]`.
 
 use divan::{Bencher, black_box, counter::ItemsCount};
 use goodput::client::{Api, Tally, event, sse::Parser};
@@ -12,16 +13,16 @@ fn main() {
 
 const TOKENS: u32 = 31;
 
-/// How the stream arrives.
+/// The sizes of reads.
 #[derive(Debug, Clone, Copy)]
 enum Reads {
     /// An event in each read, as under load.
     Each,
     /// The whole stream in one read.
     Whole,
-    /// Segments of Ethernet: an event in six is split.
+    /// Ethernet segments: one event in six is split.
     Segments,
-    /// Nearly every read ends within an event, and no event lies within one.
+    /// Reads of a few bytes: nearly all end within an event, and no event fits into one.
     Shreds,
 }
 
@@ -39,7 +40,7 @@ impl Reads {
 #[derive(Debug, Clone, Copy)]
 struct Case {
     reads: Reads,
-    /// Whether each event tells the usage so far.
+    /// True if each event reports the usage so far.
     continuous: bool,
 }
 
@@ -86,7 +87,7 @@ fn stream(continuous: bool) -> String {
     out + &format!("{head}]{}}}\n\ndata: [DONE]\n\n", usage(TOKENS))
 }
 
-/// Bytes to tally: the whole of what the client does with a stream.
+/// Bytes to tally: all of the client's work on a stream.
 #[divan::bench(args = CASES)]
 fn tally(bencher: Bencher<'_, '_>, case: Case) {
     let stream = stream(case.continuous);
@@ -103,7 +104,7 @@ fn tally(bencher: Bencher<'_, '_>, case: Case) {
     });
 }
 
-/// Bytes to events alone.
+/// Bytes to events only.
 #[divan::bench(args = [Reads::Each, Reads::Whole, Reads::Segments, Reads::Shreds])]
 fn split(bencher: Bencher<'_, '_>, reads: Reads) {
     let stream = stream(false);
@@ -118,7 +119,7 @@ fn split(bencher: Bencher<'_, '_>, reads: Reads) {
     });
 }
 
-/// One payload, read.
+/// Parsing of one payload.
 #[divan::bench(args = [false, true])]
 fn parse(bencher: Bencher<'_, '_>, continuous: bool) {
     let stream = stream(continuous);

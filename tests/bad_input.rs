@@ -1,4 +1,4 @@
-//! Bad input and bad servers: what is wrong, where, what to do; and nothing measured is lost.
+//! Bad input and bad servers: errors name the problem, its place and a remedy, and no measurement is lost.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::tempdir;
 
-/// An address at which nobody listens.
+/// Returns an address at which no server listens.
 fn nobody() -> std::net::SocketAddr {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
@@ -20,7 +20,7 @@ fn run_dir(dir: &Path) -> std::path::PathBuf {
     dir.join("run")
 }
 
-/// Row: what is changed in a sound plan, what the message must hold besides file, line and column.
+/// Row: a change in a valid plan, and text that the message must contain besides file, line and column.
 #[test]
 fn mistakes_in_the_plan_are_shown_in_their_place() {
     let dir = tempdir().unwrap();
@@ -162,8 +162,8 @@ fn a_step_of_failures_fails_and_ends_the_sweep() {
     assert!(failures.contains("server-error,500") && failures.contains("CUDA out of memory"), "{failures}");
 }
 
-/// Row: TTFT of the server, rates of the steps, of which there are more than it lives for, SLO. With many requests in flight their resets alone are gross misses of a
-/// p99 limit, and still say nothing of a server that is there.
+/// Row: TTFT of the server, rates of the steps, of which there are more than it lives for, SLO. With many requests in
+/// flight their resets alone are gross misses of a p99 limit, and still say nothing of a server that is there.
 #[test]
 fn a_server_that_dies_leaves_the_steps_before() {
     for (ttft, rates, slo) in [
@@ -236,7 +236,7 @@ fn a_full_output_folder_is_not_overwritten() {
     sweep(true).code(ne(1));
 }
 
-/// Row: what the server refuses or does, what the report must say of it.
+/// Row: the server's behaviour, and text about it in the report.
 #[test]
 fn servers_that_do_not_know_our_fields_are_asked_again_without() {
     for (manner, say) in [
@@ -255,7 +255,8 @@ fn servers_that_do_not_know_our_fields_are_asked_again_without() {
     }
 }
 
-/// The plan is a good one, the server that it asks for does not start: that is said when it is started, wherever that is.
+/// The plan is a good one, the server that it asks for does not start: that is said when it is started, wherever that
+/// is.
 #[test]
 fn a_simulated_server_out_of_memory_does_not_start() {
     let dir = tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Texts that would do something wherever they are shown, in every place of a plan, a server and a result that can hold a text: they are
-//! shown, and do nothing.
+//! Escaping: texts with active content in every place of a plan, a server and a result that can hold a text. They must
+//! be shown without taking effect.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -17,26 +17,27 @@ use std::process::Output;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What would be a formula, an element, an attribute, a link, a table cell, code, colours, a line, or text backwards.
+/// A text that, unescaped, would be a formula, an element, an attribute, a link, a table cell, code, colours, a line,
+/// or reversed text.
 const EVIL: &str = "=cmd|' /C calc'!A0 <script>alert(1)</script> \"onload=\"alert(2) ](javascript:alert(3)) [x](javascript:alert(3)) ``` `x` | <img src=x \
                     onerror=alert(4)> \u{1b}[31m\u{1b}]0;t\u{7} \u{9b}31m \u{202e}gpj.exe\r\n# head\n@SUM(1)\t{{7*7}} ${x} $(x) &lt;b&gt;";
 
-/// The same, made into another formula by its first character.
+/// Returns [`EVIL`] after a first character, which makes it another kind of formula.
 fn evil(first: char) -> String {
     format!("{first}{EVIL}")
 }
 
-/// As a name of a plan, in which control characters are refused.
+/// Returns the text as the name of a plan, which may have no control characters.
 fn titled(first: char) -> String {
     quoted(&evil(first).replace(char::is_control, " "))
 }
 
-/// As a key or a value of TOML, whose strings know all escapes of JSON.
+/// Quotes a key or a value for TOML, whose strings support all escapes of JSON.
 fn quoted(text: &str) -> String {
     serde_json::to_string(text).unwrap()
 }
 
-/// Answers with such texts wherever an answer can hold any; of four requests one fails, each in another way.
+/// Starts a server with such texts everywhere in its answers. One request in four fails, each in a different manner.
 fn serve() -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -111,7 +112,7 @@ fn stream() -> Response {
     (head, Body::from(text.concat())).into_response()
 }
 
-/// A plan with such texts in every key that holds a free text.
+/// Writes a plan with such texts in every free-text key.
 fn plan(dir: &Path, address: SocketAddr, name: &str, more: &str) -> PathBuf {
     let path = dir.join(format!("{name}.toml"));
     let text = format!(
@@ -135,7 +136,7 @@ fn plan(dir: &Path, address: SocketAddr, name: &str, more: &str) -> PathBuf {
 
 const PROMPTS: &str = "prompts.synthetic = { input-tokens = { fixed = 40 }, output-tokens = { fixed = 2 } }";
 
-/// What a command said: nothing that a terminal would obey.
+/// Returns the output of a command, after checking that it has no terminal control sequences.
 fn said(out: &Output) -> String {
     let text = [&out.stdout[..], &out.stderr[..]].map(|b| String::from_utf8(b.to_vec()).unwrap()).concat();
     assert!(!text.contains("panicked"), "{text}");
@@ -155,7 +156,7 @@ fn sweep(plan: &Path, run: &Path) {
     assert!(matches!(out.status.code(), Some(0 | 2 | 3)), "{text}");
 }
 
-/// Looks at every file below a folder; returns how many there were.
+/// Checks every file below a folder and returns their number.
 fn harmless(dir: &Path) -> usize {
     let mut seen = 0;
     for entry in fs::read_dir(dir).unwrap() {
@@ -190,7 +191,7 @@ fn no_formulas(bytes: &[u8], place: &str) {
     }
 }
 
-/// No HTML, no headline and no link but its own.
+/// Checks that Markdown has no HTML, headline or link from the texts.
 fn plain_markdown(text: &str, place: &str) {
     obeyed(text, place);
     let mut fence: Option<&str> = None;
@@ -206,7 +207,7 @@ fn plain_markdown(text: &str, place: &str) {
     assert_eq!(fence, None, "{place}: a fence stays open");
 }
 
-/// A line of Markdown outside fences: what means something in it is ours.
+/// Checks that all active Markdown in a line outside fences is ours.
 fn plain_line(line: &str, place: &str) {
     let headline = line.trim_start_matches('#').trim_start();
     assert!(!line.starts_with('#') || !headline.starts_with("head"), "{place} has a headline of theirs");
@@ -217,7 +218,7 @@ fn plain_line(line: &str, place: &str) {
             _ if escaped => escaped = false,
             '\\' if !in_code => escaped = true,
             '`' => in_code = !in_code,
-            // Before a space it opens no tag.
+            // Followed by a space, it opens no tag.
             '<' if !in_code && !rest.starts_with("< ") => {
                 let own = ["<details>", "</details>", "<summary>", "</summary>"];
                 assert!(own.iter().any(|o| rest.starts_with(o)), "{place}: {rest}");
@@ -232,7 +233,7 @@ fn plain_line(line: &str, place: &str) {
     assert!(!in_code, "{place}: code stays open: {line}");
 }
 
-/// Whatever of it begins with `<` or ends an attribute is written as an entity.
+/// Checks that a page has every `<` and every quote of the texts as an entity.
 fn plain_page(text: &str, place: &str) {
     obeyed(text, place);
     for bad in ["<script>alert", "<img src=x", "\"onload=", "href=\"javascript", "<b>"] {
@@ -242,7 +243,7 @@ fn plain_page(text: &str, place: &str) {
 
 fn failures_are_told(run: &Path) {
     let failures = fs::read_to_string(run.join("failures.csv")).unwrap();
-    // The model's name is among these texts, and what repeats a request is masked.
+    // The model's name is one of these texts, and repetitions of the request are masked.
     let told = ["<html>[as sent]", "'=[as sent]", "@SUM(1)"].iter().all(|part| failures.contains(part));
     assert!(told, "what the server said is there: {failures}");
 }
@@ -319,7 +320,7 @@ fn texts_that_would_do_something_are_shown_and_do_nothing() {
     assert!(seen > 60, "{seen} files");
 }
 
-/// What a server says in its first answer ends the sweep, and stands in the message on the terminal.
+/// An error in the first answer of a server ends the sweep and appears in the message on the terminal.
 #[test]
 fn an_error_of_the_server_is_told_without_what_a_terminal_obeys() {
     let dir = tempfile::tempdir().unwrap();
@@ -340,7 +341,7 @@ fn an_error_of_the_server_is_told_without_what_a_terminal_obeys() {
     assert!(out.status.code() == Some(1) && text.contains("401") && text.contains("alert(1)"), "{text}");
 }
 
-/// Results of another tool with such texts in them.
+/// Imports results of another tool with such texts.
 #[test]
 fn what_another_tool_wrote_is_no_better() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Bytes that nobody promised to be sound: every reader takes or refuses them, and none panics, hangs or fills the memory.
+//! Arbitrary input bytes: every reader accepts or refuses them, and none panics, hangs or exhausts the memory.
 //!
-//! A short run of what `cargo fuzz` does at length (fuzz/README.md): fixtures with pieces changed, and bytes that are nothing at all.
+//! A short version of `cargo fuzz` (fuzz/README.md), with mutated fixtures and random bytes.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "common/parsers.rs"]
@@ -18,7 +18,7 @@ use std::path::Path;
 #[cfg(unix)]
 use std::process::Command;
 
-/// What is put into inputs: signs that mean something to one of the readers.
+/// Tokens to insert into inputs, each with a meaning for one of the readers.
 const WORDS: [&[u8]; 30] = [
     b"{",
     b"}",
@@ -52,13 +52,13 @@ const WORDS: [&[u8]; 30] = [
     BETWEEN,
 ];
 
-/// One change of an input.
+/// A mutation of an input.
 #[derive(Debug, Clone)]
 enum Change {
     Put(Index, Index),
     Take(Index, u8),
     Flip(Index, u8),
-    /// A piece of it once more, elsewhere.
+    /// Copies a piece of the input to another place.
     Copy(Index, Index, u8),
     End(Index),
 }
@@ -105,12 +105,12 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// So many inputs of each kind; with `GOODPUT_HOSTILE_CASES` as many as one likes.
+/// Returns the number of inputs of each kind: `few`, or the value of `GOODPUT_HOSTILE_CASES`.
 fn cases(few: u32) -> u32 {
     std::env::var("GOODPUT_HOSTILE_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(few)
 }
 
-/// Feeds one target with changed seeds, and with any bytes.
+/// Feeds one target with mutated seeds and with random bytes.
 fn feed(name: &str, few: u32) {
     let (_, target) = TARGETS.into_iter().find(|(n, _)| *n == name).unwrap();
     let seeds = seeds(name, root());
@@ -169,7 +169,7 @@ fn run_folders() {
     feed("run", 150);
 }
 
-/// A run folder of its own.
+/// Makes a temporary run folder.
 fn run_of_others() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     for (name, bytes) in run_folder() {
@@ -178,7 +178,7 @@ fn run_of_others() -> tempfile::TempDir {
     dir
 }
 
-/// A table with the same cell in every row of the columns that are wanted.
+/// Returns the table with the wanted columns set to `cell` in every row.
 fn with(table: &[Vec<String>], wanted: impl Fn(usize) -> bool, cell: &str) -> Vec<u8> {
     let mut to = csv::Writer::from_writer(Vec::new());
     for (i, row) in table.iter().enumerate() {
@@ -189,12 +189,12 @@ fn with(table: &[Vec<String>], wanted: impl Fn(usize) -> bool, cell: &str) -> Ve
     to.into_inner().unwrap()
 }
 
-/// Columns that hold texts, or the number of the step.
+/// Columns with texts, or with the number of the step.
 const TEXTS: [&str; 9] =
     ["series", "step", "started_at", "abort", "binding", "reason", "tier", "class", "limit"];
 
-/// Every column of a step and of its limits with numbers that nothing measured: each is refused by its name, or can be shown. All that are
-/// taken are drawn together.
+/// Puts impossible numbers into every column of a step and of its limits: each is refused by name, or can be shown. All
+/// that are accepted are drawn together.
 #[test]
 fn numbers_that_nothing_measured() {
     for file in ["steps.csv", "limits.csv"] {
@@ -234,7 +234,7 @@ fn numbers_that_nothing_measured() {
     }
 }
 
-/// Whoever passes a run folder on may have put links, pipes and devices into it.
+/// A run folder from elsewhere may contain links, pipes and devices.
 #[cfg(unix)]
 #[test]
 fn what_is_no_file_of_a_run() {
@@ -298,7 +298,7 @@ fn rows_that_are_none() {
     assert!(e.contains("requests.csv") && e.contains("longer than 4 MiB"), "{e}");
 }
 
-/// What would take for ever, or all of the memory, if a reader went over it again for each of its parts.
+/// Inputs that would take forever, or exhaust the memory, if a reader rescanned them for each of their parts.
 #[test]
 fn inputs_of_a_megabyte() {
     let n = 1 << 20;
@@ -344,7 +344,8 @@ fn inputs_of_a_megabyte() {
     }
 }
 
-/// Every fuzz target has seeds that its reader takes. With `GOODPUT_WRITE_SEEDS=fuzz/corpus` they are written where `cargo fuzz` looks.
+/// Every fuzz target has seeds that its reader accepts. With `GOODPUT_WRITE_SEEDS=fuzz/corpus`, they are written for
+/// `cargo fuzz`.
 #[test]
 fn seeds_are_there() {
     let corpus = std::env::var_os("GOODPUT_WRITE_SEEDS");

@@ -1,4 +1,5 @@
-//! A sweep that is killed or interrupted: what was measured is there, `report` makes a report of it, and `--resume` goes on.
+//! Killed or interrupted sweeps: all measurements are on disk, `report` makes a report of them, and `--resume`
+//! continues.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -15,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use tempfile::tempdir;
 
-/// Rows of `requests.csv`, or of a file like it, that are of these steps: step, tokens that were cached, and the whole row.
+/// Returns the rows of these steps in a file like `requests.csv`: step, cached tokens, and the whole row.
 fn requests(path: &Path, steps: std::ops::RangeInclusive<u32>) -> Vec<(u32, u32, String)> {
     let mut reader = csv::Reader::from_path(path).unwrap();
     let heads = reader.headers().unwrap().clone();
@@ -27,7 +28,7 @@ fn requests(path: &Path, steps: std::ops::RangeInclusive<u32>) -> Vec<(u32, u32,
         .collect()
 }
 
-/// Goes on with the run and returns its result, for a sweep that has then measured all six levels once.
+/// Resumes the run and returns its result, after checking that all six levels were measured once.
 fn resume(run: &Path) -> serde_json::Value {
     goodput().arg("sweep").arg("--resume").arg(run).assert().code(ne(1)).stdout(contains("resumed once"));
     let result = result(run);
@@ -39,7 +40,7 @@ fn resume(run: &Path) -> serde_json::Value {
     for (before, after) in steps.iter().zip(&steps[1..]) {
         assert!(number(after, "started_s") >= number(before, "ended_s"), "one after the other");
     }
-    // The time in between is not spent: by the clock on the wall there is more between the two than by that of the sweep.
+    // The interruption does not count: more wall-clock time than sweep time lies between the two steps.
     let again = result["meta"]["resumed"][0]["step"].as_u64().unwrap() as usize;
     let (before, after) = (&steps[again - 2], &steps[again - 1]);
     let at =
@@ -50,7 +51,8 @@ fn resume(run: &Path) -> serde_json::Value {
     result
 }
 
-/// Requests that are answered before the others wait: those before the first step, all of it (about sixty), and some of the second.
+/// Number of requests that are answered before the others wait: those before the first step, its own (about sixty), and
+/// some of the second.
 const ANSWERED: usize = 95;
 
 /// A sweep in the middle of its second step, which does not end before the gate is open.
@@ -64,7 +66,7 @@ impl Begun {
         self.gate.store(true, Ordering::SeqCst);
     }
 
-    /// As by `kill -9`; its server is as good as new then.
+    /// Kills the sweep as with `kill -9`, and opens the gate of its server.
     fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -94,7 +96,7 @@ fn begin(dir: &Path) -> Begun {
     Begun { child, gate }
 }
 
-/// How many steps a sweep has finished, by its folder.
+/// Returns the number of finished steps in the folder of a sweep.
 fn finished(run: &Path) -> usize {
     fs::read_to_string(run.join("steps.csv")).unwrap().matches("\nmain,").count()
 }
@@ -132,7 +134,7 @@ fn a_killed_sweep_goes_on_with_prompts_that_the_server_has_not_seen() {
     let next = finished(&run) as u32 + 1;
     let first_try = requests(&run.join("requests.csv"), next..=6).len();
     let result = resume(&run);
-    // None where the kill fell between two steps.
+    // None if the kill came between two steps.
     let partial = match first_try {
         0 => Vec::new(),
         _ => requests(&run.join("requests-partial.csv"), next..=next),
@@ -149,8 +151,8 @@ fn a_killed_sweep_goes_on_with_prompts_that_the_server_has_not_seen() {
     assert_eq!(result["meta"]["resumed"][0]["step"], next);
 }
 
-/// One that goes on has the folder while it still waits for its server: what a second one found there, and threw away as not finished, were
-/// steps that the first had measured in the meantime.
+/// A resumed sweep locks the folder even while it waits for its server. Otherwise a second one would discard, as
+/// unfinished, steps that the first one has measured in the meantime.
 #[cfg(target_os = "linux")]
 #[test]
 fn of_two_that_go_on_with_a_folder_the_second_is_told() {
@@ -201,14 +203,15 @@ fn a_torn_row_is_dropped_and_said() {
     assert_eq!(result(&run)["steps"].as_array().unwrap().len(), n);
 }
 
-/// Three kills at random moments; all that is said in `kills.rs` holds after each.
+/// Three kills at random moments, with the checks of `kills.rs` after each.
 #[test]
 fn whatever_is_killed_goes_on() {
     let tally = kills::kills(3, false, 1);
     assert_eq!(tally.kills, 3);
 }
 
-/// The same for hours: `GOODPUT_KILLS=200 cargo test --test killed -- --ignored --nocapture`, with `GOODPUT_SEED` for other moments.
+/// Many random kills: `GOODPUT_KILLS=200 cargo test --test killed -- --ignored --nocapture`, with `GOODPUT_SEED` for
+/// other moments.
 #[test]
 #[ignore = "minutes to hours, as long as one likes"]
 fn many_kills() {
@@ -219,14 +222,15 @@ fn many_kills() {
     assert_eq!(tally.kills, n);
 }
 
-/// The second signal does not wait for what is in flight: the step that ran has no row, which it would have had at an orderly end.
+/// The second signal does not wait for requests in flight: the current step has no row, which an orderly end would have
+/// written.
 #[test]
 fn a_second_signal_leaves_at_once_and_the_folder_is_sound() {
     let dir = tempdir().unwrap();
     let run = dir.path().join("run");
     let url = format!("url = \"http://{}\"", serve(Manner::HangsAfter(60)));
     let path = plan(dir.path(), &url, "rates = [50]\nmax-rate = 50");
-    // What hangs would be waited for until long after this test has been given up.
+    // The requests would hang until long after the timeout of this test.
     let text = fs::read_to_string(&path).unwrap();
     let text = text
         .replace("measure = \"1s\"\ndrain = \"1s\"", "measure = \"1h\"\ndrain = \"1h\"\ntimeout = \"1h\"");
@@ -247,7 +251,8 @@ fn a_second_signal_leaves_at_once_and_the_folder_is_sound() {
     assert!(result(&run)["steps"].as_array().unwrap().is_empty());
 }
 
-/// What is written into a file that was removed is lost, so it is noticed within a second or two, not at the end of the step.
+/// Data written into a removed file is lost, so the removal is noticed within a second or two, not at the end of the
+/// step.
 #[test]
 fn a_folder_that_is_removed_is_an_error() {
     let dir = tempdir().unwrap();
@@ -266,7 +271,7 @@ fn a_folder_that_is_removed_is_an_error() {
     goodput().arg("report").arg(dir.path().join("gone")).assert().success();
 }
 
-/// A disk that is full, for the process: what was flushed is read, and goes on.
+/// A full disk, as the process sees it: the flushed data is readable and the sweep can be resumed.
 #[test]
 fn a_write_that_fails_ends_the_sweep_and_loses_nothing() {
     let dir = tempdir().unwrap();
@@ -275,7 +280,7 @@ fn a_write_that_fails_ends_the_sweep_and_loses_nothing() {
     let path = plan(dir.path(), server, "rates = [50, 51, 52, 53, 54, 55]");
     loose(&path);
     let bin = assert_cmd::cargo::cargo_bin!("goodput").display().to_string();
-    // In blocks of 512 bytes: there is room for some steps, and not for six.
+    // In blocks of 512 bytes: enough for some steps, but not for six.
     let script = format!("ulimit -f 80; exec '{bin}' sweep '{}' --out '{}'", path.display(), run.display());
     let output = Command::new("sh").args(["-c", &script]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -311,14 +316,14 @@ fn an_interrupted_sweep_reports_and_exits_130() {
     let run = dir.path().join("run");
     let result = result(&run);
     let steps = result["steps"].as_array().unwrap();
-    // None is, where the signal fell between two of them, or once all of one was sent.
+    // No step is interrupted if the signal came between two, or after the last request of one.
     let cut = steps.last().unwrap()["abort"] == "interrupted";
     assert!(steps.iter().rev().skip(1).all(|s| s["abort"].is_null()));
     assert!(result["caveats"].to_string().contains("interrupted"), "{}", result["caveats"]);
     assert!(String::from_utf8_lossy(&output.stdout).contains("interrupted"));
     let hint = format!("goodput sweep --resume {}", run.display());
     assert!(said.last().unwrap().ends_with(&hint), "{said:?}");
-    // The step that was broken off is measured again, under its number.
+    // The interrupted step is measured again under its number.
     let next = steps.len() as u64 + u64::from(!cut);
     let result = resume(&run);
     assert_eq!(result["meta"]["resumed"][0]["step"], next);

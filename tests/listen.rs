@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::tempdir;
 
-/// The sum of a metric over its labels; `None` where the page does not have it.
+/// Returns the sum of a metric over its labels; `None` if the page does not have it.
 fn sum(text: &str, name: &str) -> Option<f64> {
     samples(text).filter(|s| s.name == name).map(|s| s.value).reduce(|a, b| a + b)
 }

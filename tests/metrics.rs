@@ -1,4 +1,4 @@
-//! The server's own metrics: read while steps run, whatever their page does; told in files, report and caveats.
+//! The server's metrics: read while steps run, however their page behaves, and shown in files, report and caveats.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -20,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::tempdir;
 
-/// Rows of a CSV file by column.
+/// Returns the rows of a CSV file by column.
 fn rows(path: &Path) -> Vec<HashMap<String, String>> {
     csv::Reader::from_path(path).unwrap().deserialize().map(Result::unwrap).collect()
 }
@@ -29,7 +29,7 @@ fn number(row: &HashMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} is {:?}", row[column]))
 }
 
-/// On a server whose KV cache is too small for what it is offered.
+/// A plan for a server whose KV cache is too small for its load.
 const CRAMPED: &str = "name = \"cramped\"\nseed = 3\n[server]\nwarmup-requests = 4\n\
     simulated = { preset = \"a40-qwen3-0.6b\", kv-blocks = 700, max-model-len = 4096 }\n\
     [slo]\nttft.p90 = \"1s\"\n[workload.prompts.synthetic]\ninput-tokens = { fixed = 600 }\noutput-tokens = { fixed = 120 }\n\
@@ -43,7 +43,7 @@ fn virtual_run(dir: &Path, name: &str, text: &str) -> std::path::PathBuf {
     run
 }
 
-/// One step's row of `server.csv` against the requests of that step.
+/// Compares one step's row of `server.csv` with the requests of that step.
 fn agrees(side: &HashMap<String, String>, requests: &[HashMap<String, String>], level: f64) {
     let own = requests.iter().filter(|r| r["step"] == side["step"] && r["outcome"] == "ok");
     let (from, to) = (5_000.0, 25_000.0);
@@ -65,7 +65,7 @@ fn agrees(side: &HashMap<String, String>, requests: &[HashMap<String, String>], 
         0.02 * over * 120.0 + 120.0,
         "output",
     );
-    // The grain of simulated time is a millisecond.
+    // Simulated time has a resolution of a millisecond.
     let ttft = number(side, "ttft_mean_ms");
     near(number(side, "client_ttft_mean_ms"), ttft, 1.5 + 0.02 * ttft, "TTFT");
     let parts = number(side, "queue_mean_ms") + number(side, "prefill_mean_ms");
@@ -80,7 +80,7 @@ fn agrees(side: &HashMap<String, String>, requests: &[HashMap<String, String>], 
     assert_eq!(side["restarted"], "false");
 }
 
-/// What the engine did follows from the requests that it answered: time in it is exact, and nobody else uses it.
+/// The engine's metrics follow from its answers: its time is exact, and it has no other clients.
 #[test]
 fn the_servers_side_is_what_the_simulated_server_did() {
     let dir = tempdir().unwrap();
@@ -118,7 +118,7 @@ fn the_servers_side_is_what_the_simulated_server_did() {
     let of = |name: &str| samples.iter().filter(|s| s["name"] == name && s["step"] == "2").count();
     assert!((25..60).contains(&of("waiting")) && of("ttft_count") == of("waiting"), "{}", of("waiting"));
     assert!(samples.iter().all(|s| s["source"] == "0"));
-    // The same again, to the last bit; and a report made from the files alone.
+    // A second run is identical to the last bit, and so is a report made from the files alone.
     let again = virtual_run(dir.path(), "again", CRAMPED);
     assert_eq!(fs::read(again.join("server.csv")).unwrap(), fs::read(run.join("server.csv")).unwrap());
     goodput().args(["report", run.to_str().unwrap()]).assert().code(predicates::ord::ne(1));
@@ -141,7 +141,7 @@ fn a_resumed_sweep_keeps_what_the_server_said() {
         (head(&whole), 3),
         "the first step's row, and one of the second"
     );
-    // A folder of an earlier version has no such file.
+    // Folders of earlier versions do not have this file.
     fs::remove_file(run.join("server.csv")).unwrap();
     goodput().args(["report", run.to_str().unwrap()]).assert().code(predicates::ord::ne(1));
     assert!(
@@ -150,19 +150,19 @@ fn a_resumed_sweep_keeps_what_the_server_said() {
     );
 }
 
-/// How long a page takes that hangs.
+/// Response time of a page that hangs.
 const HANGS: Duration = Duration::from_secs(60);
 
-/// What a page of metrics does.
+/// The behaviour of a page of metrics.
 #[derive(Clone, Copy, PartialEq)]
 enum Page {
-    /// Tells a little more every time.
+    /// Increases its counters every time.
     Well,
-    /// After so many answers none comes any more.
+    /// Hangs after this number of answers.
     Hangs(u32),
-    /// After so many it is HTML, then nothing that is text, then without end, in turn.
+    /// After this number of answers, returns HTML, then binary data, then an endless body, in turn.
     Lies(u32),
-    /// After so many nobody listens.
+    /// Stops listening after this number of answers.
     Dies(u32),
     /// A GPU exporter.
     Gpu,
@@ -178,13 +178,13 @@ fn text_of(page: Page, n: u32) -> String {
         _ => format!(
             "vllm:num_requests_running 0\nvllm:num_requests_waiting {}\nvllm:kv_cache_usage_perc 0.5\n\
              vllm:prompt_tokens_total {count}\nvllm:num_preemptions_total {count}\n",
-            // Empty until the step begins.
+            // Zero until the step begins.
             if n < 3 { 0 } else { 3 }
         ),
     }
 }
 
-/// Serves a page of metrics on a port of its own.
+/// Serves a page of metrics on a separate port.
 fn page(page: Page) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -216,7 +216,7 @@ fn answer(mut stream: TcpStream, page: Page, n: u32) {
             0 => whole("<html><body>vllm:num_requests_running 7</body></html>"),
             1 => whole("vllm:num_requests_running NaN\nvllm:prompt_tokens_total -Inf\n\u{0}\u{1}{{{{"),
             _ => {
-                // Without end, as fast as it is read.
+                // An endless body, written as fast as it is read.
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n");
                 while stream.write_all(&[b'a'; 1 << 16]).is_ok() {}
                 return;
@@ -227,14 +227,15 @@ fn answer(mut stream: TcpStream, page: Page, n: u32) {
     let _ = stream.write_all(sent.as_bytes());
 }
 
-/// Sweeps a fast server for two seconds, with these lines in `[server]` and these tables besides; the run folder.
+/// Sweeps a fast server for two seconds, with these lines in `[server]` and these further tables. Returns the run
+/// folder.
 fn sweep(dir: &Path, server: &str, tables: &str) -> (std::path::PathBuf, String) {
     let text = "preset = \"fixed\"\nttft = \"5ms\"\ntpot = \"1ms\"\nmodel = \"tiny\"";
     let embedded = Embedded::start(&toml::from_str(text).unwrap()).unwrap();
     sweep_of(dir, &embedded.url, "2s", (server, tables))
 }
 
-/// The same of another server, and for another time.
+/// Sweeps the server at `url` with this measured window, as [`sweep`] does.
 fn sweep_of(
     dir: &Path,
     url: &str,
@@ -251,8 +252,8 @@ fn sweep_of(
     (run, String::from_utf8_lossy(&out.get_output().stdout).into_owned())
 }
 
-/// Whatever the page does, every request is sent and answered, and nobody waits for the page while a step runs: for one that hangs that would
-/// be longer than any halt of this machine.
+/// Checks that every request is sent and answered, however the page behaves, and that no step waits for the page: for
+/// one that hangs, the wait would be longer than any halt of this machine.
 fn undisturbed(run: &Path, what: &str) -> Value {
     let json = result(run);
     let step = json["steps"][0].clone();
@@ -266,8 +267,9 @@ fn undisturbed(run: &Path, what: &str) -> Value {
     step
 }
 
-/// What a server that counts one preemption more in every reading says of a step's two seconds, by the readings on disk: nearest to the beginning
-/// and to the end, either of two that are as near to the millisecond in which they are written.
+/// Returns the possible preemption counts of a step's two seconds, for a server that counts one more in every reading.
+/// Uses the readings on disk nearest to the beginning and to the end; two readings may be equally near in milliseconds,
+/// the resolution of the file.
 fn counted(samples: &[HashMap<String, String>]) -> Vec<f64> {
     let read: Vec<(f64, f64)> = samples
         .iter()
@@ -323,7 +325,7 @@ fn a_page_that_hangs_lies_or_dies_disturbs_nothing() {
 #[test]
 fn a_server_that_is_started_anew_makes_its_step_invalid() {
     let dir = tempdir().unwrap();
-    // Started anew once it has been sent the first requests of the step, seconds before its end.
+    // The server restarts after the first requests of the step, seconds before its end.
     let (posts, read, again) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
     let url = served(move |request| {
         if !request.uri().path().contains("metrics") {
@@ -356,7 +358,7 @@ fn a_server_that_is_started_anew_makes_its_step_invalid() {
     assert_eq!(result(&run)["steps"][0], *step, "the folder alone says so");
 }
 
-/// A fast server that gives some answers of its own; its URL.
+/// Starts a fast server whose answers `own` may override. Returns its URL.
 fn served(own: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static) -> String {
     let own = Arc::new(own);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -436,7 +438,7 @@ fn series_of_other_pages_are_summed_up() {
     let (per_s, samples) = (number(energy, "per_s"), self::rows(&run.join("server-metrics.csv")));
     let read = samples.iter().filter(|s| s["name"].contains("node_energy"));
     let read: Vec<(f64, f64)> = read.map(|s| (number(s, "time_s"), number(s, "value"))).collect();
-    // Times are written to the millisecond.
+    // Times have a resolution of a millisecond.
     let is_of = |a: &(f64, f64), b: &(f64, f64)| (per_s * (b.0 - a.0) - (b.1 - a.1)).abs() <= 0.002 * per_s;
     let pairs = read.iter().enumerate().flat_map(|(i, a)| read[i + 1..].iter().map(move |b| (a, b)));
     assert!(per_s > 0.0 && pairs.into_iter().any(|(a, b)| is_of(a, b)), "{per_s} a second: {read:?}");
@@ -457,7 +459,7 @@ fn series_of_other_pages_are_summed_up() {
     }
 }
 
-/// Rows: what is wrong in a plan, and what is said of it.
+/// Rows: a mistake in a plan, and the expected message.
 #[test]
 fn mistakes_in_the_plan_are_told() {
     let dir = tempdir().unwrap();

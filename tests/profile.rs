@@ -50,7 +50,7 @@ fn the_profiled_step_comes_last_and_decides_nothing() {
     assert_eq!(fs::read_to_string(&note).unwrap(), format!("on main rate {level}\noff main rate {level}\n"));
     assert!(said.contains("profile: under the server's profiler"), "{said}");
     assert!(!with["caveats"].to_string().contains("profiler"), "{}", with["caveats"]);
-    // It is done once: there is nothing to go on with.
+    // The profile is done, so there is nothing to resume.
     goodput().arg("sweep").arg("--resume").arg(&out).assert().stderr(contains("nothing is left to measure"));
 }
 

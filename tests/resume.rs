@@ -1,8 +1,9 @@
-//! Resuming: a sweep that was cut off goes on as if nothing had happened.
+//! Resuming: a sweep that was interrupted continues as if nothing had happened.
 //!
-//! In simulated time on a queue without randomness of its own (M/D/1) that is exact, down to every request. Other simulated
-//! engines draw their own random numbers in the order of the requests they have seen, which a new one begins anew: there, and
-//! on real servers, only what is asked is the same (levels, arrivals, lengths), as long as the verdicts are.
+//! In simulated time on a queue without randomness of its own (M/D/1) that is exact, down to every request. Other
+//! simulated engines draw their own random numbers in the order of the requests they have seen, which a new one begins
+//! anew: there, and on real servers, only what is asked is the same (levels, arrivals, lengths), as long as the
+//! verdicts are.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
@@ -46,7 +47,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The lines of a file whose step is one of these.
+/// Returns the lines of a file that belong to these steps.
 fn lines(path: &Path, steps: impl Fn(usize) -> bool) -> Vec<String> {
     let text = fs::read_to_string(path).unwrap_or_default();
     let of = |line: &&str| line.split(',').nth(1).and_then(|step| step.parse().ok()).is_some_and(&steps);
@@ -64,7 +65,7 @@ fn cut(path: &Path, k: usize, more: usize) {
     fs::write(path, text).unwrap();
 }
 
-/// The steps without the time of day.
+/// Returns the steps without the time of day.
 fn steps(result: &Value) -> Vec<Value> {
     let mut steps = result["steps"].as_array().unwrap().clone();
     steps.iter_mut().for_each(|s| drop(s.as_object_mut().unwrap().remove("started_at")));
@@ -82,13 +83,13 @@ fn a_resumed_sweep_is_the_uninterrupted_one() {
     }
 }
 
-/// Within the first series, between both, and within the second.
+/// Interruptions within the first series, between both, and within the second.
 #[test]
 fn a_sweep_of_two_series_is_resumed_in_either() {
     goes_on("rates = [20, 60, 90, 120]\n[workload]\ncache = \"pair\"", &[0.25, 0.5, 0.76]);
 }
 
-/// Cuts a sweep after these parts of its steps, and has it go on from there.
+/// Truncates a sweep after these fractions of its steps, and resumes it from there.
 fn goes_on(search: &str, cuts: &[f64]) {
     let dir = tempdir().unwrap();
     let whole = sweep(dir.path(), search, &[]);
@@ -115,12 +116,13 @@ fn goes_on(search: &str, cuts: &[f64]) {
         }
         assert_eq!(whole["answers"], resumed["answers"], "{search}, cut after step {k}");
         assert_eq!(steps(&resumed).len(), n);
-        // Counters begin anew with a new server, and so do those of `server-metrics.csv`: what they grew by is in `server.csv`.
+        // Counters begin anew with a new server, and so do those of `server-metrics.csv`: what they grew by is in
+        // `server.csv`.
         for file in ["requests.csv", "limits.csv", "histograms.csv", "server.csv"] {
             let of = |run: &Path| lines(&run.join(file), |step| step > 0);
             assert_eq!(of(&dir.path().join("run")), of(&run), "{search}, cut after step {k}: {file}");
         }
-        // What was measured twice stands apart, once, and is told.
+        // The rows of the incomplete step are in a separate file, once, with a caveat.
         assert_eq!(lines(&run.join("requests-partial.csv"), |step| step == k + 1).len(), 5);
         assert_eq!(fs::read_to_string(run.join("requests-partial.csv")).unwrap().lines().count(), 6);
         let said = resumed["caveats"].to_string();
@@ -253,7 +255,7 @@ fn edit(run: &Path, file: &str, from: &str, to: &str) {
     fs::write(run.join(file), text.replace(from, to)).unwrap();
 }
 
-/// With `--force` it goes on all the same, and says so.
+/// With `--force`, the sweep continues nevertheless, with a caveat.
 #[test]
 fn another_plan_and_another_server_are_gone_on_with_where_that_is_wanted() {
     let dir = tempdir().unwrap();
@@ -271,7 +273,7 @@ fn another_plan_and_another_server_are_gone_on_with_where_that_is_wanted() {
         assert!(said.contains(says), "{says}: {said}");
     }
     assert_eq!(steps(&resumed)[1]["level"], 100.0);
-    // From now on that is the plan.
+    // The changed plan is now the plan of the run.
     cut(&run.join("steps.csv"), 1, 0);
     goodput().args(["sweep", "--resume"]).arg(&run).assert().code(predicates::ord::ne(1));
 }
@@ -322,7 +324,7 @@ fn ended_by_its_deadline(plan: &Path, run: &Path, latest: f64) -> Value {
     all[0].clone()
 }
 
-/// What was sent at once is waited for as long as it may take, but not beyond the deadline and the drain.
+/// A burst is awaited as long as necessary, but not beyond the deadline and the drain.
 #[test]
 fn a_deadline_ends_a_burst_that_is_not_answered() {
     let dir = tempdir().unwrap();
@@ -335,7 +337,8 @@ fn a_deadline_ends_a_burst_that_is_not_answered() {
     assert!(step["completed"].as_u64().unwrap() > 0, "{step:?}");
 }
 
-/// Under a plan that has no place for what was measured nothing goes on, wanted or not: those steps would be thrown away.
+/// Under a plan that has no place for what was measured nothing goes on, wanted or not: those steps would be thrown
+/// away.
 #[test]
 fn no_step_that_was_measured_is_thrown_away() {
     let dir = tempdir().unwrap();
@@ -370,7 +373,8 @@ fn another_plan_is_refused_where_nothing_is_left_too() {
     resume(&[]).code(predicates::ord::ne(1));
 }
 
-/// Before its disk is full a sweep ends, with everything measured until then; with room again it comes to what it would have come to.
+/// Before its disk is full a sweep ends, with everything measured until then; with room again it comes to what it would
+/// have come to.
 #[test]
 fn a_sweep_ends_before_its_disk_is_full() {
     let dir = tempdir().unwrap();

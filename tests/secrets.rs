@@ -1,4 +1,4 @@
-//! What nobody may learn, and whom we believe: keys in every byte that is written, TLS, proxies, redirects, and who may connect.
+//! Secrets and trust: no key in any output, TLS, proxies, redirects, and the addresses on which servers listen.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a helper of a test fails by panicking, as the test does")]
 

@@ -1,4 +1,4 @@
-//! What the program is made of, and how it is shipped: dependencies against deny.toml, the image and the job against the sources.
+//! Supply chain and shipping: dependencies against deny.toml, and the image and the job against the sources.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use clap::Parser;
@@ -23,7 +23,7 @@ fn texts(list: &toml::Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect()
 }
 
-/// Name, version and licence of the packages that this machine's build has, as cargo tells them without a network.
+/// Returns name, version and licence of the packages in this machine's build, from an offline `cargo tree`.
 fn packages() -> BTreeSet<(String, String, String)> {
     let out = std::process::Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()))
         .args(["tree", "--locked", "--offline", "--prefix", "none", "--format", "{p}|{l}"])
@@ -42,7 +42,8 @@ fn packages() -> BTreeSet<(String, String, String)> {
     lines.map(|line| package(line).unwrap_or_else(|| panic!("{line:?} is no package"))).collect()
 }
 
-/// Whether a licence expression is met by licences that are allowed: `A OR B` by one, `A AND B` by both; `A/B` is an old `A OR B`.
+/// Returns true if allowed licences satisfy an expression: one for `A OR B`, both for `A AND B`. `A/B` is an old form
+/// of `A OR B`.
 fn allowed(expression: &str, list: &[&str]) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
@@ -52,7 +53,7 @@ fn allowed(expression: &str, list: &[&str]) -> bool {
     met
 }
 
-/// One alternative or more.
+/// Parses one or more alternatives.
 fn any(words: &[&str], at: &mut usize, list: &[&str]) -> bool {
     let mut met = all(words, at, list);
     while words.get(*at) == Some(&"OR") {
@@ -139,7 +140,7 @@ fn dependencies_are_as_deny_toml_has_them() {
     }
 }
 
-/// Of every package on any platform.
+/// Every package on any platform comes from the registry.
 #[test]
 fn all_sources_are_the_one_registry() {
     let deny = toml("deny.toml");
@@ -213,7 +214,7 @@ fn the_image_is_built_from_all_that_the_sources_include() {
     );
 }
 
-/// The top folders that `include_str!` and `include_bytes!` reach into, but for tests.
+/// Collects the top folders that `include_str!` and `include_bytes!` read, except in tests.
 fn sources(dir: &Path, into: &mut Vec<String>) {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -238,7 +239,7 @@ fn sources(dir: &Path, into: &mut Vec<String>) {
     }
 }
 
-/// The lines below a key that stand further in than it, without that indentation.
+/// Returns the lines below a key that are indented more than the key, without that indentation.
 fn below<'a>(text: &'a str, key: &str) -> Vec<&'a str> {
     let mut lines = text.lines().skip_while(|l| l.trim_start() != key);
     let head = lines.next().unwrap_or_else(|| panic!("the job has no {key}"));
@@ -261,7 +262,7 @@ fn the_job_is_one_that_the_command_takes() {
     let manifest = toml("Cargo.toml");
     let version = manifest["workspace"]["package"]["version"].as_str().unwrap();
     assert!(job.contains(&format!("image: goodput:{version}\n")));
-    // As much as is asked for is all that it may have: the pod is throttled by nobody's load but its own.
+    // Limits equal requests (the Guaranteed QoS class), so that other pods cannot take the client's CPU.
     let container = job.split("containers:").nth(1).unwrap();
     let (limits, requests) = (below(container, "limits:"), below(container, "requests:"));
     assert!(limits == requests && limits.iter().any(|l| l.starts_with("cpu:")), "{limits:?} {requests:?}");

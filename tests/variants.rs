@@ -1,4 +1,5 @@
-//! Variants on real processes: started, waited for, measured and stopped, with nothing left of any; and a grid in simulated time.
+//! Variants on real processes: started, waited for, measured and stopped, with nothing left of any; and a grid in
+//! simulated time.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -36,7 +37,7 @@ fn variant(name: &str, script: &str, rest: &str) -> String {
     format!("[[variant]]\nname = \"{name}\"\ncommand = [\"sh\", \"-c\", '''{script}''']\n{rest}\n")
 }
 
-/// Processes with a word in their command line, apart from those that have ended.
+/// Returns the command lines of running processes that contain a word.
 fn with_word(word: &str) -> Vec<String> {
     let all = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
     let line =
@@ -207,7 +208,7 @@ fn an_interrupted_sweep_leaves_no_server() {
         signal();
         if twice {
             std::thread::sleep(Duration::from_millis(30));
-            // It may be over by then.
+            // It may have exited by then.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         assert_eq!(sweep.wait().unwrap().code(), Some(130));
@@ -218,7 +219,8 @@ fn an_interrupted_sweep_leaves_no_server() {
     }
 }
 
-/// Killed with `kill -9`, goodput stops nothing: what it leaves is found by its run, and by whoever wants its port, and named.
+/// Killed with `kill -9`, goodput stops no server: a later sweep into its folder, or on its port, names the server that
+/// is left.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_that_was_left_behind_is_named_by_the_next_run() {

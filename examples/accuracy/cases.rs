@@ -33,7 +33,7 @@ pub(crate) use former::former;
 pub(crate) use held_out::held_out;
 pub(crate) use truth::{Found, Truth};
 
-/// A server, by the settings of its model; their seeds are replaced.
+/// A server, given by the settings of its model. The seeds in them are replaced.
 #[derive(Debug, Clone)]
 pub(crate) enum Engine {
     Queue(queue::Settings),
@@ -43,7 +43,7 @@ pub(crate) enum Engine {
 }
 
 impl Engine {
-    /// The server, idle, with its own random numbers.
+    /// Returns the server, idle, with random numbers from this seed.
     pub(crate) fn model(&self, seed: u64) -> Model {
         match self {
             Self::Queue(settings) => {
@@ -73,45 +73,45 @@ pub(crate) enum Arrivals {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Target {
     pub(crate) metric: Metric,
-    /// 99 for the p99.
+    /// Percentile in percent: 99 for the p99.
     pub(crate) percentile: f64,
     pub(crate) ms: f64,
 }
 
-/// Rare requests of another size among the usual ones.
+/// Rare requests with other lengths than the usual ones.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rare {
-    /// Their share of the requests.
+    /// Share of the requests.
     pub(crate) share: f64,
-    /// Lengths, as in a plan.
+    /// Lengths in tokens, in the syntax of a plan.
     pub(crate) input: String,
     pub(crate) output: String,
 }
 
-/// What a case is about; the tables sum up each group.
+/// The subject of a case. The tables summarize each group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Group {
-    /// A curve of misses like those of most servers, under p99 limits.
+    /// A miss curve like that of most servers, with p99 limits.
     Ordinary,
-    /// Next to no misses up to a rate, and nothing but misses above it.
+    /// Almost no misses up to a rate, and only misses above it.
     Cliff,
-    /// A true rate far below the capacity, or a curve that rises slowly.
+    /// A true rate far below the capacity, or a miss curve that rises slowly.
     Flat,
-    /// Another percentile or kind of limit than a p99 of a latency.
+    /// A percentile or a kind of limit other than a p99 of a latency.
     Limit,
-    /// Several limits whose own true rates lie within 1 %.
+    /// Several limits whose individual true rates lie within 1 %.
     Coincident,
     /// Conversations.
     Talk,
-    /// The search steps through requests in flight.
+    /// A search over requests in flight.
     Closed,
     /// The server pauses once.
     Stall,
     /// The server's speed drifts.
     Drift,
-    /// The server's speed is now this, now that.
+    /// The server's speed jumps up and down.
     Scatter,
-    /// The server's speed changes once, for good.
+    /// The server's speed changes once, permanently.
     Break,
 }
 
@@ -146,7 +146,7 @@ impl Group {
         }
     }
 
-    /// Returns true if the server does not change while the sweep runs: no answer may name a change.
+    /// Returns true if the server does not change during the sweep, so that no answer may report a change.
     pub(crate) const fn is_steady(self) -> bool {
         !matches!(self, Self::Stall | Self::Drift | Self::Scatter | Self::Break)
     }
@@ -159,41 +159,41 @@ pub(crate) struct Case {
     pub(crate) group: Group,
     pub(crate) engine: Engine,
     pub(crate) arrivals: Arrivals,
-    /// Lengths in tokens, as in a plan.
+    /// Lengths in tokens, in the syntax of a plan.
     pub(crate) input: String,
     pub(crate) output: String,
     pub(crate) rare: Option<Rare>,
-    /// The `[workload.conversation]` table of the plan: then levels are sessions per second.
+    /// The `[workload.conversation]` table of the plan. With it, levels are sessions per second.
     pub(crate) conversation: Option<String>,
     pub(crate) targets: Vec<Target>,
     /// Largest share of requests that may fail.
     pub(crate) error_rate: Option<f64>,
-    /// Share of requests that must meet all limits together: then the joint goodput is the answer.
+    /// Share of requests that must meet all limits together. With it, the joint goodput is the answer.
     pub(crate) joint: Option<f64>,
-    /// Longest time of a request, in seconds; the plan's default where there is none.
+    /// Request timeout in seconds; `None` for the plan's default.
     pub(crate) timeout_s: Option<f64>,
     /// Searches over requests in flight instead of rates.
     pub(crate) closed_loop: bool,
-    /// What happens to the server in the course of a run.
+    /// Change of the server during a run.
     pub(crate) change: Option<Change>,
-    /// No rate above this share of the true one is offered.
+    /// Ratio of the true rate to the highest rate that may be offered.
     pub(crate) cap: Option<f64>,
     pub(crate) truth: Truth,
 }
 
-/// What a sweep of a case should answer.
+/// The correct answer to a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Right {
     /// The true goodput.
     Rate,
-    /// That no rate meets the SLO.
+    /// No rate meets the SLO.
     None,
-    /// That the highest rate that may be offered meets it.
+    /// The highest rate that may be offered meets the SLO.
     NotReached,
 }
 
 impl Case {
-    /// A case whose truth is still to be found.
+    /// Makes a case whose truth is still unknown.
     pub(crate) fn new(name: &str, engine: Engine) -> Self {
         Self {
             name: name.into(),
@@ -230,12 +230,12 @@ impl Case {
         Self { group, ..self }
     }
 
-    /// Lengths, as in a plan.
+    /// Sets the lengths, in the syntax of a plan.
     pub(crate) fn tokens(self, input: &str, output: &str) -> Self {
         Self { input: input.into(), output: output.into(), ..self }
     }
 
-    /// Puts rare requests of these lengths among the others.
+    /// Adds rare requests with these lengths.
     pub(crate) fn rarely(self, share: f64, input: &str, output: &str) -> Self {
         Self { rare: Some(Rare { share, input: input.into(), output: output.into() }), ..self }
     }
@@ -253,37 +253,38 @@ impl Case {
         Self { change: Some(change), group, ..self }
     }
 
-    /// Caps the rate at the true one divided by this.
+    /// Caps the offered rate at the true one divided by `ratio`.
     pub(crate) fn capped(self, ratio: f64) -> Self {
         Self { cap: Some(ratio), ..self }
     }
 
-    /// With what `accuracy truths` found; without it where it has not been asked yet.
+    /// Adds the truth found by `accuracy truths`, if it is in the list.
     fn with(self, truths: &[Found]) -> Self {
         let Some((_, found)) = truths.iter().find(|(name, _)| *name == self.name) else { return self };
         let truth = Truth { allowed: self.strictest(), ..Truth::from(*found) };
         Self { truth, ..self }
     }
 
-    /// The smallest share of misses that any of its limits allows.
+    /// Returns the smallest share of misses that any of its limits allows.
     pub(crate) fn strictest(&self) -> f64 {
         let latencies = self.targets.iter().map(|t| 1.0 - t.percentile / 100.0);
         let joint = self.joint.map(|share| 1.0 - share);
         joint.unwrap_or_else(|| latencies.chain(self.error_rate).fold(1.0, f64::min))
     }
 
-    /// The limit that binds allows this share of misses.
+    /// Sets the share of misses that the binding limit allows.
     fn allowing(self, allowed: f64) -> Self {
         let unloaded = self.truth.unloaded * allowed / self.truth.allowed;
         Self { truth: Truth { allowed, unloaded, ..self.truth }, ..self }
     }
 
-    /// The true rate in closed form; what else is known of it, stays.
+    /// Sets the true rate from a closed form; the other parts of the truth are unchanged.
     fn exactly(self, rate: f64) -> Self {
         Self { truth: Truth { rate: Some(rate), error: 0.0, ..self.truth }, ..self }
     }
 
-    /// The true rate and the slope there from the share of requests `within` the limit at a rate. `inflation` is a simulated one.
+    /// Computes the true rate, and the slope of the misses there, from the share of requests `within` the limit as a
+    /// function of the rate. `inflation` comes from simulation.
     fn closed_form(self, capacity: f64, inflation: f64, within: impl Fn(f64) -> f64) -> Self {
         let allowed = self.strictest();
         let rate = boundary(capacity, 1.0 - allowed, &within);
@@ -294,7 +295,7 @@ impl Case {
         Self { truth, ..self }
     }
 
-    /// The true rate is the capacity, both known exactly: nothing is missed below it and everything above.
+    /// Sets the true rate to the capacity, with both known exactly: no misses below it, and only misses above.
     fn cliff_at(self, rate: f64) -> Self {
         Self { truth: Truth::cliff(rate, self.strictest()), ..self }
     }
@@ -311,31 +312,33 @@ impl Case {
         }
     }
 
-    /// Returns true if counting can find the rate within 30 % in `budget_s`.
+    /// Returns true if counting misses can find the rate within 30 % in `budget_s`.
     pub(crate) fn resolvable(&self, budget_s: f64) -> bool {
         self.right() == Right::Rate && self.truth.bound(budget_s).is_some_and(|bound| bound <= 0.3)
     }
 
-    /// Returns true if every strategy can search it: the others know open loops of single requests and limits on latencies.
+    /// Returns true if every strategy supports the case: the others support only open loops of single requests, and
+    /// limits on latencies.
     pub(crate) fn suits_peers(&self) -> bool {
         self.conversation.is_none() && !self.closed_loop && self.error_rate.is_none()
     }
 
-    /// The most runs that a table makes of it: conversations take long to simulate, and constant arrivals on a fixed service differ in
-    /// nothing but the noise of the search.
+    /// Returns the maximum number of runs in a table: conversations take long to simulate, and constant arrivals at a
+    /// fixed service time differ only by the noise of the search.
     pub(crate) fn most_runs(&self) -> u32 {
         let few = self.conversation.is_some() || self.arrivals == Arrivals::Constant;
         if few { 20 } else { u32::MAX }
     }
 
-    /// A number that no other pair of case and run has: the seed of everything random in it.
+    /// Returns a number that is specific to this case and run: the seed of everything random in it.
     pub(crate) fn seed(&self, run: u32) -> u32 {
-        // FNV-1a: runs of different cases have nothing in common.
+        // FNV-1a, so that runs of different cases have unrelated seeds.
         let bytes = self.name.bytes().chain(run.to_le_bytes());
         bytes.fold(0x811c_9dc5, |h: u32, b| (h ^ u32::from(b)).wrapping_mul(0x0100_0193))
     }
 
-    /// The plan of a run and its server, each with random numbers of its own. `width` is where the search stops.
+    /// Returns the plan of a run and its server, each with separate random numbers. `width` is the interval width at
+    /// which the search stops.
     pub(crate) fn build(&self, run: u32, budget_s: f64, width: f64) -> Result<(Plan, Model)> {
         let over = if self.closed_loop { "over = \"concurrency\", " } else { "" };
         let budget_ms = (budget_s * 1e3).round();
@@ -344,7 +347,7 @@ impl Case {
         Ok((plan, self.changed(model, budget_s)))
     }
 
-    /// The same with another search than the adaptive one, on the server as it is at first.
+    /// Returns the plan and the server for another search than the adaptive one. The server has its initial speed.
     pub(crate) fn build_with(&self, run: u32, search: &str) -> Result<(Plan, Model)> {
         let seed = self.seed(run);
         let text = self.text(seed, search)?;
@@ -353,7 +356,7 @@ impl Case {
         Ok((plan, self.engine.model(u64::from(seed) << 32 | 0x5eed)))
     }
 
-    /// The server with the changes that are known before the run begins.
+    /// Returns the server with the changes that are known before the run begins.
     fn changed(&self, model: Model, budget_s: f64) -> Model {
         let Some(change) = &self.change else { return model };
         let mut variable = VariableSpeed::new(model);
@@ -361,7 +364,7 @@ impl Case {
         Model::VariableSpeed(Box::new(variable))
     }
 
-    /// The server at the speed that its truth is about, for good.
+    /// Returns the server with the constant speed for which the truth holds.
     pub(crate) fn settled_model(&self, seed: u64) -> Model {
         let model = self.engine.model(seed);
         let speed = self.change.map_or(1.0, Change::final_speed);
@@ -416,7 +419,7 @@ impl Case {
         Ok(text)
     }
 
-    /// The part of an answer that the case is about.
+    /// Returns the part of an answer that the case evaluates.
     pub(crate) fn read(&self, answer: Answer) -> Goodput {
         if self.joint.is_some() { answer.joint_goodput } else { answer.goodput }
     }

@@ -1,9 +1,10 @@
-//! What others do, in our reading: a grid of rates, a ramp with bisection, a closed loop with doubling and bisection. They take
-//! a step at its word, and their answer is one rate without an interval.
+//! Other strategies, as we understand them: a grid of rates, a ramp with bisection, and a closed loop with doubling and
+//! bisection. They take each step at face value, and their answer is one rate without an interval.
 //!
-//! A step is 1/6 settling (at most 10 s) and measured for the rest; no load is kept on behind it, and its open requests may take
-//! 30 s more, which the budget pays. It passes where the naive percentile of every limit is met, for a p99 the ⌈0.99·n⌉-th smallest of the n
-//! requests that can be told, failed ones being the largest.
+//! A step settles for 1/6 of its length (at most 10 s) and is measured for the rest. No load follows it, and its open
+//! requests may take 30 s more, which count against the budget. It passes if the naive percentile of every limit is
+//! met; for a p99, that is the ⌈0.99·n⌉-th smallest of the n requests that can be judged, where failed ones count as
+//! the largest.
 
 use crate::run::Answer;
 use anyhow::Result;
@@ -14,20 +15,20 @@ use goodput::stats::step::{Step, StepKind};
 use goodput::sweep::bare::Bare;
 use std::time::Duration;
 
-/// How long open requests may take after a step, in seconds.
+/// Longest drain after a step, in seconds.
 const DRAIN_S: f64 = 30.0;
-/// Rates of the grid.
+/// Number of rates in the grid.
 const RATES: u32 = 10;
-/// Requests in flight that saturate a server, to find the top of the grid; and the share of the budget that it takes.
+/// Requests in flight that saturate a server, to find the top of the grid; and the share of the budget for that.
 const SATURATED: u32 = 256;
 const SATURATION: f64 = 0.05;
-/// Steps of the bisection over rates, of the closed loop, and of one request at a time, in seconds.
+/// Lengths of the steps of the bisection over rates, and of those of the closed loop and the baseline, in seconds.
 const BISECT_S: f64 = 60.0;
 const JOINT_S: f64 = 30.0;
-/// Factor of the ramp, and the bracket at which the bisection stops.
+/// Factor of the ramp, and the ratio of the bracket at which the bisection stops.
 const RAMP: f64 = 1.5;
 const BRACKET: f64 = 1.02;
-/// The most in flight that the closed loop tries: as many as the client may have open.
+/// Maximum number of requests in flight that the closed loop tries: the client's limit.
 const MOST: u32 = 4096;
 
 /// A sweep with its budget and its cap on rates.
@@ -61,12 +62,13 @@ impl Peer<'_, '_> {
         Ok(passes(self.measure(Level::rate(rate), length_s)?))
     }
 
-    /// Whether a rate is as high as any may be.
+    /// Returns true if a rate has reached the cap.
     fn is_highest(&self, rate: f64) -> bool {
         self.max_rate.is_some_and(|max| rate >= max * (1.0 - 1e-9))
     }
 
-    /// Ten equal distances up to the capacity, in equal times, from below; the highest rate that passes with all below it.
+    /// Measures ten equally spaced rates up to the capacity, in ascending order and for equal times. Answers with the
+    /// highest rate that passes with all below it.
     pub(crate) fn grid(mut self) -> Result<Answer> {
         let top = match self.max_rate {
             Some(max) => max,
@@ -78,7 +80,7 @@ impl Peer<'_, '_> {
         let (mut best, mut failed) = (None, top <= 0.0);
         for i in 1..=RATES {
             let length_s = self.left_s() / f64::from(RATES + 1 - i);
-            // Steps that are drained for long leave less to the others.
+            // Long drains leave less time for the other steps.
             if length_s < 1.0 || top <= 0.0 {
                 break;
             }
@@ -90,11 +92,11 @@ impl Peer<'_, '_> {
         Ok(self.answer(best, failed))
     }
 
-    /// From the rate of one request at a time, ×1.5 until a step fails, then halving the logarithm of the bracket down to 2 %.
-    /// Where the first step fails, half of the rate until one passes.
+    /// Starts at the rate of one request at a time and multiplies it by 1.5 until a step fails; then halves the
+    /// logarithm of the bracket down to 2 %. If the first step fails, halves the rate until one passes.
     pub(crate) fn bisect(mut self) -> Result<Answer> {
         let first = self.measure(Level::concurrency(1), JOINT_S)?.achieved_rate;
-        // Not one was finished: the next thing to try is one in that time.
+        // No request finished: the next guess is one request in that time.
         let mut rate = if first > 0.0 { first } else { 1.0 / JOINT_S };
         let (mut best, mut worst): (Option<f64>, Option<f64>) = (None, None);
         while self.left_s() >= BISECT_S {
@@ -109,7 +111,7 @@ impl Peer<'_, '_> {
                 (Some(low), Some(high)) => (low * high).sqrt(),
                 (Some(low), None) if self.is_highest(low) => break,
                 (Some(low), None) => low * RAMP,
-                // A step of not even one request says nothing: no lower rate can be tried.
+                // A step with less than one request is not informative, so no lower rate can be tried.
                 (None, Some(high)) if high / 2.0 * BISECT_S < 1.0 => break,
                 (None, Some(high)) => high / 2.0,
                 (None, None) => rate,
@@ -118,8 +120,8 @@ impl Peer<'_, '_> {
         Ok(self.answer(best, worst.is_some()))
     }
 
-    /// Requests in flight doubled while the share that meets all limits together is at least `target`, then bisected; the achieved rate
-    /// at the most that passes.
+    /// Doubles the requests in flight while the share that meets all limits together is at least `target`, then
+    /// bisects. Answers with the achieved rate at the highest level that passes.
     pub(crate) fn joint(mut self, target: f64) -> Result<Answer> {
         let (mut low, mut high, mut best) = (0, None, None);
         let mut next = 1;
@@ -141,7 +143,8 @@ impl Peer<'_, '_> {
         Ok(self.answer(best, high.is_some()))
     }
 
-    /// One rate that counts as everything; `failed` says whether any step did.
+    /// Returns an answer of one rate, which is its safe rate as well. `failed` is true if any
+    /// step failed.
     fn answer(&self, rate: Option<f64>, failed: bool) -> Answer {
         let rate = rate.filter(|r| *r > 0.0);
         let status = match rate {
@@ -154,19 +157,19 @@ impl Peer<'_, '_> {
     }
 }
 
-/// Returns true if the naive percentile of every latency limit is met. Nothing that could be told is no pass.
+/// Returns true if the naive percentile of every latency limit is met. A limit without judged requests is not met.
 fn passes(step: &Step) -> bool {
     let limits = step.limits.iter().filter_map(|row| Some((row, percentile(&row.limit)?)));
     let mut limits = limits.peekable();
     limits.peek().is_some()
         && limits.all(|(row, share)| {
             let n = row.n.saturating_sub(row.censored);
-            // The hair keeps a product that is whole from being rounded up.
+            // The small term keeps an integral product from being rounded up.
             n > 0 && row.misses <= n - (share * n as f64 - 1e-9).ceil() as u64
         })
 }
 
-/// The share of values that a latency limit wants within it, by its name: 0.99 of `ttft.p99`.
+/// Returns the quantile of a latency limit by its name: 0.99 for `ttft.p99`.
 pub(crate) fn percentile(limit: &str) -> Option<f64> {
     let (_, percent) = limit.split_once(".p")?;
     percent.parse::<f64>().ok().map(|p| p / 100.0)

@@ -1,4 +1,4 @@
-//! One sweep: a case, a strategy, a budget, a seed; and what it answered.
+//! One sweep of a case with a strategy, a budget and a seed, and its answer.
 
 use crate::cases::{Case, Change};
 use crate::peers::{Peer, percentile};
@@ -45,34 +45,34 @@ impl Strategy {
     }
 }
 
-/// What is the same for all runs of a table.
+/// The settings shared by all runs of a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Setting {
     pub(crate) strategy: Strategy,
     pub(crate) budget_s: f64,
-    /// Where the adaptive search stops, as a share of the rate.
+    /// Interval width at which the adaptive search stops, as a share of the rate.
     pub(crate) width: f64,
 }
 
-/// What a strategy answered.
+/// The answer of a strategy.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) status: Status,
     pub(crate) rate: Option<f64>,
     pub(crate) interval: Option<[f64; 2]>,
     pub(crate) safe: Option<f64>,
-    /// It says that the server changed while it was measured.
+    /// True if it reports that the server changed during the sweep.
     pub(crate) names_change: bool,
     pub(crate) reason: String,
 }
 
-/// A sweep that is over.
+/// A finished sweep.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Run {
     pub(crate) answer: Answer,
-    /// Simulated seconds.
+    /// Simulated time in seconds.
     pub(crate) spent_s: f64,
-    /// Seconds of this machine's processor, where it tells.
+    /// CPU time of this machine in seconds, if the kernel reports it.
     pub(crate) cpu_s: Option<f64>,
     pub(crate) steps: Vec<Step>,
 }
@@ -100,8 +100,8 @@ pub(crate) fn run(case: &Case, setting: Setting, seed: u32) -> Result<Run> {
     Ok(Run { answer, spent_s, cpu_s, steps })
 }
 
-/// Misses of the limit that binds over what it allows, in one long step at the true rate: it should be 1. None where there is no such
-/// rate, or no latency limit.
+/// Measures one long step at the true rate and returns the misses of the binding limit over the allowed misses, which
+/// should be 1. `None` without a true rate or a latency limit.
 pub(crate) fn at_truth(case: &Case, requests: u32) -> Result<Option<f64>> {
     let Some(rate) = case.truth.rate.filter(|_| case.suits_peers()) else { return Ok(None) };
     let (plan, _) = case.build(0, 900.0, 0.1)?;
@@ -117,7 +117,7 @@ pub(crate) fn at_truth(case: &Case, requests: u32) -> Result<Option<f64>> {
     Ok(shares.reduce(f64::max))
 }
 
-/// A step that nothing ends before its time.
+/// Returns a step that nothing ends early.
 fn whole_step(plan: &Plan, rate: f64, settle: Duration, measure: Duration) -> Ask {
     Ask {
         level: Level::rate(rate),
@@ -132,7 +132,7 @@ fn whole_step(plan: &Plan, rate: f64, settle: Duration, measure: Duration) -> As
     }
 }
 
-/// What happens to the server within steps, at random times.
+/// Changes of the server within steps, at random times.
 struct Events {
     change: Option<Change>,
     rng: ChaCha8Rng,
@@ -144,7 +144,7 @@ impl Events {
         Self { change: case.change, rng }
     }
 
-    /// Before a step is measured.
+    /// Applies the changes that belong into a step, before it is measured.
     fn before(&mut self, ask: &Ask, sweep: &mut Bare<'_>) {
         let Some(change) = self.change else { return };
         let (now, at) = (sweep.now(), self.rng.random::<f64>());
@@ -172,14 +172,14 @@ fn ours(case: &Case, search: &Search, sweep: &mut Bare<'_>, events: &mut Events)
     })
 }
 
-/// Returns true if an answer says that the server changed while it was measured.
+/// Returns true if an answer reports that the server changed during the sweep.
 fn names_change(goodput: &Goodput) -> bool {
     goodput.support.change.is_some()
 }
 
-/// A ramp of the rate until its knee, and where that is said to lie; none where no knee was found.
+/// Ramps the rate until its knee and returns the location of the knee; `None` if none was found.
 pub(crate) fn knee(case: &Case, seed: u32) -> Result<Option<f64>> {
-    // From about a tenth of the capacity, so that the levels of one run lie between those of another.
+    // Start at about a tenth of the capacity, at a level that differs from run to run.
     let offset = f64::from(case.seed(seed) % 1000) / 1000.0;
     let start = case.truth.capacity * 0.1 * 1.5_f64.powf(offset - 0.5);
     let (plan, model) =
@@ -193,8 +193,8 @@ pub(crate) fn knee(case: &Case, seed: u32) -> Result<Option<f64>> {
     Ok(answer.knee.map(|knee| knee.rate))
 }
 
-/// Steps of usual length at the true rate of a case with one latency limit, each from an idle server: the printed bounds of the
-/// p99 in milliseconds; none where a step has too few requests for one.
+/// Measures steps of usual length at the true rate of a case with one latency limit, each from an idle server. Returns
+/// the printed bounds of the p99 in milliseconds; `None` for a step with too few requests for one.
 pub(crate) fn bounds_at_truth(case: &Case, seed: u32, steps: u32) -> Result<Vec<[Option<f64>; 2]>> {
     let (Some(rate), [target]) = (case.truth.rate, &case.targets[..]) else { return Ok(Vec::new()) };
     let (plan, model) = case.build(seed, 900.0, 0.1)?;
@@ -206,7 +206,7 @@ pub(crate) fn bounds_at_truth(case: &Case, seed: u32, steps: u32) -> Result<Vec<
     Ok(quantiles.map(|q| [q.p99_low, q.p99_high]).collect())
 }
 
-/// Seconds that this thread has had a processor for, where the kernel tells.
+/// Returns the CPU time of this thread in seconds, if the kernel reports it.
 fn cpu_s() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse::<f64>().ok().map(|ns| ns / 1e9)

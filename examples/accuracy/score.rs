@@ -1,4 +1,4 @@
-//! What many runs of a case come to.
+//! Summary of many runs of a case.
 
 use crate::cases::{Case, Right};
 use crate::run::Run;
@@ -9,32 +9,33 @@ use goodput::search::answer::Status;
 pub(crate) struct Score {
     pub(crate) bias: f64,
     pub(crate) rmse: f64,
-    /// Share of runs that name a rate; bias and RMSE are theirs.
+    /// Share of runs that report a rate; bias and RMSE are over these runs.
     pub(crate) rated: f64,
-    /// Share of the published intervals that hold the truth.
+    /// Share of the published intervals that contain the truth.
     pub(crate) coverage: Option<f64>,
-    /// Share of all runs whose safe rate truly violates the SLO.
+    /// Share of all runs whose safe rate violates the SLO.
     pub(crate) violates: f64,
-    /// Median over all runs of 100·(1 − safe / true); 100 where there is no safe rate.
+    /// Median over all runs of 100·(1 − safe / true); 100 for a run without a safe rate.
     pub(crate) shortfall: f64,
     /// Share of runs without a safe rate.
     pub(crate) unsafe_share: f64,
-    /// Share of runs that deny that any rate meets the SLO.
+    /// Share of runs that answer that no rate meets the SLO.
     pub(crate) denied: f64,
-    /// Share of all runs whose interval holds the truth: one without an interval does not.
+    /// Share of all runs whose interval contains the truth; a run without an interval counts as a miss.
     pub(crate) held: f64,
-    /// Share of runs that name a change of the server.
+    /// Share of runs that report a change of the server.
     pub(crate) named: f64,
 }
 
-/// The figures of a case whose answer is no rate.
+/// The figures of a case whose answer is not a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Told {
     /// Share of runs with the right status.
     pub(crate) right: f64,
-    /// Share of runs whose safe rate violates: any at all where no rate meets, one above the truth where it is not reached.
+    /// Share of runs whose safe rate violates the SLO: any safe rate if no rate meets it, or one above the truth if the
+    /// limit is not reached.
     pub(crate) violates: f64,
-    /// Share of runs that name a positive safe rate.
+    /// Share of runs that report a positive safe rate.
     pub(crate) positive: f64,
 }
 
@@ -58,12 +59,12 @@ pub(crate) fn median(xs: &[f64]) -> f64 {
 impl Score {
     pub(crate) fn of(case: &Case, runs: &[Run]) -> Option<Self> {
         let truth = case.truth.rate.filter(|_| case.right() == Right::Rate)?;
-        // A truth that was simulated is known to its standard error: a hair above it is no violation.
+        // A simulated truth has a standard error, so a rate slightly above it is no violation.
         let violation = truth * (1.0 + 2.0 * case.truth.error);
         let errors: Vec<f64> =
             runs.iter().filter_map(|r| Some(100.0 * (r.answer.rate? / truth).ln())).collect();
         let intervals: Vec<[f64; 2]> = runs.iter().filter_map(|r| r.answer.interval).collect();
-        // A truth that is a bracket, or was simulated, is held where its error reaches into the interval.
+        // For a truth with an error, the interval covers it if it overlaps the error.
         let slack = case.truth.error.exp();
         let holds = |[low, high]: &[f64; 2]| *low <= truth * slack && truth <= *high * slack;
         let held = intervals.iter().filter(|i| holds(i)).count();

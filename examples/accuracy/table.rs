@@ -53,7 +53,7 @@ pub(crate) fn tables(rows: &[Row<'_>], setting: Setting) -> String {
     lines.join("\n")
 }
 
-/// How often a change of the server was named: where there was one, and where there was none.
+/// Returns how often runs reported a change of the server: on servers with a change, and on those without.
 fn changes(rows: &[Row<'_>]) -> Vec<String> {
     let named = |of: &dyn Fn(Group) -> bool| {
         let runs: Vec<&Run> = rows.iter().filter(|(c, _)| of(c.group)).flat_map(|(_, runs)| runs).collect();
@@ -96,7 +96,7 @@ fn rated(case: &Case, s: &Score, runs: &[Run], budget_s: f64) -> String {
         case.name,
         case.truth.rate.unwrap_or(0.0),
         100.0 * case.truth.bound(budget_s).unwrap_or(f64::NAN),
-        // Nobody named a rate: there is nothing to be wrong.
+        // No run reported a rate, so there is no error.
         if s.rated > 0.0 { format!("{:+.1} | {:.1}", s.bias, s.rmse) } else { "– | –".into() },
         percent(s.rated),
         s.coverage.map_or("–".into(), percent),
@@ -165,7 +165,7 @@ fn summary(name: &str, scores: &[Score]) -> String {
     )
 }
 
-/// The cases with their truths.
+/// Returns the table of cases with their truths.
 pub(crate) fn cases(cases: &[Case]) -> String {
     let mut lines = vec![
         "| case | server | requests | limits | r* | s.e. | r*/capacity | β | IF | unloaded misses | bound 300 / 900 / 2700 s |".to_owned(),
@@ -199,7 +199,7 @@ fn case(case: &Case) -> String {
     )
 }
 
-/// Limits, with the share of failures and of requests that meet all of them where these are limited.
+/// Describes the limits, including those on the share of failures and on the share of requests that meet all limits.
 fn limits(case: &Case) -> String {
     let mut all: Vec<String> = case.targets.iter().map(limit).collect();
     all.extend(case.error_rate.map(|share| format!("errors {} %", short(100.0 * share))));
@@ -255,7 +255,7 @@ fn engine(engine: &Engine) -> String {
     }
 }
 
-/// Arrivals and lengths; a queue does not look at the latter.
+/// Describes arrivals and lengths; the latter do not affect a queue.
 fn requests(case: &Case) -> String {
     let arrivals = match case.arrivals {
         Arrivals::Poisson => "Poisson".to_owned(),

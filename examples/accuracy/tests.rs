@@ -47,7 +47,7 @@ fn every_group_has_development_cases() {
     assert!(cases.iter().all(|c| c.change.is_some() != c.group.is_steady()));
 }
 
-/// The closed form of a queue that has one, and a simulation of it.
+/// Compares the closed form of a queue with a simulation of it.
 #[test]
 fn truths_are_found_by_simulation() {
     for (name, within) in [("mm1-p90", 0.05), ("md1-p95", 0.05), ("break-md1-slower-1.25", 0.06)] {
@@ -59,7 +59,7 @@ fn truths_are_found_by_simulation() {
     }
 }
 
-/// What happens within a step happens once, where it should; and an answer of a change is read off the words.
+/// A change within a step occurs once, in the right step; and an answer reports a change in its words.
 #[test]
 fn servers_change_as_the_cases_say() {
     let setting = Setting { strategy: Strategy::Ours, budget_s: 300.0, width: 0.1 };
@@ -67,7 +67,7 @@ fn servers_change_as_the_cases_say() {
         let run = run(&case(name), setting, 1).unwrap();
         run.steps.iter().filter(|s| s.kind == kind).map(|s| s.quantiles(Metric::Ttft).p99).collect::<Vec<_>>()
     };
-    // Requests that come during a pause of a second wait for as long as it lasts.
+    // Requests that arrive during a pause of one second wait until its end.
     let ramp = rates("stall-wide-ramp-1s", StepKind::Ramp);
     assert!(ramp[0].unwrap() < 20.0 && ramp[1].unwrap() > 500.0, "{ramp:?}");
     let after = run(&case("break-md1-slower-1.25"), setting, 1).unwrap().steps;
@@ -88,7 +88,7 @@ fn runs_have_random_numbers_of_their_own_and_repeat() {
     assert_ne!(sent(1), sent(2));
 }
 
-/// Peers on a queue that they should come near to, within their own budget and a drain.
+/// Peers get near the truth of a queue, within their budget and a drain.
 #[test]
 fn peers_come_to_a_rate() {
     for (strategy, low, high) in [
@@ -105,7 +105,7 @@ fn peers_come_to_a_rate() {
         assert!(run.spent_s < 935.0, "{strategy:?}: {}", run.spent_s);
         assert_eq!(run.answer.safe, run.answer.rate, "{strategy:?}");
     }
-    // Where every rate fails, the halving ends.
+    // If every rate fails, the halving ends.
     let none = Case::new("late", case("md1").engine).limit(goodput::slo::Metric::Ttft, 20.0);
     let late = run(&none, Setting { strategy: Strategy::Bisect, budget_s: 9000.0, width: 0.1 }, 1).unwrap();
     assert_eq!((late.answer.status, late.answer.rate), (Status::None, None));

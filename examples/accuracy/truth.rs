@@ -11,25 +11,25 @@ use share::{Fit, Share};
 
 /// Requests of each simulation that only brackets the truth.
 const COARSE: usize = 30_000;
-/// Runs of a case from here on belong to its truth, so that no sweep has the same random numbers.
+/// First run number reserved for finding truths, so that no sweep uses those random numbers.
 const FIRST_RUN: u32 = 1 << 24;
 /// Requests in flight that saturate any server.
 const SATURATED: u32 = 1024;
-/// Width of the bracket that short runs are to find, in logarithms: they are too noisy for a narrower one.
+/// Width of the bracket to find with short runs, in logarithms; they are too noisy for a narrower one.
 const BRACKET: f64 = 0.02;
-/// Highest rate that is simulated near a cliff, over the capacity: nothing settles above it.
+/// Highest rate to simulate near a cliff, relative to the capacity: no queue settles above it.
 const TOP: f64 = 0.999;
-/// Passes after which the truth is taken as it is.
+/// Maximum number of passes, after which the current estimate is final.
 const PASSES: usize = 8;
-/// Logarithm of the misses over what is allowed, beyond which they tell nothing of the slope.
+/// Logarithm of misses over allowed misses beyond which a point is not used for the slope.
 const STEEP: f64 = 2.5;
 
-/// The largest number of misses over what is allowed.
+/// Returns the largest ratio of misses to allowed misses.
 fn worst(shares: &[Share]) -> f64 {
     shares.iter().map(Share::excess).fold(0.0, f64::max)
 }
 
-/// Finds the truth of a case with about `n` requests, and what else there is to say about it.
+/// Finds the truth of a case with about `n` requests, and remarks on it.
 pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
     if case.conversation.is_some() {
         return talks::find(case, n);
@@ -50,13 +50,13 @@ pub(crate) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
         let truth = Truth { error, ..Truth { capacity, ..Truth::cliff(capacity * (-error).exp(), allowed) } };
         return Ok((truth, "a cliff at the capacity".into()));
     };
-    // A rare miss needs more requests.
+    // Rare misses need more requests.
     let n = n * ((0.005 / allowed) as usize).clamp(1, 5);
     around(case, &mut long, n, truth, (center, slope))
 }
 
-/// Where about the truth lies and how steep the curve is there, by bisection with short runs; none where the limits are met up to the
-/// capacity.
+/// Finds the approximate truth and the steepness of the curve there, by bisection with short runs. `None` if the limits
+/// are met up to the capacity.
 fn bracket(case: &Case, long: &mut Long, capacity: f64, n: usize) -> Result<Option<(f64, f64)>> {
     let (mut low, mut high) = ((capacity / 4096.0).ln(), capacity.ln());
     let mut seen: Vec<(f64, f64)> = vec![];
@@ -68,7 +68,7 @@ fn bracket(case: &Case, long: &mut Long, capacity: f64, n: usize) -> Result<Opti
         let clipped = misses.clamp(-STEEP, STEEP);
         if misses > 0.0 { (high, ends[1]) = (middle, clipped) } else { (low, ends[0]) = (middle, clipped) }
     }
-    // No rate was missed.
+    // No rate missed the limits.
     if high >= capacity.ln() {
         return Ok(None);
     }
@@ -76,7 +76,7 @@ fn bracket(case: &Case, long: &mut Long, capacity: f64, n: usize) -> Result<Opti
     Ok(Some((f64::midpoint(low, high).exp(), slope.max(0.3))))
 }
 
-/// Least squares through the points that lie near what is allowed; none where there are too few.
+/// Returns the least-squares slope through the points near the allowed share; `None` if there are too few.
 fn slope_of(seen: &[(f64, f64)]) -> Option<f64> {
     let near: Vec<&(f64, f64)> = seen.iter().filter(|(_, y)| y.abs() < 1.5).collect();
     let n = near.len() as f64;
@@ -87,8 +87,9 @@ fn slope_of(seen: &[(f64, f64)]) -> Option<f64> {
     (near.len() > 1 && xy > 0.0).then(|| xy / xx)
 }
 
-/// The truth near `center`, by passes of five rates each: the first says where, and how far apart the rates of the next are to be; they go on
-/// until the truth lies among the rates that it is read from. On a near-cliff the first guess is off by many times their distance.
+/// Finds the truth near `center` by passes of five rates each. The first pass gives the location, and the spacing of
+/// the rates in the next one. Passes continue until the truth lies among the rates that it is derived from. On a
+/// near-cliff, the first guess is off by many times their spacing.
 fn around(
     case: &Case,
     long: &mut Long,
@@ -97,7 +98,7 @@ fn around(
     (mut center, mut slope): (f64, f64),
 ) -> Result<(Truth, String)> {
     let mut said = String::new();
-    // How much ln p changes from one rate to the next: more where the counts scatter more.
+    // Change of ln p from one rate to the next: larger if the counts scatter more.
     let mut apart = 0.5;
     for pass in 0..PASSES {
         let n = if pass == 0 { n / 5 } else { n };
@@ -112,7 +113,7 @@ fn around(
         let of_binding: Vec<Share> = shares.iter().map(|s| s[binding]).collect();
         let fit = Fit::of(&of_binding, spread);
         if pass > 0 && !fit.error.is_finite() {
-            // Noise in the place of a curve: the pass before is the better one.
+            // The slope is only noise: the previous pass is better.
             break;
         }
         let inflation = of_binding.iter().map(|s| s.inflation).sum::<f64>() / 5.0;
@@ -128,7 +129,7 @@ fn around(
             break;
         }
         (center, slope) = (rate.min(TOP * truth.capacity), fit.slope);
-        // At five times as many requests.
+        // The next pass has five times as many requests.
         apart = (3.0 * (of_binding[2].variance() / 5.0).sqrt()).clamp(0.15, 0.6);
     }
     Ok((truth, said))
@@ -139,7 +140,8 @@ fn percents(long: &Long, shares: &[Share]) -> String {
     all.map(|(name, s)| format!("{name} {:.3} %", 100.0 * s.p)).collect::<Vec<_>>().join(", ")
 }
 
-/// The truth of a closed loop: where the misses of whole numbers in flight, interpolated, cross what is allowed.
+/// Finds the truth of a closed loop: the level at which the misses, interpolated between whole numbers in flight, cross
+/// the allowed share.
 fn in_flight(case: &Case, long: &mut Long, n: usize, truth: Truth) -> Result<(Truth, String)> {
     let (mut low, mut high) = (1, 2);
     while worst(&long.closed(case, high, COARSE)?.1) <= 1.0 {
@@ -153,7 +155,7 @@ fn in_flight(case: &Case, long: &mut Long, n: usize, truth: Truth) -> Result<(Tr
         let misses = worst(&long.closed(case, middle, COARSE)?.1);
         (low, high) = if misses > 1.0 { (low, middle) } else { (middle, high) };
     }
-    // Neighbours of a large number hardly differ.
+    // Neighbouring levels of a large number hardly differ.
     let apart = (low / 20).max(1);
     let ends = [low.saturating_sub(apart).max(1), high + apart];
     let shares: Vec<Share> = ends
@@ -173,7 +175,7 @@ fn in_flight(case: &Case, long: &mut Long, n: usize, truth: Truth) -> Result<(Tr
     Ok((Truth { rate: Some(at.exp()), error, slope, inflation, ..truth }, said))
 }
 
-/// Percentiles of TTFT, TPOT and e2e at a rate, in milliseconds: for choosing limits that bind together.
+/// Returns percentiles of TTFT, TPOT and e2e at a rate in milliseconds, for choosing limits that bind together.
 pub(crate) fn quantiles(case: &Case, rate: f64, n: usize) -> Result<String> {
     let values = Long::new(case)?.values(case, rate, n)?;
     let lines = ["TTFT", "TPOT", "e2e"].into_iter().zip(values).map(|(name, values)| {

@@ -1,5 +1,6 @@
-//! Rates of false alarms and of missed differences of `compare`, on the bare engine model, over many seeds: two simulated servers measured in
-//! turns, and with `null` two runs, or groups of runs, on one and the same server. See `docs/compare.md`.
+//! Rates of false alarms and of missed differences of `compare`, on the bare engine model, over many seeds: two
+//! simulated servers measured in turns, and with `null` two runs, or groups of runs, on a single server. See
+//! `docs/compare.md`.
 //!
 //! ```text
 //! cargo run --release --example compare                                  # the study of docs/compare.md: 100 seeds, same and 15 % slower
@@ -65,7 +66,7 @@ enum Study {
     Null(null::Null),
 }
 
-/// The plan of one server. Its engine has random numbers of its own, and its requests those of the pair.
+/// Returns the plan of one server. Its engine has separate random numbers, and its requests those of the pair.
 fn plan(args: &Args, seed: u32, side: u64, slow_down: f64) -> Result<Plan> {
     let (input, output) =
         (args.tokens.first().copied().unwrap_or(600), args.tokens.get(1).copied().unwrap_or(30));
@@ -80,7 +81,7 @@ fn plan(args: &Args, seed: u32, side: u64, slow_down: f64) -> Result<Plan> {
     ))
 }
 
-/// One comparison: the claims that it makes.
+/// Makes one comparison and returns its claims.
 fn measure(args: &Args, seed: u32, slow_down: f64) -> Result<Vec<(Column, Change)>> {
     let schedule = Schedule::of(args.budget.0, args.rates.len(), Duration::from_secs(1))?;
     let plans = [plan(args, seed, 0, 1.0)?, plan(args, seed, 1, slow_down)?];
@@ -159,7 +160,7 @@ fn case(args: &Args, slow_down: f64) -> Result<()> {
         let claims = claims?;
         let beyond: Vec<&(Column, Change)> = claims.iter().filter(|(_, c)| c.beyond == Beyond::Yes).collect();
         found += u32::from(!beyond.is_empty());
-        // A gate at no change fails where the whole interval lies beyond it.
+        // A gate at no change fails if the whole interval lies beyond zero.
         gates += claims.iter().filter(|(_, c)| c.interval.is_some_and(|[low, _]| low > 0.0)).count();
         wrong_way += u32::from(beyond.iter().any(|(_, c)| c.share.is_some_and(|s| s < 0.0)));
         for (column, change) in &claims {

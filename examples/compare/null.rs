@@ -1,5 +1,5 @@
-//! Rates of false alarms between runs on one and the same server, for every level that `compare` claims, on servers whose misses come singly and
-//! in clusters.
+//! Rates of false alarms between runs on a single server, for every level that `compare` claims, on servers whose
+//! misses come singly and in clusters.
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
@@ -31,7 +31,8 @@ pub(crate) struct Null {
     /// The measured window of each level.
     #[arg(long, default_value = "2m")]
     window: Span,
-    /// Standard deviation of the speed of a server from run to run, as a share: what a restart, or another day, changes.
+    /// Standard deviation of the speed of a server from run to run, as a share: what a restart, or another day,
+    /// changes.
     #[arg(long, default_value_t = 0.0)]
     scatter: f64,
     /// Runs of each side in groups.
@@ -53,7 +54,7 @@ struct Case {
 
 /// Prompts and answers of mixed lengths.
 const MIXED: &str = "{ input-tokens.lognormal = { mean = 600, cv = 0.4, max = 2400 }, output-tokens.lognormal = { mean = 30, cv = 0.4, max = 120 } }";
-/// Short ones, all alike.
+/// Short prompts and answers of equal length.
 const ALIKE: &str = "{ input-tokens.fixed = 50, output-tokens.fixed = 4 }";
 
 /// All cases. Misses of the first two come singly or in short runs, those of the others in long ones.
@@ -90,7 +91,7 @@ const CASES: [Case; 5] = [
 ];
 
 impl Case {
-    /// The plan of a run. Its engine and its requests have random numbers of their own.
+    /// Returns the plan of a run. Its engine and its requests have separate random numbers.
     fn plan(&self, seed: u32, slow_down: f64, search: &str) -> Result<Plan> {
         let Self { server, workload, limit, .. } = self;
         Plan::from_text(&format!(
@@ -116,7 +117,7 @@ impl Case {
         Ok(answer.goodput)
     }
 
-    /// The requests of a run at each of the levels.
+    /// Returns the requests of a run at each of the levels.
     fn levels(&self, args: &Null, seed: u32) -> Result<Vec<Vec<Timed>>> {
         let plan = self.plan(seed, speed(args.scatter, seed), "rates = [1]")?;
         let search = plan.searcher().map_err(|e| anyhow!(e))?;
@@ -134,13 +135,13 @@ impl Case {
     }
 }
 
-/// Returns the slow-down of the server of a run: lognormal with this standard deviation of the logarithm.
+/// Returns the slow-down of the server of a run: lognormal, where `scatter` is the standard deviation of the logarithm.
 fn speed(scatter: f64, seed: u32) -> f64 {
     let z: f64 = StandardNormal.sample(&mut ChaCha8Rng::seed_from_u64(u64::from(seed) + 1_000_000));
     (scatter * z).exp()
 }
 
-/// Counts of comparisons, and of those that claim something.
+/// Number of comparisons, and of those with a claim.
 #[derive(Debug, Clone, Copy, Default)]
 struct Count {
     of: u32,
@@ -152,7 +153,7 @@ impl Count {
     fn add(&mut self, change: &Change) {
         self.of += 1;
         self.apart += u32::from(change.p.is_some_and(|p| p < 0.05));
-        // A gate at no change: the whole interval lies on its far side.
+        // A gate at no change fails if the whole interval lies on its far side.
         self.below += u32::from(change.interval.is_some_and(|[_, high]| high < 0.0));
     }
 
@@ -188,7 +189,7 @@ pub(crate) fn run(args: &Null) -> Result<()> {
     Ok(())
 }
 
-/// The claims about the goodput: of pairs of runs, and of pairs of groups.
+/// Prints the claims about the goodput, for pairs of runs and for pairs of groups.
 fn goodputs(case: &Case, args: &Null) -> Result<()> {
     let sweeps: Vec<Goodput> =
         super::each(args.sweeps, |i| case.sweep(args, i + 1))?.into_iter().collect::<Result<_>>()?;
@@ -211,7 +212,7 @@ fn goodputs(case: &Case, args: &Null) -> Result<()> {
     Ok(())
 }
 
-/// The claims about latencies at equal levels of two runs.
+/// Prints the claims about latencies at equal levels of two runs.
 fn levels(case: &Case, args: &Null) -> Result<()> {
     let runs: Vec<Vec<Vec<Timed>>> =
         super::each(args.sweeps, |i| case.levels(args, i + 1))?.into_iter().collect::<Result<_>>()?;

@@ -1,12 +1,13 @@
-//! How good the elasticities of `goodput sensitivity` are: against queues whose elasticity is known, in closed form or by long simulation.
+//! Accuracy of the elasticities of `goodput sensitivity`, on queues whose elasticity is known in closed form or by long
+//! simulation.
 //!
 //! ```sh
 //! cargo run --release --example sensitivity -- --runs 200
 //! ```
 //!
-//! Each run measures what the command measures (five turns of four steps of 60 s after 15 s, with the arrivals and lengths that the command
-//! draws) around a boundary that is known as well as a sweep of 900 s knows it: with an error of 6 %. Prints the truth, bias, RMSE, and the share of
-//! runs whose 90 % interval holds the truth.
+//! Each run measures as the command does (five turns of four steps of 60 s after 15 s, with the command's arrivals and
+//! lengths) around a boundary with the error of a sweep of 900 s: 6 %. Prints the truth, bias, RMSE, and the share of
+//! runs whose 90 % interval contains the truth.
 
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
@@ -17,7 +18,7 @@ use goodput::workload::lengths::Lengths;
 use goodput::workload::seed::{Purpose, stream};
 use std::collections::BinaryHeap;
 
-/// A queue in front of some servers; a request takes `fixed + each × tokens` seconds.
+/// A queue in front of some servers. A request takes `fixed + each × tokens` seconds.
 struct Server {
     name: &'static str,
     servers: usize,
@@ -26,7 +27,7 @@ struct Server {
     lengths: &'static str,
     /// Limit on the 99th percentile of the time in the system, in seconds.
     limit: f64,
-    /// The share by which the rate is moved, as the command chooses it from the slope of the tail.
+    /// Share by which the rate is moved, as the command chooses it from the slope of the tail.
     by: f64,
 }
 
@@ -69,14 +70,14 @@ const SERVERS: [Server; 4] = [
     },
 ];
 
-/// A factor, and how often a move of the rate it is moved by.
+/// A factor of the workload whose elasticity is measured.
 #[derive(Clone, Copy, PartialEq)]
 enum Factor {
     Length,
     Burstiness,
 }
 
-/// What one step is sent.
+/// The load of one step.
 #[derive(Clone, Copy)]
 struct Step {
     rate: f64,
@@ -95,7 +96,7 @@ impl Server {
         toml::from_str::<T>(&format!("x = {}", self.lengths)).map(|t| t.x).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Times in the system of the requests due between two times.
+    /// Returns the times in the system of the requests due between two times, in seconds.
     fn serve(&self, step: Step, from: f64, to: f64) -> Vec<f64> {
         let key = |purpose| stream(step.seed, "in turns", step.turn, purpose);
         let cv = Positive::try_from(step.cv).unwrap_or_else(|e| panic!("{e}"));
@@ -106,7 +107,7 @@ impl Server {
         };
         let rate = Rate::try_from(step.rate).unwrap_or_else(|e| panic!("{e}"));
         let (lengths, mut rng) = (self.lengths().scaled(step.length), key(Purpose::Input));
-        // Nanoseconds, negative: the greatest is the seat that is free first.
+        // Negative nanoseconds, so that the greatest is the seat that becomes free first.
         let mut seats: BinaryHeap<i64> = vec![0; self.servers].into();
         let mut all = Vec::new();
         for due in Times::new(shape, rate, key(Purpose::Arrivals)) {
@@ -124,7 +125,7 @@ impl Server {
         all
     }
 
-    /// The highest rate whose p99 is within the limit, over a long time.
+    /// Finds the highest rate whose p99 is within the limit, in a long simulation.
     fn boundary(&self, length: f64, cv: f64, requests: f64) -> f64 {
         let (mut low, mut high) =
             (0.0, self.servers as f64 / (self.fixed + self.each * length * self.lengths().mean()));
@@ -139,7 +140,7 @@ impl Server {
         (low + high) / 2.0
     }
 
-    /// d ln r*/d ln x by central differences of long simulations.
+    /// Computes d ln r*/d ln x by central differences of long simulations.
     fn truth(&self, factor: Factor, requests: f64) -> f64 {
         let by: f64 = 1.08;
         let at = |by: f64| match factor {
@@ -149,7 +150,7 @@ impl Server {
         (at(by) / at(1.0 / by)).ln() / (2.0 * by.ln())
     }
 
-    /// The slope of the tail of each turn as something is moved to either side.
+    /// Returns the slope of the tail of each turn as a factor is moved to either side.
     fn slopes(&self, by: f64, seed: u32, step: impl Fn(f64) -> Step) -> Vec<f64> {
         let tail = |to: f64, turn: u32| {
             let step = Step { seed, turn, ..step(to) };
@@ -175,7 +176,8 @@ fn main() {
             let truth = server.truth(factor, long);
             let (mut bias, mut squares, mut covers, mut widths) = (0.0, 0.0, 0, Vec::new());
             for run in 0..runs {
-                // The centre that a sweep finds: 6 % of scatter, by quantiles of a normal distribution in a fixed order.
+                // The boundary as a sweep finds it, with 6 % of scatter: quantiles of a normal distribution in a fixed
+                // order.
                 let z = [-1.38, 0.0, 0.67, -0.67, 1.38, -0.32, 0.32, 1.0, -1.0][run as usize % 9];
                 let centre = boundary * f64::exp(0.06 * z);
                 let at = |rate: f64, length: f64, cv: f64| Step { rate, length, cv, seed: run, turn: 0 };

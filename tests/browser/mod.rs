@@ -1,4 +1,5 @@
-//! A headless Chromium that is spoken to over pipes in its own protocol: real rendering, real keys, and what it says on its console.
+//! A headless Chromium, driven over pipes by its DevTools protocol: real rendering, real key events, and the messages
+//! of its console.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A browser that says nothing for so long is stopped.
+/// Time without a message after which the browser is stopped.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The Chromium of `CHROMIUM`, or the first of the usual names in `PATH`.
@@ -30,19 +31,19 @@ pub(crate) struct Browser {
     from: BufReader<File>,
     next: u64,
     session: Option<String>,
-    /// What it told unasked since the page was opened.
+    /// Events received since the page was opened.
     pub(crate) events: Vec<Value>,
     _dir: tempfile::TempDir,
 }
 
 impl Browser {
-    /// Starts it, with nothing of a network.
+    /// Starts the browser without network access.
     pub(crate) fn start(program: &Path) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let (to, from) = (dir.path().join("to"), dir.path().join("from"));
         assert!(Command::new("mkfifo").args([&to, &from]).status().unwrap().success());
         let profile = dir.path().join("profile");
-        // The protocol is spoken over the descriptors 3 and 4.
+        // The protocol uses the file descriptors 3 and 4.
         let child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<\"$TO\" 4>\"$FROM\""])
             .arg(program)
@@ -82,7 +83,7 @@ impl Browser {
         browser
     }
 
-    /// Asks for something and waits for the answer.
+    /// Calls a method and waits for its result.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let mut message = json!({ "id": self.next, "method": method, "params": params });
@@ -119,19 +120,19 @@ impl Browser {
         }
     }
 
-    /// Makes the window so wide.
+    /// Sets the width of the window in pixels.
     pub(crate) fn size(&mut self, width: u32) {
         let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", size);
     }
 
-    /// The colours that the system asks for, and the medium.
+    /// Emulates the preferred colour scheme and the medium.
     pub(crate) fn media(&mut self, scheme: &str, media: &str) {
         let scheme = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", json!({ "media": media, "features": scheme }));
     }
 
-    /// The value of an expression, which may be a promise.
+    /// Returns the value of an expression, awaiting it if it is a promise.
     pub(crate) fn eval(&mut self, code: &str) -> Value {
         let asked = json!({ "expression": code, "returnByValue": true, "awaitPromise": true });
         let said = self.call("Runtime.evaluate", asked);
@@ -152,7 +153,7 @@ impl Browser {
         self.call("Input.dispatchMouseEvent", json!({ "type": "mouseMoved", "x": x, "y": y }));
     }
 
-    /// What went wrong by its own account, and what was asked of a network.
+    /// Returns the exceptions and errors that the browser reported, and all requests for the network.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let wrong = |e: &&Value| {
             let p = &e["params"];
@@ -170,14 +171,14 @@ impl Browser {
         self.events.iter().filter(wrong).map(Value::to_string).collect()
     }
 
-    /// The page on paper, as PDF.
+    /// Prints the page as PDF.
     pub(crate) fn print(&mut self) -> Vec<u8> {
         let page =
             self.call("Page.printToPDF", json!({ "preferCSSPageSize": true, "printBackground": true }));
         STANDARD.decode(page["data"].as_str().unwrap()).unwrap()
     }
 
-    /// The whole page as PNG.
+    /// Takes a screenshot of the whole page as PNG.
     pub(crate) fn picture(&mut self) -> Vec<u8> {
         let page = self.call("Page.captureScreenshot", json!({ "captureBeyondViewport": true }));
         STANDARD.decode(page["data"].as_str().unwrap()).unwrap()

@@ -31,21 +31,22 @@ fn budget(time: &str, max_rate: f64) -> String {
     format!("adaptive = {{ budget = \"{time}\" }}\nmax-rate = {max_rate}")
 }
 
-/// Queues of known truth: an hour is enough for a narrow interval, and with these seeds it holds the truth.
+/// Queues with a known truth: an hour gives a narrow interval, which contains the truth with these seeds.
 #[test]
 fn the_interval_holds_the_truth() {
     for (server, slo, truth) in [
         (MD1, "ttft.p99 = \"200ms\"", 9.2576),
         ("preset = \"mm1\"", "ttft.p99 = \"500ms\"", 10.7897),
         ("preset = \"mmc\", seed = 2", "ttft.p99 = \"200ms\"", 10.713),
-        // Ten times as fast: requests are plenty.
+        // Ten times as fast, so there are many requests.
         ("preset = \"md1\", service = \"5ms\"", "ttft.p99 = \"20ms\"", 92.576),
     ] {
         let (g, steps) = run(&plan(server, slo, &budget("1h", 1000.0)));
         assert_eq!(g.status, Status::Found, "{server}: {:?}", g.reason);
         let (rate, safe, [low, high]) = (g.rate.unwrap(), g.safe_rate.unwrap(), g.interval90.unwrap());
         assert!(low < truth && truth < high, "{server}: {low} to {high} for {truth}");
-        // What was held at the end is cut off to three digits, and may be a little below the lower end that all steps come to.
+        // What was held at the end is cut off to three digits, and may be a little below the lower end that all steps
+        // come to.
         assert!(safe <= low && safe > 0.9 * low, "{server}: {safe}, {low}");
         assert!(low < rate && rate < high, "{server}: {low}, {rate}, {high}");
         assert!((rate / truth).ln().abs() < 0.08 && high / low < 1.4, "{server}: {low}, {rate}, {high}");
@@ -63,7 +64,8 @@ fn the_interval_holds_the_truth() {
     }
 }
 
-/// A baseline first, then the ramp, then the refinement; never a rate above one that overloaded the server, and in time.
+/// A baseline first, then the ramp, then the refinement; never a rate above one that overloaded the server, and in
+/// time.
 fn phases(steps: &[Step], budget_s: f64) {
     let rank = |s: &Step| match s.kind {
         StepKind::Baseline => 0,
@@ -76,7 +78,7 @@ fn phases(steps: &[Step], budget_s: f64) {
         | StepKind::Peak
         | StepKind::Profile => 9,
     };
-    // Once the refinement has begun, the unloaded server may be asked again.
+    // After the refinement has begun, the baseline may be measured again.
     let ranks: Vec<i32> = steps.iter().map(rank).collect();
     let refined = ranks.iter().position(|r| *r == 2).unwrap_or(ranks.len());
     assert!(ranks[..refined].is_sorted() && ranks[refined..].iter().all(|r| *r != 1), "{ranks:?}");
@@ -146,7 +148,8 @@ fn a_small_budget_has_a_wide_interval_and_says_what_more_would_buy() {
     assert!(width(&of("1h").0) < 0.5 * width(&g));
 }
 
-/// A tenth of the seeds that the harness runs, on queues with a closed form: the figures that the documentation quotes, roughly.
+/// A tenth of the seeds that the harness runs, on queues with a closed form: the figures that the documentation quotes,
+/// roughly.
 #[test]
 fn the_published_accuracy_holds_roughly() {
     let (mut errors, mut held, mut violated, mut runs) = (Vec::new(), 0, 0, 0);
@@ -172,7 +175,7 @@ fn the_published_accuracy_holds_roughly() {
     assert!(held >= 20 && violated <= 3, "{held} held and {violated} violated of {runs}");
 }
 
-/// Two SLOs on the same steps: each has its own answer, and the stricter one is no obstacle to the other.
+/// Two SLOs share the steps: each has a separate answer, and the stricter one does not impair the other.
 #[test]
 fn tiers_share_the_steps_and_have_their_own_answers() {
     let slo = |name: &str, limit: &str| format!("[[slo]]\nname = \"{name}\"\nttft.p99 = \"{limit}\"\n");
@@ -237,13 +240,13 @@ fn a_soak_confirms_the_safe_rate() {
     let soak = steps.last().unwrap();
     assert_eq!(soak.kind, StepKind::Confirm, "{:?}", soak.reason);
     assert!((60.0..=92.6).contains(&soak.level.value), "{}: {:?}", soak.level, g.reason);
-    // Where nothing is safe there is nothing to confirm.
+    // Without a safe rate there is nothing to confirm.
     let (g, steps) = with("rates = [500]\nconfirm = \"1m\"");
     assert!(g.met.is_none() && steps.iter().all(|s| s.kind != StepKind::Confirm));
 }
 
-/// Limits that have no curve, or one of another kind, are no obstacle to those that have. Row: the SLO, the status, and whether a rate is
-/// called safe.
+/// Limits that have no curve, or one of another kind, are no obstacle to those that have. Row: the SLO, the status, and
+/// whether a rate is called safe.
 #[test]
 fn odd_limits_do_not_spoil_the_answer() {
     let base = "ttft.p99 = \"200ms\"";
@@ -299,7 +302,7 @@ fn gaps_count_by_the_request() {
     assert!(high / low > 1.02, "{low} to {high}: {:?}", g.reason);
 }
 
-/// A soak ends the series, even where the budget has been raised since.
+/// A soak ends the series, even if the budget was raised afterwards.
 #[test]
 fn nothing_follows_a_soak() {
     let search = |time: &str| budget(time, 1000.0) + "\nconfirm = \"1m\"";
@@ -320,7 +323,8 @@ fn the_same_plan_and_seed_search_the_same() {
     assert_eq!(a, b);
 }
 
-/// Rates that are no round numbers, and ones just above or below a doubling: the highest is offered exactly, and never more.
+/// Rates that are no round numbers, and ones just above or below a doubling: the highest is offered exactly, and never
+/// more.
 #[test]
 fn max_rate_is_reached_exactly() {
     for max in [60.54, 60.56, 64.0, 51.2] {
@@ -350,7 +354,8 @@ fn only_the_unloaded_server_says_that_no_rate_meets() {
     phases(&steps, 900.0);
 }
 
-/// A client that may have eight requests in flight: what is beyond it is not tried again, and below it something is met.
+/// A client that may have eight requests in flight: what is beyond it is not tried again, and below it something is
+/// met.
 #[test]
 fn a_client_that_gives_out_is_told_from_a_server_that_does() {
     let mut plan = plan("preset = \"mmc\", service = \"1s\"", "ttft.p90 = \"500ms\"", &budget("15m", 1000.0));
@@ -372,7 +377,7 @@ fn a_limit_on_errors_alone_is_bound_by_stability() {
     phases(&steps, 1800.0);
 }
 
-/// The whole client in process on the paused clock.
+/// Runs the whole client in process on the paused clock.
 fn full(plan: &Plan) -> Vec<Step> {
     let dir = tempfile::tempdir().unwrap();
     let options = Options { out: dir.path().join("run"), virtual_time: true, ..Options::default() };
@@ -419,7 +424,8 @@ fn in_process_and_on_the_bare_model_a_sweep_is_the_same() {
     }
 }
 
-/// A search is as sensitive as its counts, and the grain of the clock moves some of them: what the two find is the same.
+/// A search is as sensitive as its counts, and the grain of the clock moves some of them: what the two find is the
+/// same.
 #[test]
 fn in_process_and_on_the_bare_model_the_answer_is_the_same() {
     let plan = plan("preset = \"md1\", service = \"4ms\"", "ttft.p99 = \"30ms\"", &budget("3m", 1000.0));
@@ -434,8 +440,9 @@ fn in_process_and_on_the_bare_model_the_answer_is_the_same() {
     assert!((a / b).ln().abs() < 0.1, "{a} and {b}");
 }
 
-/// The same of an engine that preempts, with a warm prefix cache too small for its prefixes. Iterations are noisy by the seed,
-/// and a millisecond late here is another batch there, so only the steps' figures are compared, and not to the millisecond.
+/// In-process and bare results agree for an engine that preempts, with a warm prefix cache too small for its prefixes.
+/// Iterations are noisy by the seed, and a delay of a millisecond can change a batch, so only the steps' figures are
+/// compared, with a tolerance.
 #[test]
 fn engines_agree_with_their_caches() {
     for (name, cache) in [("cold", "cold"), ("warm", "warm")] {

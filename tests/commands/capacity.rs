@@ -56,7 +56,7 @@ fn five_million_requests_a_day() {
     assert!((v["demand"]["per_day"].as_f64().unwrap() - 5e6).abs() < 1e-3);
 }
 
-/// Rows: arguments, and what is said.
+/// Rows: arguments, and the expected message.
 #[test]
 fn bad_input_says_what_to_write() {
     let dir = tempdir().unwrap();
@@ -207,7 +207,8 @@ fn runs_beside_one_another_and_their_files() {
     );
     run_keeps_its_chart(&a40);
     power_must_be_known_of_all(&dear, &a40);
-    // At 3 times the mean and with headroom, seven of eight GPU-hours are idle: 0.75 USD for a million tokens, and 0.1 at full load.
+    // At 3 times the mean and with headroom, seven of eight GPU-hours are idle: 0.75 USD for a million tokens, and 0.1
+    // at full load.
     let limit = |max: &str, extra: &[&str]| {
         let mut c = goodput();
         c.arg("capacity").arg(&a40).args(["--daily-volume", "5M", "--max-cost-per-mtok", max]).args(extra);
@@ -224,7 +225,7 @@ fn runs_beside_one_another_and_their_files() {
         .stderr(contains("has no answer \"lead\"").and(contains("main/main")));
 }
 
-/// What a plan's limit is held against is what `capacity` calls the cost at full load: energy is in both.
+/// A plan's cost limit applies to the figure that `capacity` calls the cost at full load; both include energy.
 #[test]
 fn energy_is_in_every_cost() {
     let dir = tempdir().unwrap();
@@ -241,7 +242,7 @@ fn energy_is_in_every_cost() {
     assert!(report.contains("at 0.465 USD an hour, 0.075 USD of it energy"), "{report}");
 }
 
-/// Rows: what is changed in the plan; the sweep's exit code, and what its report says.
+/// Rows: a change in the plan, the sweep's exit code, and text in its report.
 #[test]
 fn a_plan_may_limit_what_tokens_cost() {
     let dir = tempdir().unwrap();
@@ -262,7 +263,7 @@ fn a_plan_may_limit_what_tokens_cost() {
             report.contains(&format!("Cost limit: **{says}: at most")) && report.contains("| ✕ "),
             "{limit}"
         );
-        // What is read back says the same.
+        // A report from the files agrees.
         goodput()
             .arg("report")
             .arg(&out)
@@ -314,7 +315,8 @@ fn a_run_without_an_answer_is_refused_with_its_reason() {
     }
 }
 
-/// What a mix cannot be shown to take is not reckoned of one of its classes; one that is named is named in the answer and in the chart.
+/// The capacity of a mix is never derived from one of its classes by default; a class chosen by name appears in the
+/// answer and in the chart.
 #[test]
 fn a_mix_is_not_sized_by_one_of_its_classes() {
     let dir = tempdir().unwrap();
@@ -341,7 +343,8 @@ fn a_mix_is_not_sized_by_one_of_its_classes() {
     assert!(chart.contains("traffic, only chat: "), "{}", &chart[..2_000]);
 }
 
-/// The limit would be kept from 12 requests/s on, and the plan ends at 10: at 12 the SLO was never tried, so nothing is rejected.
+/// The limit would be kept from 12 requests/s on, and the plan ends at 10: at 12 the SLO was never tried, so nothing is
+/// rejected.
 #[test]
 fn a_limit_above_the_highest_rate_is_open() {
     let dir = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Runs beside one another: the command, its gates, and two servers measured in turns, all in simulated time.
+//! Comparisons of runs: the command, its gates, and two servers measured in turns, all in simulated time.
 
 use crate::common::goodput;
 use clap::Parser;
@@ -209,7 +209,8 @@ fn gates_have_exit_codes_and_unlike_runs_are_refused() {
         .stderr(contains("no series and no tier"));
 }
 
-/// The worst that can become of a server is no doubt: whoever lets *undecided* pass must not let it pass.
+/// A server that misses its SLO without load is a definite failure: a caller that accepts *undecided* must not accept
+/// it.
 #[test]
 fn a_server_that_misses_unloaded_fails_the_gates_of_one_that_kept_its_slo() {
     let dir = tempdir().unwrap();
@@ -249,7 +250,8 @@ fn a_server_that_misses_unloaded_fails_the_gates_of_one_that_kept_its_slo() {
     assert!((value - told).abs() < 0.06, "{value} where the report says {line}");
 }
 
-/// What of a difference is the level's is not known, however large it is.
+/// Between runs at different levels, the part of a difference due to the level is unknown, however large the difference
+/// is.
 #[test]
 fn levels_that_are_not_the_same_leave_a_gate_undecided() {
     let dir = tempdir().unwrap();

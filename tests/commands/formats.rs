@@ -16,7 +16,7 @@ fn cells(dir: &Path, name: &str) -> Vec<String> {
     reader.records().map(|r| r.unwrap()[at].to_owned()).collect()
 }
 
-/// What a plan's run shows, besides that its requests were answered.
+/// Observations of a plan's run, besides the success of its requests.
 struct Seen {
     control: String,
     workload: String,
@@ -57,7 +57,7 @@ fn sweep(plan: &Path) -> Seen {
     }
 }
 
-/// What is said of a plan before anything is sent: what its file holds, and levels in their own unit.
+/// Checks the output of `check` for a plan: the contents of its file, and levels with their unit.
 fn check(plan: &Path, control: &str) {
     let out = goodput().arg("check").arg(plan).output().unwrap();
     let said = String::from_utf8_lossy(&out.stdout).into_owned();
@@ -184,7 +184,7 @@ fn every_format_is_read_and_sent() {
         assert_eq!(seen.control, control, "{name}");
         assert_eq!(seen.turns.iter().any(|t| *t > 0), talks, "{name}: turns");
         assert!(seen.workload.contains(" of "), "{name}: {}", seen.workload);
-        // What was asked for is what the server counts: lengths are measured, not believed.
+        // Requested lengths match the server's counts.
         let both = || seen.asked.iter().zip(&seen.counted).filter(|(a, c)| a.is_finite() && c.is_finite());
         let (asked, counted) = both().fold((0.0, 0.0), |(a, c), (x, y)| (a + x, c + y));
         let off = (asked - counted).abs() / both().count() as f64;

@@ -11,7 +11,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/peers").join(name)
 }
 
-/// Imports a fixture with these arguments besides; the exit code is that of the answer.
+/// Imports a fixture with these further arguments. The exit code is that of the answer.
 fn import(name: &str, args: &[&str]) -> (TempDir, PathBuf) {
     let dir = tempdir().unwrap();
     let out = dir.path().join("run");
@@ -26,8 +26,9 @@ fn as_tool(run: &Path, tool: &str) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// Every figure that the tool reported comes out again. Times are kept in whole nanoseconds, so what is made of them is off by a
-/// millionth at the most; gaps come from a histogram with three significant figures, and a few thousandths of it lie between two buckets.
+/// Every figure that the tool reported comes out again. Times are kept in whole nanoseconds, so what is made of them is
+/// off by a millionth at the most; gaps come from a histogram with three significant figures, and a few thousandths of
+/// it lie between two buckets.
 fn reconciles(run: &Path, tool: &str, least: usize) {
     let all = as_tool(run, tool);
     assert_eq!(all["own"], true);
@@ -156,7 +157,8 @@ fn the_client_of_another_tool_is_told_nothing_of_our_settings() {
     );
 }
 
-/// What docs/import.md counts into our p99 TTFT is what we count: a request that was cut off after its first token, and none that failed.
+/// The p99 TTFT matches its definition in docs/import.md: it includes a request cancelled after its first token, and no
+/// failed one.
 #[test]
 fn the_percentile_of_the_docs_is_ours() {
     let docs = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/import.md")).unwrap();

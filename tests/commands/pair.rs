@@ -1,4 +1,4 @@
-//! Pairs of a cold and a warm prefix cache: what the server had in it is told, verified and compared.
+//! Pairs of a cold and a warm prefix cache: the use of the cache is reported, verified and compared.
 
 use crate::common::{goodput, plan, result};
 use axum::routing::post;
@@ -25,7 +25,7 @@ fn a40(server: &str, workload: &str, rates: &str) -> String {
 
 const SHARED: &str = "prompts.synthetic = { input-tokens = { fixed = 600 }, output-tokens = { fixed = 8 }, shared-prefix = { tokens = 400 } }";
 
-/// Runs a plan in simulated time; what it prints.
+/// Runs a plan in simulated time and returns its output.
 fn sweep(dir: &Path, text: &str) -> String {
     let (plan, run) = (dir.join("plan.toml"), dir.join("run"));
     fs::write(&plan, text).unwrap();
@@ -54,7 +54,8 @@ fn a_warm_cache_is_worth_what_it_saves() {
         let want = if series == "warm" { 2.0 / 3.0 } else { 0.0 };
         assert!((hits - want).abs() < 0.01, "{series}: {hits}");
     }
-    // Unloaded it would be 7.9 instead of 14.7 ms; under load requests wait for an iteration that is under way, which is shorter as well.
+    // Unloaded it would be 7.9 instead of 14.7 ms; under load requests wait for an iteration that is under way, which
+    // is shorter as well.
     let pair = &json["pairs"][0];
     let lower = &pair["loaded"]["lower"];
     let share = lower["share"].as_f64().unwrap();

@@ -1,4 +1,5 @@
-//! Repeated sweeps, their pooled answer, and groups of runs in `compare`: in simulated time, and once with a server that the plan starts.
+//! Repeated sweeps, their pooled answer, and groups of runs in `compare`: in simulated time, and once with a server
+//! that the plan starts.
 
 use crate::common::{free_port, goodput};
 use predicates::prelude::PredicateBooleanExt;
@@ -185,7 +186,8 @@ fn what_cannot_be_repeated_is_refused_with_the_reason() {
     assert!(out.join("notes.txt").is_file());
 }
 
-/// A server that the plan starts stays up between runs, unless it is to be started anew; and its share of this machine's cores is told.
+/// A started server keeps running between runs, unless a restart is requested. The report has its share of this
+/// machine's cores.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_server_that_the_plan_starts_is_kept_or_restarted() {

@@ -1,4 +1,4 @@
-//! Several servers of one service, used in turn: which of them is slow is told, and one server has nothing to tell.
+//! Several replicas of one service, used in turn: the report names a slow one, and says nothing for a single server.
 
 use crate::common::{goodput, loose, plan, result};
 use goodput::sim::serve::Embedded;

@@ -1,4 +1,4 @@
-//! What moves the answer, and how the server recovers from a surge, on the M/D/1 queue whose truth is known.
+//! Sensitivity of the answer, and recovery of the server from a surge, on the M/D/1 queue with its known truth.
 
 use crate::common::{goodput, result};
 use predicates::str::contains;
@@ -26,7 +26,8 @@ fn effect<'a>(result: &'a Value, kind: &str) -> &'a Value {
     effects.iter().find(|e| e["kind"] == kind).unwrap()
 }
 
-/// Burstier arrivals cost an M/D/1 queue −1.65 (by long simulation; `docs/sensitivity.md`); the lengths of prompts are none of its business.
+/// Burstier arrivals cost an M/D/1 queue −1.65 (by long simulation; `docs/sensitivity.md`); the lengths of prompts are
+/// none of its business.
 #[test]
 fn burstiness_moves_the_answer_and_prompts_do_not() {
     let dir = tempdir().unwrap();
@@ -76,7 +77,8 @@ fn what_cannot_be_moved_is_told_before_anything_is_sent() {
     ));
 }
 
-/// The safe rate of the fit is 8.6 requests/s: in 20 s at four times that, 34.6, 292 requests pile up, and the queue drains at 11.4 a second: 26 s.
+/// The safe rate of the fit is 8.6 requests/s: in 20 s at four times that, 34.6, 292 requests pile up, and the queue
+/// drains at 11.4 a second: 26 s.
 #[test]
 fn a_queue_recovers_from_a_surge() {
     let dir = tempdir().unwrap();

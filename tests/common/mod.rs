@@ -1,4 +1,4 @@
-//! What the tests of the command line share: a simulated server with manners of its own, and plans that are over quickly.
+//! Shared helpers of the command-line tests: a simulated server with special behaviours, and short plans.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "every test binary uses its own part")]
 
 use axum::Router;
@@ -18,30 +18,31 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a server does that ours does not.
+/// A behaviour of the test server that the simulated server lacks.
 #[derive(Debug, Clone, Copy)]
 pub enum Manner {
     /// Nothing: the plain simulated server.
     Plain,
     /// Keeps prompts in a prefix cache.
     Caches,
-    /// Wants a key; answers 401 with the header it got in the body, as careless servers do.
+    /// Requires an API key; otherwise answers 401 with the received header in the body, as careless servers do.
     Locked,
-    /// Forbids everything.
+    /// Answers every request with 403.
     Forbidden,
-    /// Fails every request for tokens after the first so many.
+    /// Fails every request for tokens after this number of them.
     FailsAfter(usize),
-    /// Refuses a body that holds any of these words, and names those that it holds.
+    /// Refuses a body that contains any of these words, and names those that it contains.
     Refuses(&'static [&'static str]),
-    /// Answers with three tokens, whatever was asked.
+    /// Always answers with three tokens.
     ThreeTokens,
-    /// Never answers a request for tokens after the first so many.
+    /// Never answers a request for tokens after this number of them.
     HangsAfter(usize),
-    /// Keeps prompts in a prefix cache; answers no request for tokens after the first so many before the gate is open.
+    /// Keeps prompts in a prefix cache. After this number of requests for tokens, answers no further one until the gate
+    /// is open.
     HoldsAfter(usize, &'static AtomicBool),
 }
 
-/// A server on a free port of 127.0.0.1, for as long as the process lives.
+/// Starts a server on a free port of 127.0.0.1, which runs until the process exits.
 pub fn serve(manner: Manner) -> SocketAddr {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -117,7 +118,7 @@ async fn answer(manner: Manner, asked: &AtomicUsize, request: Request, next: Nex
     }
 }
 
-/// A plan against `server` (the lines of its `[server]` table), over in about two seconds.
+/// Writes a plan for `server` (the lines of its `[server]` table) that takes about two seconds.
 pub fn plan(dir: &Path, server: &str, search: &str) -> PathBuf {
     let path = dir.join("plan.toml");
     let text = format!(
@@ -129,7 +130,7 @@ pub fn plan(dir: &Path, server: &str, search: &str) -> PathBuf {
     path
 }
 
-/// Gives a plan an SLO that a machine which is halted for seconds still keeps, and answers the time to come home after that.
+/// Loosens the SLO of a plan, so that a machine that halts for seconds still meets it, and extends its drain.
 pub fn loose(path: &Path) {
     let mut text = std::fs::read_to_string(path).unwrap();
     for (was, is) in [("p90 = \"100ms\"", "p90 = \"30s\""), ("drain = \"1s\"", "drain = \"10m\"")] {
@@ -139,35 +140,35 @@ pub fn loose(path: &Path) {
     std::fs::write(path, text).unwrap();
 }
 
-/// A port of 127.0.0.1 for a server that is started later. Not one of those that the system gives to clients: in the meantime another test may
-/// get it for a connection of its own.
+/// Returns a free port of 127.0.0.1 for a server that is started later. Avoids the ephemeral ports: in the meantime,
+/// another test could get it for a client connection.
 pub fn free_port() -> u16 {
-    /// Below it are those of services.
+    /// Lowest port to use: services are below it.
     const FIRST: u32 = 10_000;
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let clients = range.split_whitespace().next().and_then(|low| low.parse().ok()).unwrap_or(32_768);
     let is_free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();
-    // Each process has its own, as far as there are any.
+    // Each process starts in a different range, as far as there are enough.
     let own = std::process::id().wrapping_mul(64);
     let span = u32::saturating_sub(clients, FIRST);
     let next = || FIRST + own.wrapping_add(GIVEN.fetch_add(1, Ordering::SeqCst)) % span;
     let found = (0..span).find_map(|_| u16::try_from(next()).ok().filter(|port| is_free(*port)));
-    // Where clients have all of them, any is as good.
+    // If the ephemeral range covers all ports, use any.
     found.unwrap_or_else(|| std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
 }
 
-/// The command under test, with no key in its environment.
+/// Returns the command under test, without an API key in its environment.
 pub fn goodput() -> assert_cmd::Command {
     let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("goodput"));
     command.env_remove("OPENAI_API_KEY").timeout(std::time::Duration::from_secs(300));
     command
 }
 
-/// What is waited for comes in seconds; where it has not come after this, it does not come.
+/// Timeout of a wait. The awaited events take seconds.
 const NEVER: Duration = Duration::from_secs(600);
 
-/// Waits until something holds.
+/// Waits until `holds` returns true.
 pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -176,12 +177,12 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until something holds that a process brings about; fails with what it said where it ends before that.
+/// Waits until `holds` returns true through the work of a process. Fails with its output if it exits first.
 pub fn until(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         let ended = child.try_wait().unwrap();
-        // It may have come just before the end.
+        // The process may have reached it just before its exit.
         if ended.is_some() && holds() {
             return;
         }
@@ -196,7 +197,7 @@ pub fn until(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// The steps of a run, by `result.json`.
+/// Returns the parsed `result.json` of a run.
 pub fn result(dir: &Path) -> serde_json::Value {
     serde_json::from_str(&std::fs::read_to_string(dir.join("result.json")).unwrap()).unwrap()
 }

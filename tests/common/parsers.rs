@@ -1,6 +1,6 @@
-//! Everything of this program that reads what others wrote, each fed with any bytes: by `tests/hostile.rs` with a few, and by the fuzz
-//! targets with as many as there is time for. A reader may refuse; it may not panic, hang, or contradict
-//! itself. Each function tells whether the input was taken.
+//! All readers of external data in this program, each fed with arbitrary bytes: a few by `tests/hostile.rs`, and by the
+//! fuzz targets as many as time permits. A reader may refuse its input; it may not panic, hang, or contradict itself.
+//! Each function returns true if the input was accepted.
 
 use goodput::client::config::Api;
 use goodput::client::event::{self, Parsed};
@@ -26,10 +26,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// From this second byte on the report of a run folder is made.
+/// Lowest second byte for which the report of a run folder is made.
 const DRAWN: usize = 0xe0;
 
-/// What stands between the files of an input that is several.
+/// Separator between the files of an input that consists of several.
 pub const BETWEEN: &[u8] = b"\n%%%%\n";
 
 thread_local! {
@@ -37,24 +37,24 @@ thread_local! {
     static RUN: OnceCell<Vec<(PathBuf, Vec<u8>)>> = const { OnceCell::new() };
 }
 
-/// A folder of this thread's own, empty at its first use.
+/// Returns a temporary folder of this thread, empty at its first use.
 fn folder() -> PathBuf {
     FOLDER.with(|f| f.get_or_init(|| tempfile::tempdir().expect("a temporary folder")).path().to_owned())
 }
 
-/// A file of these bytes.
+/// Writes a file with these bytes.
 fn file(name: &str, bytes: &[u8]) -> PathBuf {
     let path = folder().join(name);
     fs::write(&path, bytes).expect("room for a temporary file");
     path
 }
 
-/// The first byte says how the others are read.
+/// Splits off the first byte, which selects how the others are read.
 fn choice(bytes: &[u8]) -> (usize, &[u8]) {
     bytes.split_first().map_or((0, bytes), |(first, rest)| (usize::from(*first), rest))
 }
 
-/// A plan: parsed, resolved, told as `check` does, written and read again.
+/// Reads a plan: parses and resolves it, prints it as `check` does, writes it and reads it again.
 pub fn plan(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else { return false };
     let Ok(plan) = Plan::from_text(text) else { return false };
@@ -68,7 +68,7 @@ pub fn plan(bytes: &[u8]) -> bool {
     true
 }
 
-/// A stream: the second part of the input says where it is cut into reads. Wherever that is, the record is the same.
+/// Reads a stream, split into reads at the places given by the input. The record must not depend on them.
 pub fn sse(bytes: &[u8]) -> bool {
     let (first, rest) = choice(bytes);
     let api = if first & 1 == 0 { Api::Chat } else { Api::Completions };
@@ -100,7 +100,7 @@ pub fn sse(bytes: &[u8]) -> bool {
     whole.0.iter().any(|parsed| matches!(parsed, Parsed::Event(_)))
 }
 
-/// A page of metrics, and what a server tells of itself.
+/// Reads a page of metrics, and facts about a server.
 pub fn metrics(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let mut selectors: Vec<Selector> = Vec::new();
@@ -121,7 +121,7 @@ pub fn metrics(bytes: &[u8]) -> bool {
     let mut facts = Facts::default();
     facts.read_metrics(&text);
     facts.read_page(&text);
-    // Two pages, one after the other, as a scrape sees them.
+    // Two consecutive pages, as in successive scrapes.
     let (a, b) = text.split_at((text.len() / 2..).find(|at| text.is_char_boundary(*at)).unwrap_or(0));
     let readings = [&*text, a, b].map(Reading::read);
     for from in readings.iter().flatten() {
@@ -139,7 +139,7 @@ pub fn metrics(bytes: &[u8]) -> bool {
     readings[0].is_some()
 }
 
-/// A trace of any format: described, opened, replayed, and anonymised.
+/// Reads a trace of any format: describes, opens, replays and anonymises it.
 pub fn trace(bytes: &[u8]) -> bool {
     let (first, rest) = choice(bytes);
     let mut source = TraceSource::of(file("trace", rest));
@@ -178,7 +178,7 @@ pub fn trace(bytes: &[u8]) -> bool {
     true
 }
 
-/// A data set of any format, and a text.
+/// Reads a data set of any format, and a text.
 pub fn data(bytes: &[u8]) -> bool {
     let (first, rest) = choice(bytes);
     let path = file("data", rest);
@@ -229,7 +229,7 @@ fn text(path: PathBuf, first: usize) -> bool {
     true
 }
 
-/// Results of another tool, which become a run folder that can be read.
+/// Imports results of another tool into a run folder, which must be readable.
 pub fn import(bytes: &[u8]) -> bool {
     let (first, rest) = choice(bytes);
     let folder = folder().join("results");
@@ -268,7 +268,8 @@ fn imported(files: Vec<PathBuf>, from: Option<Tool>) -> Option<PathBuf> {
     Some(out)
 }
 
-/// A run folder of which one file is not as it was; of some the report is made with its charts, which takes far longer than to read it.
+/// Reads a run folder with one damaged file. Makes the report with charts only for some inputs, since this takes far
+/// longer than reading.
 pub fn run(bytes: &[u8]) -> bool {
     let (which, rest) = choice(bytes);
     let (how, rest) = choice(rest);
@@ -285,13 +286,13 @@ pub fn run(bytes: &[u8]) -> bool {
     }
     let Ok(run) = rundir::read_with_scale(&folder) else { return false };
     if how >= DRAWN {
-        // It may fail where a row is damaged.
+        // It may fail on a damaged row.
         let _ = report::write_all(&run, &folder);
     }
     true
 }
 
-/// Something else in its place, a part of it, or bytes put into it or over it.
+/// Replaces the content, truncates it, or inserts or overwrites bytes.
 fn mangle(content: &[u8], how: usize, rest: &[u8]) -> Vec<u8> {
     let (at, own) = match rest {
         [a, b, own @ ..] => (usize::from(u16::from_le_bytes([*a, *b])), own),
@@ -306,7 +307,7 @@ fn mangle(content: &[u8], how: usize, rest: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The text files of a small run, by name: what can be made at once, from a result of another tool.
+/// Returns the text files of a small run by name, imported from a result of another tool, which is fast.
 pub fn run_folder() -> Vec<(PathBuf, Vec<u8>)> {
     let result = file("vllm.json", include_bytes!("../fixtures/peers/vllm/rate-2.5.json"));
     let out = imported(vec![result], Some(Tool::Vllm)).expect("a result that is imported elsewhere");
@@ -323,10 +324,10 @@ pub fn run_folder() -> Vec<(PathBuf, Vec<u8>)> {
     files
 }
 
-/// One of the functions above, by the name of its fuzz target.
+/// The name of a fuzz target, with its function above.
 pub type Target = (&'static str, fn(&[u8]) -> bool);
 
-/// All of them.
+/// All fuzz targets.
 pub const TARGETS: [Target; 7] = [
     ("plan", plan),
     ("sse", sse),
@@ -337,7 +338,7 @@ pub const TARGETS: [Target; 7] = [
     ("run", run),
 ];
 
-/// Sound inputs to begin with, made from the fixtures of the other tests.
+/// Returns valid inputs as seeds, made from the fixtures of the other tests.
 pub fn seeds(target: &str, root: &Path) -> Vec<Vec<u8>> {
     let fixtures = root.join("tests/fixtures");
     let of = |folder: &str, first: &dyn Fn(&str) -> Vec<u8>| -> Vec<Vec<u8>> {
@@ -405,13 +406,13 @@ pub fn seeds(target: &str, root: &Path) -> Vec<Vec<u8>> {
     }
 }
 
-/// Which file of a run folder is damaged, how, where, and with what: no seed tells more than any few bytes do.
+/// Returns an input that selects which file of a run folder to damage, how, where, and with which bytes.
 fn damage(i: u8) -> Vec<u8> {
     let how = (i % 4) | if i % 8 == 2 { 0xe0 } else { 0 };
     [&[i, how, i.wrapping_mul(40), i / 8], b"nan,-1,\"".as_slice()].concat()
 }
 
-/// The body of an answer that was recorded, read by read as Python writes bytes.
+/// Returns the body of a recorded answer, whose reads are written as Python byte strings.
 fn body(recorded: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(recorded);
     let reads = text.lines().filter(|line| line.starts_with('+')).filter_map(|line| line.split_once("b'"));
@@ -421,7 +422,7 @@ fn body(recorded: &[u8]) -> Vec<u8> {
     pieces.collect::<String>().into_bytes()
 }
 
-/// Names and contents, in the order of the names.
+/// Returns the names and contents of the files in a folder, sorted by name.
 fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
     let paths = entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_file());

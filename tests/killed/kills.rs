@@ -1,5 +1,5 @@
-//! Sweeps that are killed (`kill -9`) again and again, at random moments, until they are through: nothing is corrupt at any time, no step that
-//! stood in `steps.csv` is lost or changes, and in simulated time the answer is that of the sweep that was let be.
+//! Sweeps that are killed (`kill -9`) repeatedly at random moments until they finish: no file is ever corrupt, no step
+//! that was in `steps.csv` is lost or changes, and in simulated time the answer is that of an undisturbed sweep.
 
 use super::common::{goodput, result};
 use goodput::plan::Plan;
@@ -11,27 +11,28 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 use tempfile::tempdir;
 
-/// One sweep is killed no more often than this.
+/// Maximum number of kills per sweep.
 const MOST: u32 = 12;
-/// Once all is measured, this often: else most would fall while reports are made, which takes longer than a sweep in simulated time.
+/// Maximum number of kills after all steps are measured: otherwise, most would hit the reports, which take longer than
+/// a sweep in simulated time.
 const MOST_AT_THE_END: u32 = 2;
-/// Steps of a sweep in real time.
+/// Number of steps of a sweep in real time.
 const REAL_STEPS: usize = 4;
 
-/// When a kill falls.
+/// The moment of a kill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
     /// Right after the start.
     Start,
     /// Any time.
     Within,
-    /// Just when a step has been written.
+    /// Just after a step was written.
     StepEnd,
-    /// While reports are made.
+    /// While reports are written.
     Report,
 }
 
-/// Random numbers that are the same each time (xorshift).
+/// A reproducible random number generator (xorshift).
 struct Dice(u64);
 
 impl Dice {
@@ -52,22 +53,22 @@ impl Dice {
     }
 }
 
-/// What became of the kills.
+/// Counts of kills and their effects.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    /// So many fell.
+    /// Number of kills.
     pub(crate) kills: u32,
-    /// Sweeps that were let through in the end.
+    /// Number of sweeps that finished.
     pub(crate) sweeps: u32,
-    /// Where they fell, by what stood on disk.
+    /// Number of kills by phase of the sweep, judged by the files on disk.
     pub(crate) fell: BTreeMap<String, u32>,
-    /// Torn last rows that `report` told of, by file.
+    /// Number of torn last rows that `report` reported, by file.
     pub(crate) torn: BTreeMap<String, u32>,
-    /// Kills that left a file half replaced beside its place.
+    /// Number of kills that left a temporary file of an incomplete replacement.
     pub(crate) half_replaced: u32,
 }
 
-/// A plan, and what its sweep comes to where nobody kills it.
+/// A plan, and the result of its undisturbed sweep.
 struct Case {
     plan: PathBuf,
     virtual_time: bool,
@@ -76,7 +77,7 @@ struct Case {
 }
 
 impl Case {
-    /// On a queue without randomness of its own: to be the same, to the last request.
+    /// A sweep in simulated time on a deterministic queue, so that results are identical to the last request.
     fn simulated(dir: &Path) -> Self {
         let plan = dir.join("virtual.toml");
         let text = "name = \"md1\"\nseed = 3\n[server]\nsimulated = { preset = \"md1\", service = \"5ms\" }\nwarmup-requests = 3\n\
@@ -97,7 +98,7 @@ impl Case {
         Self { plan, virtual_time: true, steps: whole["steps"].as_array().unwrap().len(), whole: Some(whole) }
     }
 
-    /// On the real clock.
+    /// A sweep in real time.
     fn real(dir: &Path) -> Self {
         let plan = dir.join("real.toml");
         let text = "name = \"real\"\n[server]\nsimulated = { preset = \"fixed\", ttft = \"5ms\", tpot = \"1ms\" }\nwarmup-requests = 2\n\
@@ -113,7 +114,7 @@ impl Case {
         if run.join("result.json").is_file() {
             command.arg("--resume").arg(run);
         } else {
-            // Killed before it had a result, if at all: there is nothing to go on with.
+            // There is no result yet, so there is nothing to resume.
             command.arg("--force").arg("--out").arg(run).arg(&self.plan);
             command.args(self.virtual_time.then_some("--virtual-time"));
         }
@@ -122,7 +123,7 @@ impl Case {
     }
 }
 
-/// The rows of `steps.csv` that are whole.
+/// Returns the complete rows of `steps.csv`.
 fn rows(run: &Path) -> Vec<String> {
     let text = fs::read_to_string(run.join("steps.csv")).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |at| &text[..=at]);
@@ -138,7 +139,7 @@ fn half_replaced(run: &Path) -> Vec<PathBuf> {
     files(run).into_iter().filter(|p| p.extension().is_some_and(|e| e == "tmp")).collect()
 }
 
-/// Waits for the moment, or until the sweep is over by itself.
+/// Waits for the moment of the kill, or until the sweep exits by itself.
 fn wait(dice: &mut Dice, moment: Moment, child: &mut Child, run: &Path, steps: usize) -> Option<ExitStatus> {
     let had = rows(run).len();
     let over = |child: &mut Child| child.try_wait().unwrap();
@@ -159,7 +160,7 @@ fn wait(dice: &mut Dice, moment: Moment, child: &mut Child, run: &Path, steps: u
     over(child)
 }
 
-/// Every file of a run is whole: JSON that parses, tables whose rows all have their cells, pictures that are pictures.
+/// Checks that every file of a run is complete: JSON parses, table rows have all cells, and pictures are valid.
 fn is_whole(run: &Path) {
     for path in files(run) {
         let bytes = fs::read(&path).unwrap();
@@ -180,7 +181,7 @@ fn is_whole(run: &Path) {
     assert_eq!(half_replaced(run), Vec::<PathBuf>::new());
 }
 
-/// The folder of a sweep that was just killed: `report` makes a report of it, and no step that was there is lost.
+/// Checks the folder of a sweep that was just killed: `report` makes a report of it, and no earlier step is lost.
 fn is_sound(run: &Path, kept: &[String], tally: &mut Tally) {
     let now = rows(run);
     assert!(now.starts_with(kept), "no step that was written is lost, or changes: {kept:?}, {now:?}");
@@ -206,14 +207,14 @@ fn is_sound(run: &Path, kept: &[String], tally: &mut Tally) {
     }
 }
 
-/// The steps without the time of day.
+/// Returns the steps without the time of day.
 fn steps(result: &Value) -> Vec<Value> {
     let mut steps = result["steps"].as_array().unwrap().clone();
     steps.iter_mut().for_each(|s| drop(s.as_object_mut().unwrap().remove("started_at")));
     steps
 }
 
-/// Where a kill fell, by what it left.
+/// Returns the phase of the sweep at a kill, judged by the files it left.
 fn fell(run: &Path, case: &Case) -> String {
     let now = rows(run).len();
     match (run.join("result.json").is_file(), now) {
@@ -225,7 +226,7 @@ fn fell(run: &Path, case: &Case) -> String {
     }
 }
 
-/// One sweep, killed up to so often; then it is through.
+/// Runs one sweep to its end, with at most this number of kills.
 fn one(case: &Case, run: &Path, kills: u32, dice: &mut Dice, tally: &mut Tally) {
     let mut kept: Vec<String> = Vec::new();
     let (mut left, mut at_the_end) = (kills.min(MOST), 0);
@@ -234,7 +235,7 @@ fn one(case: &Case, run: &Path, kills: u32, dice: &mut Dice, tally: &mut Tally) 
         let moment = dice.moment();
         let over = wait(dice, moment, &mut child, run, case.steps);
         if over.is_none() {
-            // Over in this very moment, it takes no harm.
+            // Killing a process that has just exited does nothing.
             let _ = child.kill();
             child.wait().unwrap();
             (tally.kills, left) = (tally.kills + 1, left - 1);
@@ -263,7 +264,7 @@ fn one(case: &Case, run: &Path, kills: u32, dice: &mut Dice, tally: &mut Tally) 
     tally.sweeps += 1;
 }
 
-/// So many kills, of sweeps in simulated time and, where `real`, of as many on the real clock.
+/// Performs `n` kills on sweeps in simulated time and, with `real`, as many in real time.
 pub(crate) fn kills(n: u32, real: bool, seed: u64) -> Tally {
     let dir = tempdir().unwrap();
     let mut cases = vec![Case::simulated(dir.path())];

@@ -1,11 +1,11 @@
-//! What listens does so on this machine alone, unless it is told otherwise, and says what that means.
+//! Servers listen only on the loopback interface by default, and warn if configured otherwise.
 
 use super::common::Manner;
 use super::common::{plan, serve};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-/// What a command says until it listens; it is stopped then.
+/// Returns the output of a command up to the line that contains `until`, and then stops it.
 fn said(arguments: &[&str], until: &str) -> String {
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
         .args(arguments)
@@ -26,10 +26,10 @@ fn said(arguments: &[&str], until: &str) -> String {
     said
 }
 
-/// Rows: the arguments, where it listens then, and whether it warns.
+/// Rows: arguments, the resulting address, and true if there is a warning.
 #[test]
 fn the_simulated_server_is_alone_with_this_machine() {
-    // Elsewhere than on Linux, this machine has one address of its own alone.
+    // On systems other than Linux, the loopback interface has only one address.
     let other = if cfg!(target_os = "linux") { "127.0.0.2" } else { "127.0.0.1" };
     for (rest, at, warned) in [
         (&[][..], "http://127.0.0.1:", false),
@@ -52,7 +52,7 @@ fn the_metrics_of_a_sweep_are_too() {
     for (listen, warned) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
         let out = dir.path().join(listen);
         let arguments = ["sweep", file.to_str().unwrap(), "--listen", listen, "--out", out.to_str().unwrap()];
-        // A warning stands before the address.
+        // The warning precedes the address.
         let said = said(&arguments, "metrics of the sweep");
         assert_eq!(said.contains("can read the sweep's metrics, without a password"), warned, "{said}");
     }

@@ -1,4 +1,4 @@
-//! Whole commands with a key against servers that send it back wherever they can: then every byte that was written is searched for it.
+//! Whole commands with an API key against servers that echo it wherever they can; all output is searched for it.
 
 use super::common::{free_port, goodput, plan, result};
 use super::serve::{Request, answer, http, stream};
@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// With everything that JSON, HTML and URLs write otherwise.
+/// A key with all characters that JSON, HTML and URLs escape.
 const KEY: &str = "sk-s3cr3t/K+ey=q&12345<x>\"z'";
 
-/// How a server may write a secret, base64 apart.
+/// Returns the encodings in which a server may write a secret, except base64.
 fn ways(secret: &str) -> Vec<String> {
     let json = serde_json::Value::from(secret).to_string();
     let html = |quote: &str, apostrophe: &str| {
@@ -42,9 +42,10 @@ fn ways(secret: &str) -> Vec<String> {
     ]
 }
 
-/// What a secret may look like in what is written.
+/// Returns all encodings in which a secret could appear in output.
 pub(super) fn forms(secret: &str) -> Vec<String> {
-    // Whatever stands before it: of each of the three places the letters that hang on nothing else.
+    // The base64 form depends on the offset of the secret modulo 3: for each offset, the letters that depend only on
+    // the secret.
     let base64 = |before: usize| {
         let text = STANDARD_NO_PAD.encode(["x".repeat(before).as_bytes(), secret.as_bytes()].concat());
         text[if before == 0 { 0 } else { before + 1 }..text.len() - 1].to_owned()
@@ -52,7 +53,7 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     let mut all = ways(secret);
     all.extend((0..3).map(base64));
     all.extend((0..3).map(base64).map(|text| text.replace('+', "-").replace('/', "_")));
-    // Tables double what quotes them.
+    // CSV doubles quotes.
     let doubled: Vec<String> = all.iter().map(|form| form.replace('"', "\"\"")).collect();
     all.extend(doubled);
     all.sort();
@@ -60,7 +61,7 @@ pub(super) fn forms(secret: &str) -> Vec<String> {
     all
 }
 
-/// Every file below a folder, whatever it is.
+/// Returns every file below a folder.
 pub(super) fn everything(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -74,7 +75,7 @@ pub(super) fn everything(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Searches a piece of what was written for the key in each of its forms.
+/// Searches a piece of output for the key in each of its encodings.
 fn search(name: &str, bytes: &[u8]) {
     for form in forms(KEY) {
         if let Some(at) = memchr::memmem::find(bytes, form.as_bytes()) {
@@ -84,7 +85,7 @@ fn search(name: &str, bytes: &[u8]) {
     }
 }
 
-/// A page with the key in the forms in which pages have it.
+/// Returns a page with the key in the encodings that occur on pages.
 fn page(key: &str) -> String {
     let within = ["", "Bearer ", "user:", "key="].map(|before| format!("{before}{key}"));
     let encoded =
@@ -92,7 +93,7 @@ fn page(key: &str) -> String {
     format!("<html>refused: {}; {}</html>", encoded.join("; "), ways(key).join("; "))
 }
 
-/// A server that sends back the key that it was sent, in one way after the other.
+/// Returns an answer that echoes the received key, in a manner that depends on the number of the request.
 fn echo(nth: usize, request: &Request) -> Vec<u8> {
     let key = request.header("authorization").and_then(|v| v.strip_prefix("Bearer ")).unwrap_or("no key");
     let json = serde_json::Value::from(key).to_string();
@@ -126,7 +127,7 @@ fn echo(nth: usize, request: &Request) -> Vec<u8> {
         };
     }
     let fields = format!("\"id\":{json},\"model\":{json},\"system_fingerprint\":{json},");
-    // What is asked before the load, and some of it, is answered.
+    // Requests before the load, and some of the load, get proper answers.
     match if nth < 8 { 0 } else { nth % 10 } {
         0 | 1 => stream(&fields, "\"stop\""),
         2 => stream(&fields, &json),
@@ -156,7 +157,7 @@ fn percent(key: &str) -> String {
     key.bytes().map(|b| format!("%{b:02X}")).collect()
 }
 
-/// A server that sends the key back, and says nothing before the gate is open.
+/// Starts a server that echoes the key, and that answers nothing before the gate is open.
 fn echoing(gate: &Arc<AtomicBool>) -> SocketAddr {
     let (posts, gate) = (AtomicUsize::new(0), gate.clone());
     let count = move |request: &Request| {
@@ -170,7 +171,7 @@ fn echoing(gate: &Arc<AtomicBool>) -> SocketAddr {
     http(count).0
 }
 
-/// Runs a command that knows the key, and searches what it says.
+/// Runs a command with the key in its environment, and searches its output.
 fn run(command: &mut assert_cmd::Command) -> Output {
     let out = command.env("A_KEY", KEY).output().unwrap();
     search("standard output", &out.stdout);
@@ -178,7 +179,7 @@ fn run(command: &mut assert_cmd::Command) -> Output {
     out
 }
 
-/// A sweep whose own metrics and arguments are looked at while it runs; its server is opened once the metrics have been read.
+/// Runs a sweep and inspects its live metrics and arguments. The gate of its server opens after the metrics were read.
 fn watched(file: &Path, out: &Path, gate: &Arc<AtomicBool>) {
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
         .arg("sweep")
@@ -243,7 +244,8 @@ fn no_byte_that_is_written_has_the_key() {
             "rates = [40, 60]\n[[metrics]]\nurl = \"http://{address}/metrics\"\nname = \"own\"\nseries = [\"own_gauge\"]"
         )
     };
-    // From a variable, with a page of metrics elsewhere that has the key as well; every library says all it knows.
+    // The key from a variable, with a page of metrics on another host that contains it as well, and with all log levels
+    // on.
     let (elsewhere, _) = http(|_| answer("200 OK", "", &format!("own_gauge{{of={KEY:?}}} 3\n")));
     let from_env = plan(dir.path(), &url("api-key-env = \"A_KEY\"", &open), &extra(elsewhere));
     run(goodput().arg("check").arg(&from_env));
@@ -252,12 +254,12 @@ fn no_byte_that_is_written_has_the_key() {
         run(goodput().arg("sweep").arg(&from_env).arg("--out").arg(out("env")).env("GOODPUT_LOG", "trace"));
     let said = String::from_utf8_lossy(&sweep.stderr).into_owned();
     assert!(sweep.status.code() != Some(1), "{}", &said[said.len().saturating_sub(2000)..]);
-    // From a file, with a page of its own metrics.
+    // The key from a file, with live metrics.
     let file = dir.path().join("key.txt");
     fs::write(&file, format!("{KEY}\n")).unwrap();
     let from_file = plan(dir.path(), &url(&format!("api-key-file = {file:?}"), &gate), "rates = [40]");
     watched(&from_file, &out("file"), &gate);
-    // What is made of the folders.
+    // Outputs made from the run folders.
     for rest in [vec![], vec!["--json"]] {
         run(goodput().arg("report").arg(out("env")).args(rest));
     }
@@ -278,26 +280,26 @@ fn no_byte_that_is_written_has_the_key() {
     for (name, bytes) in &written {
         search(name, bytes);
     }
-    // It was all there to be left out.
+    // Check that the key would have occurred without masking.
     let failures = fs::read_to_string(out("env").join("failures.csv")).unwrap();
     for kind in
         ["server-error", "unauthorized", "stream-error", "unexpected-status", "malformed", "rate-limited"]
     {
         assert!(failures.contains(kind), "{kind}: {failures}");
     }
-    // The model is called like the key, so some of it is told as what was sent.
+    // The model is named like the key, so some occurrences are masked as parts of the request.
     assert!(failures.matches("[API key]").count() > 12, "{failures}");
     assert_eq!(result(&out("env"))["meta"]["model"], "[API key]");
     let requests = fs::read_to_string(out("env").join("requests.csv")).unwrap();
     assert!(requests.contains("[API key]"), "a finish reason");
     let metrics = fs::read_to_string(out("env").join("metrics.csv")).unwrap();
     assert!(metrics.contains("own_gauge") && metrics.contains("[API key]"), "{metrics}");
-    // Nor has any file what was asked: the teapot sends the whole request back.
+    // No file contains the request either: the 418 answer echoes the whole of it.
     let sent_back = failures.lines().find(|line| line.contains("418")).unwrap();
     assert!(sent_back.contains("[as sent]") && !sent_back.contains("messages"), "{sent_back}");
 }
 
-/// A server that is started is handed the key, says it in its log again and again, and at last dies.
+/// A started server receives the key, writes it into its log repeatedly, and finally dies.
 #[test]
 fn no_log_of_a_server_that_was_started_has_the_key() {
     let dir = tempfile::tempdir().unwrap();
@@ -337,7 +339,7 @@ fn no_log_of_a_server_that_was_started_has_the_key() {
     }
 }
 
-/// Rows: a line of the plan that is wrong; what it holds is not quoted, by a file as by `--set`.
+/// Rows: an invalid line of the plan. Its value is not quoted, whether it is in a file or in `--set`.
 #[test]
 fn a_mistake_in_a_plan_quotes_no_secret() {
     let dir = tempfile::tempdir().unwrap();

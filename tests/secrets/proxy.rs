@@ -1,4 +1,4 @@
-//! Proxies: those of the environment are used and told, their passwords are not, and this machine needs none.
+//! Proxies: those of the environment are used and reported without their passwords, and loopback addresses need none.
 
 use super::common::{goodput, plan, result};
 use super::leak::{everything, forms};
@@ -13,7 +13,7 @@ use std::thread;
 
 const PASSWORD: &str = "hunter2-of-the-proxy";
 
-/// No variable of the machine that the tests run on counts.
+/// Returns the command without the proxy variables of the test machine.
 fn clean() -> assert_cmd::Command {
     let mut command = goodput();
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"] {
@@ -75,7 +75,7 @@ fn the_proxy_of_the_environment_is_used_and_told_without_its_password() {
     }
 }
 
-/// Rows: the server, a variable, more of the table, and the proxy that is told.
+/// Rows: the server, further lines of its table, `NO_PROXY`, and the expected proxy.
 #[test]
 fn what_goes_past_the_proxy_is_known() {
     let dir = tempfile::tempdir().unwrap();
@@ -106,7 +106,7 @@ fn what_goes_past_the_proxy_is_known() {
     assert!(said.contains("user:password@") && said.contains("HTTPS_PROXY"), "{said}");
 }
 
-/// A proxy that is not there, and one that wants a password, are named as what is wrong.
+/// The error names a proxy that is unreachable, or that requires a password.
 #[test]
 fn a_proxy_that_does_not_let_through_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -129,7 +129,8 @@ fn a_proxy_that_does_not_let_through_is_named() {
     }
 }
 
-/// To a server over TLS the proxy is a tunnel: it sees neither requests nor keys, and the certificate is the server's.
+/// For a server over TLS, the proxy is a tunnel: it sees neither requests nor keys, and the certificate is the
+/// server's.
 #[tokio::test]
 async fn tls_is_spoken_through_the_proxy() {
     let (server, _) = tls("server.pem", false);

@@ -1,4 +1,4 @@
-//! Redirects are not followed: nobody but the server of the plan is sent anything.
+//! Redirects are not followed: only the server of the plan receives requests.
 
 use super::common::{goodput, plan, result};
 use super::serve::{Request, answer, http, model};
@@ -12,7 +12,7 @@ const KEY: &str = "sk-for-one-server-only";
 fn another_host_is_sent_nothing_and_named() {
     let dir = tempfile::tempdir().unwrap();
     let (other, others) = http(model);
-    // Before anything is measured: every request is sent elsewhere.
+    // Before the measurement: every request is redirected.
     let to = format!("location: http://user:{KEY}@{other}/v1/models?key={KEY}\r\n");
     let (address, _) = http(move |_: &Request| answer("307 Temporary Redirect", &to, "moved"));
     let server = format!("url = \"http://{address}\"\napi-key-env = \"A_KEY\"");
@@ -25,7 +25,7 @@ fn another_host_is_sent_nothing_and_named() {
     goodput().arg("sweep").arg(&file).arg("--out").arg(&out).env("A_KEY", KEY).assert().code(1).stderr(says);
     assert!(others.lock().unwrap().is_empty(), "{others:?}");
 
-    // While it is measured: only the requests for tokens, and not the first of them.
+    // During the measurement: only requests for tokens are redirected, and not the first of them.
     let to = format!("location: //{other}/?key={KEY}\r\n");
     let posts = std::sync::atomic::AtomicUsize::new(0);
     let (address, seen) = http(move |request: &Request| {

@@ -1,4 +1,4 @@
-//! Small servers on threads of their own, for as long as the process lives: every request is answered by a function.
+//! Small servers on separate threads, which run until the process exits: a function answers every request.
 
 use rustls::crypto::ring::default_provider;
 use rustls::pki_types::pem::PemObject;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A request: its head as it came, and its body.
+/// A request: its raw head, and its body.
 pub(super) struct Request {
     pub(super) head: String,
     pub(super) body: Vec<u8>,
@@ -23,17 +23,17 @@ impl Request {
         self.head.lines().next().unwrap_or_default().rsplit_once(' ').map_or("", |(line, _)| line)
     }
 
-    /// The value of a header.
+    /// Returns the value of a header.
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().skip(1).filter_map(|line| line.split_once(':'));
         fields.filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.trim()).next()
     }
 }
 
-/// The heads of the requests that came.
+/// The heads of the received requests.
 pub(super) type Seen = Arc<Mutex<Vec<String>>>;
 
-/// Answers the requests of one connection, until it is closed.
+/// Answers the requests of one connection until it is closed.
 fn converse<S: Read + Write>(
     stream: &mut S,
     seen: &Seen,
@@ -67,7 +67,7 @@ fn converse<S: Read + Write>(
     }
 }
 
-/// A listener, and what is done with each connection to it.
+/// Starts a listener that calls `each` with every connection.
 pub(super) fn listen(each: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -81,7 +81,7 @@ pub(super) fn listen(each: impl Fn(TcpStream) + Send + Sync + 'static) -> Socket
     address
 }
 
-/// A server over plain HTTP.
+/// Starts a server over plain HTTP.
 pub(super) fn http(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> (SocketAddr, Seen) {
     let seen = Seen::default();
     let own = seen.clone();
@@ -91,12 +91,12 @@ pub(super) fn http(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static)
     (address, seen)
 }
 
-/// A file of the certificates of these tests.
+/// Returns the path of a test certificate.
 pub(super) fn pem(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/tls").join(name)
 }
 
-/// A server over TLS with a certificate of these tests; it may want one of the client.
+/// Starts a server over TLS with a test certificate. With `wants_client`, it requires a client certificate.
 pub(super) fn tls(certificate: &str, wants_client: bool) -> (SocketAddr, Seen) {
     let provider = Arc::new(default_provider());
     let builder =
@@ -117,7 +117,7 @@ pub(super) fn tls(certificate: &str, wants_client: bool) -> (SocketAddr, Seen) {
     let address = listen(move |stream| {
         let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);
         if converse(&mut stream, &own, &model).is_err() {
-            // What was refused is said before the connection is closed, and what is still to come is read, so that it arrives.
+            // Send the alert before closing, and read the remaining input, so that the alert arrives.
             let _ = stream.conn.write_tls(&mut stream.sock);
             let _ = stream.sock.shutdown(Shutdown::Write);
             let _ = std::io::copy(&mut stream.sock, &mut std::io::sink());
@@ -126,12 +126,12 @@ pub(super) fn tls(certificate: &str, wants_client: bool) -> (SocketAddr, Seen) {
     (address, seen)
 }
 
-/// A whole answer.
+/// Returns a complete answer.
 pub(super) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\n{headers}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// A stream of three tokens, with these fields in every event.
+/// Returns a stream of three tokens, with these fields in every event.
 pub(super) fn stream(fields: &str, finish: &str) -> Vec<u8> {
     let event = |delta: &str, finish: &str| {
         format!(
@@ -149,7 +149,7 @@ pub(super) fn stream(fields: &str, finish: &str) -> Vec<u8> {
     answer("200 OK", "content-type: text/event-stream\r\n", &body)
 }
 
-/// A model called `tiny`, and nothing else.
+/// Answers as a server with a model named `tiny` and no other pages.
 pub(super) fn model(request: &Request) -> Vec<u8> {
     let line = request.line();
     if line.starts_with("POST") {

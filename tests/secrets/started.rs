@@ -1,4 +1,5 @@
-//! Secrets that stand in the plan itself, in the commands that start servers: in no file and no message, whatever way they were written.
+//! Secrets in the plan, in the commands that start servers: they appear in no file and no message, however they were
+//! written.
 
 use super::common::{goodput, plan, result};
 use super::leak::{everything, forms};
@@ -8,7 +9,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 
-/// In a script, in variables by their names, in a URL, within the value of a variable, and in the arguments of a grid.
+/// Secrets in a script, in named variables, in a URL, within the value of a variable, and in the arguments of a grid.
 const SECRETS: [&str; 5] =
     ["hunter2hunter2", "my-t0ken-in-one-word", "pw0fTheDatabase", "extra5ecret", "0fTheGrid77"];
 
@@ -61,7 +62,7 @@ fn secrets_of_scripts_and_variables_are_in_no_file() {
     for (name, bytes) in everything(&out) {
         search(&name, &bytes);
     }
-    // It was there to be left out, and what is no secret is still there.
+    // The secrets were masked, and everything else is still there.
     let kept = fs::read_to_string(out.join("plan.toml")).unwrap();
     for shown in
         ["--api-key ***", "postgres://***@h/db", "Authorization: Bearer ***", "2048", "--preset fixed"]
@@ -74,7 +75,8 @@ fn secrets_of_scripts_and_variables_are_in_no_file() {
     }
 }
 
-/// Rows: lines of `[server]` or of a variant that would write a key into the plan; refused, and not quoted.
+/// Rows: lines of `[server]` or of a variant that would write a key into the plan. They are refused, and the key is not
+/// quoted.
 #[test]
 fn keys_are_refused_wherever_a_plan_would_keep_them() {
     let dir = tempfile::tempdir().unwrap();
@@ -114,7 +116,7 @@ fn keys_are_refused_wherever_a_plan_would_keep_them() {
     }
 }
 
-/// Rows: what is given on the command line, and what it holds is not told.
+/// Rows: invalid arguments. The error does not quote their secrets.
 #[test]
 fn mistakes_on_the_command_line_quote_no_secret() {
     let dir = tempfile::tempdir().unwrap();
@@ -135,7 +137,7 @@ fn mistakes_on_the_command_line_quote_no_secret() {
     }
 }
 
-/// A folder from elsewhere says of itself that nothing was changed in it: whoever resumes it is asked.
+/// A run folder from elsewhere cannot vouch for itself, so resuming it asks for confirmation.
 #[test]
 fn a_sweep_that_goes_on_asks_before_load_is_sent_to_a_public_address() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,7 +145,7 @@ fn a_sweep_that_goes_on_asks_before_load_is_sent_to_a_public_address() {
     let file = plan(dir.path(), &format!("url = \"http://{server}\""), "rates = [20, 30]");
     let out = dir.path().join("run");
     goodput().arg("sweep").arg(&file).arg("--out").arg(&out).assert().code(predicates::ord::ne(1));
-    // As it would be had it been interrupted after the first of its two steps, on another server.
+    // Make the folder look interrupted after the first of its two steps, on another server.
     let elsewhere = |name: &str| {
         let text = fs::read_to_string(out.join(name)).unwrap();
         fs::write(out.join(name), text.replace(&server.to_string(), "203.0.113.7")).unwrap();
@@ -154,7 +156,7 @@ fn a_sweep_that_goes_on_asks_before_load_is_sent_to_a_public_address() {
     let first: Vec<&str> = steps.lines().take(2).collect();
     fs::write(out.join("steps.csv"), first.join("\n") + "\n").unwrap();
     let (before, asked) = (everything(Path::new(&out)), seen.lock().unwrap().len());
-    // With input that is no terminal nobody can be asked.
+    // Without a terminal, there is nobody to ask.
     let on = goodput().arg("sweep").arg("--resume").arg(&out).write_stdin("").assert().code(1);
     let said = String::from_utf8_lossy(&on.get_output().stderr).into_owned();
     assert!(said.contains("--yes") && said.contains("203.0.113.7"), "{said}");

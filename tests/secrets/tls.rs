@@ -1,4 +1,4 @@
-//! Whom the client believes over TLS, and how it shows who it is.
+//! TLS: which servers the client trusts, and how it authenticates itself.
 
 use super::common::{goodput, plan, result};
 use super::serve::{pem, tls};
@@ -9,7 +9,7 @@ use predicates::str::contains;
 use std::fs;
 use std::path::Path;
 
-/// What the preflight of such a `[server]` table says: the model, or why there is none.
+/// Runs the preflight of such a `[server]` table. Returns the model, or the reason why there is none.
 async fn asked(url: &str, rest: &str) -> Result<String, String> {
     let text = format!("url = \"{url}\"\nproxy = \"none\"\n{rest}");
     let server: Server = toml::from_str(&text).map_err(|e| e.to_string())?;
@@ -21,13 +21,14 @@ fn ca(name: &str) -> String {
     format!("tls.ca = {:?}\n", pem(name))
 }
 
-/// Whether this machine knows any authority: a bare container does not, and is told of that instead.
+/// Returns true if this machine has any certificate authorities. A bare container has none, and gets another error.
 fn has_authorities() -> bool {
     let server: Server = toml::from_str("url = \"https://127.0.0.1:1\"\nproxy = \"none\"").unwrap();
     Client::http(&server, None).is_ok()
 }
 
-/// Rows: the server's certificate, whether it wants one of the client, the table, and what is said; nothing where the server is believed.
+/// Rows: the server's certificate, true if it requires one of the client, the table, and the expected error; empty if
+/// the server is trusted.
 #[tokio::test]
 async fn who_is_believed_and_who_is_not() {
     let client = |cert: &str, key: &str| {
@@ -65,7 +66,8 @@ async fn who_is_believed_and_who_is_not() {
     }
 }
 
-/// Rows: the table, and what is said of its files; with `KEY` and `CERT` for two of a kind that does not fit.
+/// Rows: the table, and the expected error about its files. `KEY` and `CERT` stand for a key and a certificate that do
+/// not match.
 #[test]
 fn files_that_cannot_be_used_are_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -130,7 +132,8 @@ fn files_that_cannot_be_used_are_named() {
     }
 }
 
-/// A whole sweep: over TLS that is verified nothing is said; unverified it is said at once, by `check`, and in every report.
+/// A whole sweep: without verification there is a warning at once, in `check`, and in every report; with it there is
+/// none.
 #[test]
 fn what_nobody_verified_is_said_in_every_report() {
     let dir = tempfile::tempdir().unwrap();
@@ -158,7 +161,7 @@ fn what_nobody_verified_is_said_in_every_report() {
     }
 }
 
-/// A sweep against a server that is not believed ends before anything is sent, and its message is the first that is seen.
+/// A sweep of an untrusted server ends before any request, and its error is the first message.
 #[test]
 fn a_sweep_does_not_begin_with_a_stranger() {
     let dir = tempfile::tempdir().unwrap();

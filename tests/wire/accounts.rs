@@ -1,19 +1,20 @@
-//! Whether a run folder accounts for every request: what was due is completed, failed by a kind, or cut off, in each of its files alike.
+//! Checks that a run folder accounts for every request: each one due is completed, failed with a kind, or cancelled,
+//! consistently in all files.
 //!
 //! Also for a soak: `GOODPUT_ACCOUNT=runs/soak cargo test --test wire accounts -- --ignored --nocapture`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What became of the requests of a step.
+/// The outcomes of the requests of a step.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Account {
     pub(crate) due: u64,
     pub(crate) completed: u64,
     pub(crate) cut: u64,
-    /// Those of them that the default timeout ended, by kind and status.
+    /// Cancelled requests that reached the default timeout, by kind and status.
     pub(crate) cut_by: BTreeMap<(String, String), u64>,
-    /// By kind and status.
+    /// Failed requests, by kind and status.
     pub(crate) failed: BTreeMap<(String, String), u64>,
 }
 
@@ -22,21 +23,21 @@ impl Account {
         self.failed.values().sum()
     }
 
-    /// Failures of a kind.
+    /// Returns the number of failures of a kind.
     pub(crate) fn of(&self, kind: &str) -> u64 {
         self.failed.iter().filter(|((k, _), _)| k == kind).map(|(_, n)| n).sum()
     }
 }
 
-/// Rows of a file as tables of their columns.
+/// Returns the rows of a file as maps from column to cell.
 fn rows(run: &Path, file: &str) -> impl Iterator<Item = BTreeMap<String, String>> {
     csv::Reader::from_path(run.join(file)).unwrap().into_deserialize().map(|row| row.unwrap())
 }
 
-/// The accounts of the steps of a run by number, all phases together.
+/// Returns the accounts of the steps of a run by step number, over all phases.
 ///
 /// # Panics
-/// Where the files do not say the same.
+/// The files contradict each other.
 pub(crate) fn accounts(run: &Path) -> BTreeMap<u64, Account> {
     let number = |text: &str| text.parse::<u64>().unwrap();
     let (mut all, mut measured) = (BTreeMap::<u64, Account>::new(), BTreeMap::<u64, [u64; 4]>::new());

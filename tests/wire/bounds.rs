@@ -1,4 +1,4 @@
-//! What a server may send at most before the client has had enough: lines, events, bodies, heads, tokens.
+//! The client's limits on the data from a server: lines, events, bodies, heads, tokens.
 
 use crate::serve::{Act, Script, answer, chunk, client, head, serve, shot, status};
 use goodput::client::{Api, Client, Server, Shot, Target};
@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 const MIB: u64 = 1 << 20;
-/// What may lie in the buffers of both sockets and of the client when it closes.
+/// Upper bound of the bytes in the buffers of both sockets and of the client when it closes.
 const UNDER_WAY: u64 = 32 * MIB;
 
 const A: &str = r#"{"choices":[{"delta":{"content":"a"},"finish_reason":null}]}"#;
 
-/// Sends one request to a server with this script; also how many bytes the server got rid of.
+/// Sends one request to a server with this script. Also returns the number of bytes that the server could send.
 async fn send(script: Script, stream: bool) -> (Finished, u64) {
     let server = serve(vec![script]).await;
     let target = Server { stream, ..Server::new(Target::Url(server.url.parse().unwrap())) };
@@ -22,36 +22,36 @@ async fn send(script: Script, stream: bool) -> (Finished, u64) {
     (got, server.sent.load(Ordering::SeqCst))
 }
 
-/// So many MiB in pieces of 64 KiB.
+/// Sends this number of MiB in pieces of 64 KiB.
 fn flood(piece: Vec<u8>, mib: u64) -> Act {
     Act::Flood(piece, usize::try_from(mib * 16).unwrap())
 }
 
-/// A head without a length: the body lasts as long as the connection.
+/// Sends a head without a length, so that the body ends with the connection.
 fn open(kind: &str) -> Act {
     open_with(kind, "")
 }
 
-/// The same, and what the body begins with.
+/// Sends a head without a length, and the beginning of the body.
 fn open_with(kind: &str, begin: &str) -> Act {
     Act::Write(format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\n\r\n{begin}").into_bytes())
 }
 
-/// 64 KiB of `text`, over and over.
+/// Returns 64 KiB of repeated `text`.
 fn repeated(text: &str) -> Vec<u8> {
     let mut piece = text.repeat((64 << 10) / text.len()).into_bytes();
     piece.resize(64 << 10, b'\n');
     piece
 }
 
-/// What floods a client: the head of the answer and what begins it, 64 KiB that repeat, whether a stream was asked for, what becomes of it,
-/// and how many MiB are read of how many.
+/// A flood: name, head and beginning of the answer, 64 KiB to repeat, true for a streaming request, the expected
+/// failure, the most MiB that may be read, and the MiB offered.
 type Flood = (&'static str, Act, Vec<u8>, bool, Failure, u64, u64);
 
 fn floods() -> Vec<Flood> {
     let events = "text/event-stream";
     let begun = open_with(events, "data: ");
-    // An event of 64 KiB that says nothing.
+    // An event of 64 KiB without content.
     let idle =
         format!("data: {{\"choices\":[],\"pad\":\"{}\"}}\n\n", "x".repeat((64 << 10) - 31)).into_bytes();
     let document = format!("{{\"pad\":\"{}", "x".repeat((64 << 10) - 8)).into_bytes();
@@ -90,8 +90,8 @@ async fn a_head_has_a_size() {
     assert_eq!((got.record.failure, got.record.status), (Some(Failure::Malformed), None), "{got:?}");
 }
 
-/// An answer of four tokens that never ends is given up, not at its timeout: after 1,040 tokens where the server counts them, and after four
-/// times as many events where nobody does.
+/// An endless answer to a request for four tokens is cancelled before its timeout: after 1,040 tokens if the server
+/// counts them, and after four times as many events otherwise.
 #[tokio::test]
 async fn a_server_that_ignores_max_tokens_is_noticed() {
     let endless = [head(), chunk(&format!("data: {A}\n\n").repeat(100))].concat();
@@ -114,7 +114,7 @@ async fn a_server_that_ignores_max_tokens_is_noticed() {
     assert!(
         got.record.failure == Some(Failure::Overrun) && got.sample.unwrap().contains("beyond 1040 tokens")
     );
-    // One that ends is an answer, if a long one: how far lengths are off is told of the sweep as a whole.
+    // A long answer that ends is valid: deviating lengths are reported for the whole sweep.
     let long = answer(
         &[&[A; 900][..], &[r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#, "[DONE]"]].concat(),
     );
@@ -159,7 +159,7 @@ async fn statuses_of_proxies_and_bodies_that_nobody_asked_for() {
     assert!(got.record.ok(), "plain by another name: {got:?}");
 }
 
-/// A client of its own for each kind of stream that is cut in odd places: what it reads is the same.
+/// A stream gives identical results wherever it is split, with a separate client for each variant.
 #[tokio::test]
 async fn cuts_and_line_ends_change_nothing() {
     let text = r#"{"choices":[{"delta":{"content":"é…😀"},"finish_reason":null}]}"#;

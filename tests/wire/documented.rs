@@ -1,4 +1,5 @@
-//! `docs/faults.md` holds a row for every fault: made from what [`simulated`](crate::simulated) expects and holds against what it sees.
+//! Checks that `docs/faults.md` has a row for every fault, made from the expectations that
+//! [`simulated`](crate::simulated) verifies.
 
 use crate::simulated::expected;
 use goodput::record::Failure;
@@ -8,7 +9,7 @@ use std::path::Path;
 const BEGIN: &str = "<!-- begin: made by a test -->\n";
 const END: &str = "<!-- end -->\n";
 
-/// What the server does, by the doc comments of the enum.
+/// Returns the description of a fault from the doc comments of the enum.
 fn said(schema: &serde_json::Value, fault: Fault) -> String {
     let all = schema["oneOf"].as_array().unwrap();
     let one = all.iter().find(|v| v["const"] == fault.name()).unwrap();
@@ -62,7 +63,7 @@ fn every_fault_has_its_row() {
     }
 }
 
-/// The tests that the page names exist.
+/// Every test named on the page exists.
 #[test]
 fn the_tests_that_are_named_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

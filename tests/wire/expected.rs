@@ -1,4 +1,4 @@
-//! What each recording is expected to yield, counted by a script that shares nothing with the code under test.
+//! The expected results of each recording, counted by a script that shares no code with the code under test.
 
 use goodput::record::{
     Failure,
@@ -19,7 +19,7 @@ pub(crate) struct Stream {
     pub(crate) first_tokens: Option<u32>,
 }
 
-/// An answer that is no stream.
+/// An answer that is not streamed.
 pub(crate) struct Refused {
     pub(crate) name: &'static str,
     pub(crate) status: u16,
@@ -81,7 +81,7 @@ pub(crate) const REFUSED: &[Refused] = &[
     Refused { name: "vllm/error-too-many-new-tokens", status: 400, failure: Failure::ClientError, says: "max_tokens=5000" },
 ];
 
-/// Pages fetched with `GET`, and their status.
+/// Pages fetched with `GET`, with their status.
 pub(crate) const PAGES: &[(&str, u16)] = &[
     ("llamacpp/error-not-found", 404),
     ("llamacpp/health", 200),

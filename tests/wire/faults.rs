@@ -1,4 +1,4 @@
-//! What goes wrong on the way, and what is sent.
+//! Transport failures, and the requests that are sent.
 
 use crate::serve::{Act, answer, chunk, client, head, serve, shot, status};
 use goodput::client::{Api, ApiKey, Client, KeySource, Server, Shot, Target, preflight::check_models};
@@ -99,7 +99,7 @@ async fn quirk_20_a_connection_that_closes_unanswered_is_tried_once_more() {
 
 #[tokio::test]
 async fn a_kept_connection_that_has_gone_is_replaced() {
-    // The server closes after the first answer, without saying so.
+    // The server closes after the first answer without announcing it.
     let server = serve(vec![vec![good(), Act::Next, Act::Close], vec![good(), Act::Stall]]).await;
     let client = client(&server.url, Api::Chat);
     assert!(client.send(shot()).await.record.ok());
@@ -117,7 +117,7 @@ async fn an_answer_that_breaks_off_is_not_asked_for_again() {
         assert_eq!((got.record.attempts, got.record.status), (1, Some(200)));
         assert_eq!(server.requests.lock().unwrap().len(), 1);
     }
-    // Without a length the end of the connection is the end of the body.
+    // Without a length, the end of the connection is the end of the body.
     let open = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n".to_vec();
     let script = vec![Act::Write(open), Act::Write(format!("data: {A}\n\n").into_bytes()), Act::Close];
     let got = send(&serve(vec![script]).await.url).await;
@@ -160,7 +160,7 @@ async fn time_runs_out() {
         (vec![Act::Write(head()), Act::Stall], Some(200), false),
         (vec![Act::Write([head(), chunk(&format!("data: {A}\n\n"))].concat()), Act::Stall], Some(200), true),
     ] {
-        // On a machine that is halted meanwhile, what the server wrote may not have come in time: then it gets more of it.
+        // If this machine halts, the server's bytes may arrive too late: retry with a longer timeout.
         for timeout in [80, 1_000, 10_000, 60_000].map(Duration::from_millis) {
             let server = serve(vec![script.clone()]).await;
             let got = client(&server.url, Api::Chat).send(Shot { timeout, ..shot() }).await;
@@ -180,7 +180,7 @@ async fn a_cut_comes_home() {
     let script = vec![Act::Write([head(), chunk(&format!("data: {A}\n\n"))].concat()), Act::Stall];
     let server = serve(vec![script]).await;
     let client = client(&server.url, Api::Chat);
-    // Cut later and later, until the token has come by then: a machine may be halted meanwhile.
+    // Cancel later and later until the token has arrived by then: this machine may halt.
     let mut after = Duration::from_millis(50);
     let cut = loop {
         let cut = CancellationToken::new();
@@ -223,7 +223,7 @@ async fn quirk_18_statuses_are_told_apart() {
         let got = client.send(shot()).await;
         failed(&got, failure);
         let shown = got.sample.as_deref().unwrap();
-        // A redirect says where it leads in place of its body.
+        // The sample of a redirect is its target instead of its body.
         let leads = line
             .contains("location")
             .then(|| shown.starts_with("it redirects to /elsewhere, which is not followed"));

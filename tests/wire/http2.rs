@@ -1,4 +1,5 @@
-//! HTTP/2 as a server ends it: frames written by hand (RFC 9113), since no server does these on request.
+//! Ends of HTTP/2 streams and connections by the server, with handwritten frames (RFC 9113), since no server sends
+//! these on request.
 
 use crate::serve::shot;
 use goodput::client::{Client, Http, Server, Shot, Target};
@@ -26,7 +27,7 @@ const ENHANCE_YOUR_CALM: u32 = 11;
 const A: &str = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n";
 const STOP: &str = "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
 
-/// What is answered to a request, by stream.
+/// The frames that answer a request, as a function of the stream.
 type Answer = fn(u32) -> Vec<Vec<u8>>;
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -43,7 +44,7 @@ fn reset(stream: u32, code: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &code.to_be_bytes())
 }
 
-/// The last stream that is taken, and why no other is.
+/// Returns a GOAWAY frame with the last accepted stream and the error code.
 fn goaway(last: u32, code: u32) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &[last.to_be_bytes(), code.to_be_bytes()].concat())
 }
@@ -52,7 +53,8 @@ fn whole(stream: u32) -> Vec<Vec<u8>> {
     vec![ok(stream), frame(DATA, END, stream, [A, STOP].concat().as_bytes())]
 }
 
-/// Answers requests in turn, the last answer for all that follow; ends a connection after a GOAWAY. Says how many were asked.
+/// Answers requests in turn, and all further ones with the last answer. Closes a connection after a GOAWAY. Also
+/// returns the number of requests.
 async fn serve(answers: &'static [Answer]) -> (Client, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = Target::Url(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
@@ -90,7 +92,7 @@ async fn connection(
                 for piece in answers[n.min(answers.len() - 1)](stream) {
                     socket.write_all(&piece).await.ok()?;
                     if piece[3] == GOAWAY && piece[12] == 0 {
-                        // No stream of it was taken: it may close at once.
+                        // No stream was accepted, so the server may close at once.
                         return socket.shutdown().await.ok();
                     }
                     tokio::task::yield_now().await;

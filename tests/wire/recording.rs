@@ -1,13 +1,14 @@
-//! Recordings of real servers: the request, then one line per socket read with its time and its bytes as Python writes them.
+//! Recordings of real servers: the request, then one line per socket read with its time and its bytes as Python writes
+//! them.
 
 use std::{fs, path::PathBuf, time::Duration};
 
-/// How a recording ends.
+/// The end of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// The server closed the connection.
     Eof,
-    /// The recorder did.
+    /// The recorder closed the connection.
     Abort,
 }
 
@@ -20,13 +21,13 @@ pub(crate) struct Recording {
     pub(crate) ending: Ending,
 }
 
-/// Where the recordings lie.
+/// Returns the folder of the recordings.
 pub(crate) fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/wire")
 }
 
 impl Recording {
-    /// Reads `vllm/chat-stream-usage` and the like.
+    /// Reads a recording by name, such as `vllm/chat-stream-usage`.
     pub(crate) fn load(name: &str) -> Self {
         let text = fs::read_to_string(folder().join(format!("{name}.txt")))
             .unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -52,12 +53,12 @@ impl Recording {
         Self { method, path, reads, ending: ending.expect("a recording ends") }
     }
 
-    /// The status in the first line of the answer.
+    /// Returns the status in the first line of the answer.
     pub(crate) fn status(&self) -> u16 {
         String::from_utf8_lossy(&self.reads[0].1[9..12]).parse().unwrap()
     }
 
-    /// The body, read by read, without the head and without the chunked framing.
+    /// Returns the body, read by read, without the head and the chunked framing.
     pub(crate) fn body_reads(&self) -> Vec<(Duration, Vec<u8>)> {
         let mut unframed = Unframe::default();
         self.reads
@@ -68,7 +69,7 @@ impl Recording {
     }
 }
 
-/// What `repr(bytes)` of Python writes: either quote, and `\x`, `\n`, `\r`, `\t`, `\\`, `\'`, `\"`.
+/// Parses the output of Python's `repr(bytes)`: either quote, and `\x`, `\n`, `\r`, `\t`, `\\`, `\'`, `\"`.
 pub(crate) fn python_bytes(text: &str) -> Vec<u8> {
     let inner = text.strip_prefix('b').unwrap_or_else(|| panic!("no bytes: {text}"));
     let quote = inner.chars().next().unwrap();
@@ -95,13 +96,13 @@ pub(crate) fn python_bytes(text: &str) -> Vec<u8> {
     out
 }
 
-/// Takes the head and the chunked framing off, however the reads cut them.
+/// Removes the head and the chunked framing, wherever the reads split them.
 #[derive(Default)]
 struct Unframe {
     head: Vec<u8>,
     in_body: bool,
     chunked: bool,
-    /// The size line or the line end behind a chunk, so far.
+    /// The size line, or the line end after a chunk, as far as it was read.
     line: Vec<u8>,
     left: usize,
 }
@@ -122,7 +123,7 @@ impl Unframe {
                 self.left -= 1;
             } else {
                 self.line.push(b);
-                // The line end behind a chunk is an empty line before the next size.
+                // The line end after a chunk appears as an empty line before the next size.
                 if self.line.ends_with(b"\r\n") {
                     let size = std::str::from_utf8(&self.line).unwrap().trim();
                     self.left = usize::from_str_radix(size, 16).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! A server that refuses the load, or dies under it, is left alone: in virtual time, so that its `Retry-After` costs nobody any.
+//! Backing off from a server that refuses the load or dies under it, in virtual time, so that waiting for `Retry-After`
+//! is free.
 
 use crate::common::{goodput, result};
 use goodput::plan::Plan;
@@ -8,12 +9,12 @@ use serde_json::Value;
 use std::fs;
 use std::path::Path;
 
-/// Sweeps a server that plays this fault on this share of the requests.
+/// Sweeps a server with this fault on this share of the requests.
 fn sweep(fault: &str, share: f64, step: &str, search: &str) -> Value {
     sweep_in(tempfile::tempdir().unwrap().path(), fault, share, step, search).1
 }
 
-/// The same in a folder; with the exit code.
+/// Sweeps as [`sweep`] does, in the given folder. Also returns the exit code.
 fn sweep_in(dir: &Path, fault: &str, share: f64, step: &str, search: &str) -> (i32, Value) {
     let (plan, run) = (dir.join("plan.toml"), dir.join("run"));
     let text = format!(
@@ -70,7 +71,7 @@ fn the_plan_may_put_up_with_more() {
     assert_eq!(levels(&run), [(40.0, None), (60.0, None)], "few are put up with by default");
 }
 
-/// The simulated server says `Retry-After: 1` with its 429s.
+/// The simulated server sends `Retry-After: 1` with its 429s.
 #[test]
 fn a_server_that_says_429_is_left_alone_for_as_long_as_it_asks() {
     let run = sweep("status-429", 0.5, "", "rates = [40, 20]");
@@ -87,7 +88,7 @@ fn a_server_that_says_429_is_left_alone_for_as_long_as_it_asks() {
     assert!(!caveats(&run).contains("Retry-After"), "nobody asked");
 }
 
-/// From its hundredth request on it refuses them all: whatever is asked, and one at a time.
+/// From its hundredth request on, the server refuses all of them, even one at a time.
 #[test]
 fn a_limit_of_requests_is_none_of_the_servers_speed() {
     for (search, levels) in [
@@ -116,7 +117,7 @@ fn a_limit_of_requests_is_none_of_the_servers_speed() {
     }
 }
 
-/// The deadline comes in the second for which the server asks to be left alone: it is waited for when the sweep goes on.
+/// The deadline falls into the second of a `Retry-After`: the resumed sweep waits for the rest of it.
 #[test]
 fn what_is_left_of_the_wait_is_waited_for_by_a_sweep_that_goes_on() {
     let dir = tempfile::tempdir().unwrap();
@@ -163,15 +164,15 @@ fn a_few_failures_end_no_list() {
     }
 }
 
-/// Where a server is dead, fifty failures end the sweep, 10 req/s left out.
+/// On a dead server, fifty failures end the sweep without the step at 10 req/s.
 #[test]
 fn a_dead_server_is_still_left_alone() {
     let run = sweep("status-500", 1.0, "", "rates = [40, 20, 10]");
     assert_eq!(levels(&run), [(40.0, Some("errors")), (20.0, Some("all-failed"))]);
 }
 
-/// A server that answers one after the other some twenty times a second is asked five times, here and on the engine by itself, and each
-/// request still finds it empty.
+/// A server that answers one after the other some twenty times a second is asked five times, here and on the engine by
+/// itself, and each request still finds it empty.
 #[test]
 fn one_request_at_a_time_keeps_to_the_highest_rate() {
     for (search, step) in

@@ -1,4 +1,4 @@
-//! A server that does what a script says, and nothing about HTTP that the script does not say.
+//! A scripted server, which does no HTTP beyond its script.
 
 use goodput::client::{Api, Client, Encoder, Pinning, Server, Shot, Target};
 use goodput::record::{Phase, Record};
@@ -16,24 +16,24 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-/// One thing that the server does.
+/// One action of the server.
 #[derive(Debug, Clone)]
 pub(crate) enum Act {
-    /// Writes, and lets the other side run.
+    /// Writes, and then yields to the other side.
     Write(Vec<u8>),
-    /// Writes the same so many times, until the other side has had enough.
+    /// Writes these bytes this number of times, or until the other side closes.
     Flood(Vec<u8>, usize),
     /// Waits for the next request on this connection.
     Next,
-    /// Closes in order.
+    /// Closes the connection properly.
     Close,
     /// Closes with a reset.
     Reset,
-    /// Does nothing any more, and keeps the connection.
+    /// Does nothing further, and keeps the connection open.
     Stall,
 }
 
-/// What happens on one connection after its first request has come.
+/// The actions on one connection after its first request has arrived.
 pub(crate) type Script = Vec<Act>;
 
 /// A running server.
@@ -41,11 +41,11 @@ pub(crate) struct Served {
     pub(crate) url: String,
     /// Every request, head and body, in order of arrival.
     pub(crate) requests: Arc<Mutex<Vec<String>>>,
-    /// Bytes that the system took of what was written.
+    /// Number of written bytes that the operating system accepted.
     pub(crate) sent: Arc<AtomicU64>,
 }
 
-/// Serves each script on one connection, in turn; the last one on all that follow.
+/// Serves each script on one connection in turn, and the last one on all further connections.
 pub(crate) async fn serve(scripts: Vec<Script>) -> Served {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -95,7 +95,7 @@ async fn play(mut socket: TcpStream, script: Script, note: Arc<Mutex<Vec<String>
     }
 }
 
-/// Reads one request to the end of its body; false where the client closed instead.
+/// Reads one request to the end of its body. Returns false if the client closed instead.
 async fn request(socket: &mut TcpStream, note: &Mutex<Vec<String>>) -> bool {
     let mut got = Vec::new();
     let mut piece = [0; 4096];
@@ -116,7 +116,7 @@ async fn request(socket: &mut TcpStream, note: &Mutex<Vec<String>>) -> bool {
     }
 }
 
-/// A stream of events as one write: head, payloads, and the end of the chunked body.
+/// Returns a stream of events as one write: head, payloads, and the end of the chunked body.
 pub(crate) fn answer(payloads: &[&str]) -> Vec<u8> {
     let body: String = payloads.iter().map(|p| format!("data: {p}\n\n")).collect();
     [head(), chunk(&body), b"0\r\n\r\n".to_vec()].concat()
@@ -132,7 +132,7 @@ pub(crate) fn chunk(body: &str) -> Vec<u8> {
     format!("{:x}\r\n{body}\r\n", body.len()).into_bytes()
 }
 
-/// A whole answer with a status and a body.
+/// Returns a complete answer with a status and a body.
 pub(crate) fn status(line: &str, body: &str) -> Vec<u8> {
     format!("HTTP/1.1 {line}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into_bytes()
 }
@@ -143,12 +143,12 @@ pub(crate) fn client(url: &str, api: Api) -> Client {
     Client::http(&server, None).unwrap()
 }
 
-/// A request due now, with ten seconds to finish.
+/// Returns a request due now, with a timeout of ten seconds.
 pub(crate) fn shot() -> Shot {
     shot_for("m")
 }
 
-/// The same, for a model of another name.
+/// Returns a request due now for this model, with a timeout of ten seconds.
 pub(crate) fn shot_for(model: &str) -> Shot {
     let encoder = Encoder::new(Api::Chat, model, &serde_json::Map::new(), Pinning::FULL, true);
     Shot {

@@ -1,5 +1,5 @@
-//! Every fault that the simulated server plays, and what the client makes of it: `docs/faults.md` is made of what is expected here, and
-//! this is held against what is seen. Set `GOODPUT_WRITE_DOCS` to write it anew.
+//! Every fault of the simulated server, with the client's expected reaction. `docs/faults.md` is made from these
+//! expectations, and the tests compare them with the actual results. Set `GOODPUT_WRITE_DOCS` to write the page again.
 
 use crate::serve::shot_for;
 use goodput::client::{Client, Http, Server, Shot, Target};
@@ -10,9 +10,9 @@ use goodput::sim::{router::router, serve::Embedded};
 use goodput::slo::{Judged, Slo};
 use std::time::Duration;
 
-/// What becomes of a request that has the fault, and of its one repetition where there is one.
+/// The expected outcome of a request with the fault, and of its retry if there is one.
 pub(crate) struct Expected {
-    /// Any of these; ok where there are none.
+    /// The possible failures; empty if the request succeeds.
     pub(crate) failures: &'static [Failure],
     pub(crate) status: Option<u16>,
     pub(crate) attempts: u8,
@@ -26,7 +26,7 @@ const fn fails(failures: &'static [Failure], status: u16) -> Expected {
     Expected { failures, status: Some(status), attempts: 1 }
 }
 
-/// Nothing came back; where the connection broke, it was asked for once more.
+/// Expects no answer. A request whose connection broke is retried once.
 const fn unanswered(failures: &'static [Failure], attempts: u8) -> Expected {
     Expected { failures, status: None, attempts }
 }
@@ -34,7 +34,7 @@ const fn unanswered(failures: &'static [Failure], attempts: u8) -> Expected {
 pub(crate) const fn expected(fault: Fault) -> Expected {
     use Failure as F;
     match fault {
-        // The reset may come before the client knows that it is connected.
+        // The reset may arrive before the client knows that it is connected.
         Fault::Refused => unanswered(&[F::Reset, F::Connect], 2),
         Fault::Closed | Fault::Reset => unanswered(&[F::Reset], 2),
         Fault::Silent => unanswered(&[F::Timeout], 1),
@@ -68,7 +68,7 @@ pub(crate) const fn expected(fault: Fault) -> Expected {
     }
 }
 
-/// A fixed server that plays the fault on this share of the requests.
+/// Returns a fixed server with the fault on this share of the requests.
 fn server(fault: Fault, p: f64) -> Simulated {
     let name = fault.name();
     toml::from_str(&format!(
@@ -77,7 +77,7 @@ fn server(fault: Fault, p: f64) -> Simulated {
     .unwrap()
 }
 
-/// Whether an answer takes all the time that it is given.
+/// Returns true if an answer takes until its timeout.
 fn hangs(fault: Fault) -> bool {
     expected(fault).failures == [Failure::Timeout]
 }
@@ -94,8 +94,8 @@ fn check(fault: Fault, got: &Finished, timeout: Duration) {
     if r.failure.is_none() {
         assert_eq!((r.output_tokens, r.events > 0), (Some(4), true), "{said}");
     }
-    // A failure is a miss of every limit, however long it took; what came whole is judged by its times, and of what our own timeout ended
-    // what is known by then.
+    // A failure misses every limit, however long it took. A complete answer is judged by its times, and one that the
+    // client's timeout ended by the times known until then.
     let slo: Slo = toml::from_str("ttft.p99 = \"1h\"\ne2e.p99 = \"1h\"").unwrap();
     let judged: Vec<Judged> = slo.limits().iter().map(|l| l.judge(r)).collect();
     let want = match r.failure {
@@ -105,7 +105,7 @@ fn check(fault: Fault, got: &Finished, timeout: Duration) {
         Some(_) => [Judged::Missed; 2],
     };
     assert_eq!(judged, want, "{said}");
-    // Of the memory that it may take: what one event may have, and the last read.
+    // The limit on memory is that of one event, plus the last read.
     assert!(r.output_bytes < (16 << 20) + (1 << 20), "{} bytes: {fault:?}", r.output_bytes);
     if hangs(fault) {
         assert!(r.end >= timeout, "{said}");
@@ -132,8 +132,8 @@ async fn every_fault_in_process_and_in_time() {
 
 #[tokio::test]
 async fn every_fault_over_a_socket() {
-    // Those that take all the time that they are given have little of it, and all others more than they could need. An endless stream
-    // is as long as its tokens take.
+    // Those that take all the time that they are given have little of it, and all others more than they could need. An
+    // endless stream is as long as its tokens take.
     let each = Fault::ALL.into_iter().filter(|f| *f != Fault::Endless).map(|fault| async move {
         let embedded = Embedded::start(&server(fault, 1.0)).unwrap();
         let client = Client::http(&Server::new(Target::Url(embedded.url.parse().unwrap())), None).unwrap();
@@ -172,7 +172,7 @@ async fn faults_of_connections_under_http_2() {
     }
 }
 
-/// A connection that closes before a byte came back costs a repetition and no failure, unless the repetition meets the same.
+/// A connection that closes before the first byte is retried, and is no failure unless the retry fails as well.
 #[tokio::test]
 async fn one_repetition_where_nothing_was_received() {
     for fault in [Fault::Closed, Fault::Reset] {
@@ -211,7 +211,8 @@ async fn documents_have_faults_as_well() {
         let got = client.send(Shot { payload, timeout, ..shot_for("simulated") }).await.record;
         let expected = match fault {
             Fault::Truncated => Some(Failure::Malformed),
-            // A byte each 50 ms is slow, and a document of 700 bytes has an end; tokens past the last are no matter of documents.
+            // A byte each 50 ms is slow, and a document of 700 bytes has an end; tokens past the last are no matter of
+            // documents.
             Fault::SlowDrip | Fault::Endless => None,
             _ => expected(fault).failures.first().copied(),
         };

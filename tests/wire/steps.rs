@@ -1,4 +1,4 @@
-//! Whole steps on a server that does everything wrong at once: they end in time, and account for every request.
+//! Whole steps on a server with all faults at once: they end in time and account for every request.
 
 use crate::accounts::{Account, accounts};
 use crate::common::{goodput, result};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A plan whose simulated server plays some faults, each on this share of the requests.
+/// Writes a plan whose simulated server has these faults, each on this share of the requests.
 fn plan(dir: &Path, faults: &[Fault], share: f64, step: &str, rate: u32) -> PathBuf {
     let faults: Vec<String> = faults.iter().map(|f| format!("{} = {share}", f.name())).collect();
     let text = format!(
@@ -29,7 +29,7 @@ fn sweep(dir: &Path, plan: &Path, flags: &[&str]) -> PathBuf {
     run
 }
 
-/// The failures of a step are of the kinds and statuses that its faults bring.
+/// Checks that the failures of a step have only kinds and statuses that its faults cause.
 fn known(account: &Account, faults: &[Fault]) {
     for ((kind, status), n) in &account.failed {
         let status = status.parse().ok();
@@ -51,7 +51,7 @@ fn a_step_of_faults_ends_in_time_and_accounts_for_every_request() {
     let before = result(&run);
     let step = &before["steps"][0];
     assert_eq!((step["abort"].as_str(), step["verdict"].as_str()), (None, Some("fails")), "{step}");
-    // Settle, window, half a timeout of load kept on, and the drain; what is left of the clock is its grain.
+    // Settle, window, a tail of half a timeout, and the drain, within the resolution of the clock.
     let took = step["ended_s"].as_f64().unwrap() - step["started_s"].as_f64().unwrap();
     assert!((65.0..=80.1).contains(&took), "{took} s");
     let account = &accounts(&run)[&1];
@@ -69,7 +69,7 @@ fn a_step_of_faults_ends_in_time_and_accounts_for_every_request() {
     for (kind, p) in kinds {
         let got = match kind {
             "ok" => account.completed,
-            // Those that were open when the step drained.
+            // Requests that were still open at the end of the drain.
             "timeout" => account.of(kind) + account.cut,
             kind => account.of(kind),
         };
@@ -79,7 +79,7 @@ fn a_step_of_faults_ends_in_time_and_accounts_for_every_request() {
     the_wall_clock_says_nothing(&run, &before);
 }
 
-/// A clock that was set while the sweep ran changes what it says of the moment, and no figure.
+/// Setting the wall clock during a sweep changes only the recorded moments, and no figure.
 fn the_wall_clock_says_nothing(run: &Path, before: &serde_json::Value) {
     let path = run.join("steps.csv");
     let moment = before["steps"][0]["started_at"].as_str().unwrap();
@@ -93,7 +93,7 @@ fn the_wall_clock_says_nothing(run: &Path, before: &serde_json::Value) {
     assert_eq!(&after, before);
 }
 
-/// The same over a socket, with what needs one: what comes when is the machine's, but nothing is lost.
+/// All faults over a socket, including those that need one: times depend on the machine, but no request is lost.
 #[test]
 fn nothing_is_lost_over_a_socket() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The client and a router in this process under tokio's paused clock: times are exact.
+//! The client and a router in one process under tokio's paused clock, so that times are exact.
 
 use crate::serve::shot;
 use axum::{Router, body::Body, response::IntoResponse, routing::post};
@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep_until};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Sends `tokens` events, 20 ms apart from 100 ms on; then the end, unless it goes silent.
+/// Sends `tokens` events at intervals of 20 ms, starting at 100 ms, and then the end, unless `silent`.
 fn router(tokens: u32, silent: bool) -> Router {
     let answer = move || async move {
         let began = Instant::now();
@@ -37,7 +37,7 @@ fn router(tokens: u32, silent: bool) -> Router {
     Router::new().route("/v1/chat/completions", post(answer))
 }
 
-/// The answer in one piece after 180 ms, head and body apart.
+/// Sends a non-streaming answer after 180 ms, with head and body in separate writes.
 fn whole(body: &'static str) -> Client {
     let answer = move || async move {
         tokio::time::sleep(100 * MS).await;
@@ -108,7 +108,7 @@ async fn no_timeout_is_too_long() {
     assert!(client(2, false).send(shot).await.record.ok());
 }
 
-/// Of an answer in one piece it is known when its last byte came, and nothing before.
+/// A non-streaming answer has only the time of its last byte.
 #[tokio::test(start_paused = true)]
 async fn one_piece_is_as_late_as_its_last_byte() {
     let answer = r#"{"choices":[{"message":{"content":"hi"},"finish_reason":"stop"}],
@@ -135,7 +135,7 @@ async fn one_piece_is_as_late_as_its_last_byte() {
     assert_eq!((r.outcome, r.output_tokens, r.token_source), (Outcome::Ok, None, None), "nobody counted");
 }
 
-/// The text is put together from what was read, and no time is another for it.
+/// Collecting the text does not change any time.
 #[tokio::test(start_paused = true)]
 async fn the_text_is_kept_where_it_is_wanted() {
     for (keep_text, text) in [(true, Some("aaaaa")), (false, None)] {

@@ -1,4 +1,5 @@
-//! What is said of a sweep beside its steps: what is known before the first, and what it serves while it runs.
+//! Facts about a sweep other than its steps: checks and metadata before the first step, and the metrics served while it
+//! runs.
 
 use super::listen::Listener;
 use super::live::Live;
@@ -13,7 +14,8 @@ use goodput_run::rundir::{self, Meta, Sent};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-/// Checks this machine and the routes to the servers before the first request, and logs warnings. Does nothing in simulated time.
+/// Checks this machine and the routes to the servers before the first request, and logs warnings. Does nothing in
+/// simulated time.
 ///
 /// # Errors
 /// A TLS file cannot be used, or the kind of a proxy is not supported.
@@ -29,7 +31,7 @@ pub(super) fn preflight(plan: &Plan, series: &[Series], virtual_time: bool) -> R
     Ok(())
 }
 
-/// Serves the metrics of a sweep with this plan.
+/// Starts to serve the metrics of a sweep with this plan.
 pub(super) fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)> {
     let about = vec![
         ("name", plan.name.clone()),
@@ -50,7 +52,7 @@ pub(super) fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)
     Ok((live, listener))
 }
 
-/// Lengths in the order of the plan's series and classes, all classes together first.
+/// Sorts lengths in the order of the plan's series and classes, all classes together first.
 pub(super) fn sent_in_order(mut sent: Vec<Sent>, plan: &Plan) -> Vec<Sent> {
     let series = plan.series();
     sent.sort_by_key(|s| {
@@ -61,7 +63,7 @@ pub(super) fn sent_in_order(mut sent: Vec<Sent>, plan: &Plan) -> Vec<Sent> {
     sent
 }
 
-/// What is known before the first step. Where each variant has a server of its own, none is `ready` for all of them.
+/// Returns the metadata known before the first step. `ready` is `None` if each variant has a separate server.
 pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) -> Meta {
     let of_all = || virtual_time.then_some(Caveat::Origin(OriginCaveat::VirtualTime)).into_iter().collect();
     Meta {

@@ -1,8 +1,8 @@
-//! Variants that alternate: at each rate ABBA…, each step of one beside a step of the others with the same arrivals and lengths, on servers that
-//! are up at once.
+//! Alternating variants: at each rate in the order ABBA…, where each step of one variant is next to a step of the
+//! others with equal arrivals and lengths. Their servers run at the same time.
 //!
-//! While one is measured the others are idle: a step ends when its server has drained, and the next begins when the next server says that it is
-//! empty.
+//! While one server is measured, the others are idle: a step ends when its server has drained, and the next one begins
+//! when the next server reports that it is empty.
 
 use super::clock::SweepClock;
 use super::director::Sweep;
@@ -17,10 +17,10 @@ use goodput_stats::search::config::Mode;
 use goodput_stats::search::{Next, Search};
 use goodput_stats::stats::step::Step;
 
-/// The series under whose name the random numbers of all variants are drawn, so that they are the same.
+/// The series name that seeds the random numbers of all variants, so that they are equal.
 pub(super) const TOGETHER: &str = "in turns";
 
-/// The servers of the variants, by series; the place of the one that the runner holds is empty.
+/// The servers of the variants, by series. The entry of the server that the runner holds is empty.
 struct Bench {
     waiting: Vec<Option<Prepared>>,
     /// Index of the series whose server the runner holds.
@@ -28,7 +28,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Hands the server of another series to the runner.
+    /// Passes the server of another series to the runner.
     fn turn_to(&mut self, runner: &mut Runner, next: usize) -> Result<()> {
         if next != self.current {
             let ready = self.waiting[next].take().context("every server waits for its turn")?;
@@ -37,21 +37,22 @@ impl Bench {
         Ok(())
     }
 
-    /// Hands a server to the runner; the one before it waits.
+    /// Passes a server to the runner and puts the previous one back.
     fn seat(&mut self, runner: &mut Runner, at: usize, ready: Prepared) {
         self.waiting[self.current] = Some(std::mem::replace(&mut runner.ready, ready));
         self.current = at;
     }
 }
 
-/// Returns the number of steps of a series that ended by themselves.
+/// Returns the number of steps of a series that were not interrupted.
 fn measured(series: &str, steps: &[Step]) -> usize {
     steps.iter().filter(|s| s.series == series && !s.broken_off()).count()
 }
 
-/// Returns the index of the variant whose turn it is, given the number of steps that each has: the first of those with the fewest, or the last
-/// of them in every other round. The order reverses from one round of a rate to the next round of the same rate, and from one rate to the next:
-/// if it reversed with each step alone, an even number of rates would have each rate in one order for good.
+/// Returns the index of the variant to measure next, given the number of steps of each: the first of those with the
+/// fewest steps, or the last of them in every other round. The order reverses from one round of a rate to the next
+/// round of that rate, and from one rate to the next: if it reversed with every step, an even number of rates would
+/// always have each rate in one order.
 fn turn(done: &[usize], rates: usize) -> usize {
     let rates = rates.max(1);
     let fewest = done.iter().copied().min().unwrap_or(0);
@@ -89,7 +90,7 @@ impl Sweep<'_> {
             if self.ending.has_come() {
                 return Ok(());
             }
-            // Both of a pair or neither.
+            // Measure complete rounds only, so that the variants can be compared in pairs.
             let begins_round = done.iter().all(|n| *n == done[0]);
             if begins_round && self.is_round_over_budget() {
                 self.note(SweepCaveat::BudgetSpent { next: ask.level.value });
@@ -104,11 +105,12 @@ impl Sweep<'_> {
         }
     }
 
-    /// Returns true if another step of every variant, as long as those so far, would end after the budget.
+    /// Returns true if another step of every variant, as long as the average so far, would end after the budget.
     fn is_round_over_budget(&self) -> bool {
         let took: f64 = self.steps.iter().map(|s| s.ended_s - s.started_s).sum();
         let each = took / self.steps.len().max(1) as f64;
-        // One server is left alone while another is measured: the longest wait is the most that is lost.
+        // Waits overlap: while one server must be left alone, another one is measured. So at most the longest wait is
+        // lost.
         let series = self.all.series;
         let waits = series.iter().map(|one| self.waits.left(&server_key(self.plan, &one.name)));
         let wait = waits.max().unwrap_or_default();
@@ -116,7 +118,7 @@ impl Sweep<'_> {
         self.meta.budget.is_some_and(|budget| end > budget.0.as_secs_f64())
     }
 
-    /// Makes every server ready and warms it up. The time that this takes is not the sweep's.
+    /// Prepares every server and warms it up. The time for this does not count against the sweep.
     async fn all_ready(&mut self, runner: &mut Runner) -> Result<Bench> {
         let (spent, series) = (self.clock.now(), self.all.series);
         let first = series.iter().position(|one| runner.servers.serves(one)).context("a server is ready")?;

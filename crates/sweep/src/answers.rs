@@ -1,5 +1,5 @@
-//! What the director does with the text of an answer: counts its tokens where the server did not, and asks the plan's checks.
-//! On its own side, never on a thread that sends.
+//! Processing of answer texts by the director: counting tokens if the server did not, and evaluating the plan's checks.
+//! Runs on the director's thread, never on one that sends.
 
 use anyhow::Result;
 use goodput_core::check::Checks;
@@ -12,26 +12,26 @@ use goodput_stats::stats::step::CheckRow;
 use goodput_workload::config::Workload;
 use std::collections::BTreeMap;
 
-/// Reads the answers of a sweep, and counts those of one step.
+/// Reads the answers of a sweep, and counts the results of checks in one step.
 pub(crate) struct Reader {
     checks: Checks,
-    /// Where it is to count tokens.
+    /// The tokenizer, if the client has to count tokens.
     tokenizer: Option<Tokenizer>,
-    /// One for each check, of each class that had answers.
+    /// One count per check, for each class that had answers.
     counts: BTreeMap<u16, Vec<Count>>,
 }
 
-/// What became of one check in a step.
+/// Results of one check in a step.
 #[derive(Debug, Clone, Default)]
 struct Count {
     asked: u64,
     failed: u64,
-    /// The beginning of the first answer that failed.
+    /// The beginning of the first answer that failed the check.
     sample: Option<Box<str>>,
 }
 
 impl Count {
-    /// Adds that of another class.
+    /// Adds the count of another class.
     fn add(&mut self, other: &Self) {
         self.asked += other.asked;
         self.failed += other.failed;
@@ -42,18 +42,18 @@ impl Count {
 }
 
 impl Reader {
-    /// For a plan. `told` is whether the server counts tokens itself: then nobody else does.
+    /// Makes a reader for a plan. `told` is true if the server counts tokens; the tokenizer is then not used.
     pub(crate) fn new(plan: &Plan, tokenizer: Option<&Tokenizer>, told: bool) -> Result<Self> {
         let checks = Checks::new(&plan.check).map_err(anyhow::Error::msg)?;
         Ok(Self { checks, tokenizer: tokenizer.filter(|_| !told).cloned(), counts: BTreeMap::new() })
     }
 
-    /// Whether it needs the text of answers.
+    /// Returns true if the text of answers is needed.
     pub(crate) fn wants_text(&self) -> bool {
         !self.checks.is_empty() || self.tokenizer.is_some()
     }
 
-    /// Reads an answer that is home, and writes into its record what it finds.
+    /// Processes the text of a finished answer, and writes the results into its record.
     pub(crate) fn read(&mut self, finished: &mut Finished, client: &Client) {
         let Some(text) = finished.text.take() else { return };
         if let Some(tokenizer) = &self.tokenizer {
@@ -78,8 +78,8 @@ impl Reader {
         }
     }
 
-    /// What became of each check since the last time this was asked, of all answers and, in a mix, of those of each class; nothing
-    /// where the plan has none.
+    /// Returns the results of each check since the last call: over all answers and, in a mix, per class. Empty if the
+    /// plan has no checks.
     pub(crate) fn rows(&mut self, workload: &Workload) -> Vec<CheckRow> {
         let counts = std::mem::take(&mut self.counts);
         let names: Vec<&str> = self.checks.names().collect();
@@ -106,7 +106,7 @@ impl Reader {
     }
 }
 
-/// Counts the tokens of an answer, reasoning and calls of tools included, where its server did not.
+/// Counts the tokens of an answer, including reasoning and tool calls, if its server did not.
 fn count(tokenizer: &Tokenizer, finished: &mut Finished, text: &str) {
     let record = &mut finished.record;
     if matches!(record.token_source, Some(TokenSource::Usage | TokenSource::Continuous)) {

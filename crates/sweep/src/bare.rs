@@ -1,5 +1,6 @@
-//! A sweep on the bare engine model: no HTTP, no clock, no tasks. The same search, arrivals, looks and statistics as any other
-//! sweep, some hundred times as fast: for finding out how good the search is on servers whose truth is known.
+//! A sweep on the bare engine model, without HTTP, clock or tasks. It uses the search, arrivals, looks and statistics
+//! of any other sweep and is some hundred times as fast, to find out how accurate the search is on servers whose true
+//! goodput is known.
 
 mod blocks;
 mod load;
@@ -24,10 +25,10 @@ use goodput_workload::traffic::Traffic;
 use load::{Due, Load};
 use std::time::Duration;
 
-/// Measures all steps of a plan's search on its simulated server, without a client: what a perfect one would have seen.
+/// Measures all steps of a plan's search on its simulated server, without a client, as a perfect client would.
 ///
-/// Requests find the server empty at the start (there is no warm-up), and time is exact, where the same plan with
-/// `--virtual-time` has a grain of 1 ms.
+/// Requests find the server empty at the start (there is no warm-up), and time is exact, whereas `--virtual-time` has a
+/// resolution of 1 ms.
 ///
 /// # Errors
 /// The plan's server is not simulated, its search has no end of its own, or its workload cannot be drawn.
@@ -40,19 +41,19 @@ pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
     Ok(sweep.steps)
 }
 
-/// A sweep on the bare model that is driven from outside: another search than the plan's own can be tried on it.
+/// A sweep on the bare model that the caller drives step by step, to try a search other than that of the plan.
 #[derive(Debug)]
 pub struct Bare<'a> {
     plan: &'a Plan,
     traffic: Traffic,
     model: Model,
-    /// Time of the sweep, and of the model.
+    /// Current time of the sweep, and of the model.
     now: Duration,
     steps: Vec<Step>,
 }
 
 impl<'a> Bare<'a> {
-    /// The plan's simulated server, empty, at time zero.
+    /// Makes a sweep on the plan's simulated server, empty, at time zero.
     ///
     /// # Errors
     /// The plan's server is not simulated, or does not start.
@@ -68,10 +69,11 @@ impl<'a> Bare<'a> {
         Self::on(plan, sim.build())
     }
 
-    /// An engine that no preset describes, in place of the plan's server.
+    /// Makes a sweep on another engine than the plan's server, such as one that no preset describes.
     ///
     /// # Errors
-    /// A file of the plan's workload cannot be read, or it has conversations that are not synthetic: their text is needed.
+    /// A file of the plan's workload cannot be read, or it has conversations that are not synthetic: their text is
+    /// needed.
     pub fn on(plan: &'a Plan, model: Model) -> Result<Self> {
         let traffic = Traffic::open(&plan.workload, &Counter::default())?;
         let synthetic = matches!(plan.workload.source, Source::Prompts(Prompts::Synthetic(_)));
@@ -81,22 +83,22 @@ impl<'a> Bare<'a> {
         Ok(Self { plan, traffic, model, now: Duration::ZERO, steps: Vec::new() })
     }
 
-    /// The steps measured so far.
+    /// Returns the steps measured so far.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 
-    /// The time of the sweep: the start of the next step.
+    /// Returns the current time of the sweep: the start of the next step.
     pub const fn now(&self) -> Duration {
         self.now
     }
 
-    /// The server, to change its speed between steps.
+    /// Returns the server, for changes of its speed between steps.
     pub const fn model_mut(&mut self) -> &mut Model {
         &mut self.model
     }
 
-    /// Measures one more step, after those so far.
+    /// Measures one more step.
     ///
     /// # Errors
     /// The workload cannot be drawn at this level.
@@ -112,7 +114,7 @@ impl<'a> Bare<'a> {
         let number = self.steps.len() as u32 + 1;
         let key = StepKey { seed: self.plan.seed, series: MAIN.into(), step: number };
         let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
-        // What one request at a time takes is no matter of how long users think.
+        // The baseline measures single requests, so think times do not matter.
         let chains = if ask.kind == StepKind::Baseline { chains.without_think_times() } else { chains };
         let timeout = self.plan.step_timeout(&self.steps);
         let mut load = Load::new(chains, ask, number, self.plan, timeout);
@@ -134,7 +136,7 @@ impl<'a> Bare<'a> {
         Ok(&self.steps[self.steps.len() - 1])
     }
 
-    /// When something happens next.
+    /// Returns the time of the next event.
     fn next_time(&self, load: &Load, looks: &Looks, started: Duration) -> Duration {
         let sending = load.sent_all.is_none();
         let end = load.settle + load.window;
@@ -154,7 +156,7 @@ impl<'a> Bare<'a> {
         .map_or(end, |t| t.max(self.now.saturating_sub(started)))
     }
 
-    /// Lets time run to `at`: tokens come, requests run out of time, and the next ones are sent.
+    /// Advances time to `at`: tokens arrive, requests time out, and due requests are sent.
     fn pass(&mut self, at: Duration, load: &mut Load, tally: &mut StepTally, started: Duration) {
         self.now = started + at;
         for emission in self.model.advance(self.now) {
@@ -186,7 +188,7 @@ impl<'a> Bare<'a> {
     fn look(&self, at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally) {
         let failing = failing(self.plan, tally, load.open.len() as u64).map(|why| EarlyEnd { why, at });
         load.abort = load.abort.or(failing);
-        // As the director does: not before its tick.
+        // Like the director, which looks only at its ticks.
         let due = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
         let share = at.saturating_sub(load.settle).as_secs_f64() / load.window.as_secs_f64();
         if load.abort.is_none() && due.is_some_and(|due| at >= due) && looks.take(share.min(1.0), tally) {
@@ -207,14 +209,14 @@ impl<'a> Bare<'a> {
             settle: load.settle,
             window: load.window,
             abort: load.abort,
-            // Nothing lies between the engine and its records.
+            // There is no client that could add a delay.
             own: OwnDelay { lag_p99: Some(Duration::ZERO), share: None },
             client_limit: load.client_limit,
         }
     }
 }
 
-/// When the director looks up: at the next of its ticks.
+/// Returns the time of the director's next tick at or after `at`.
 fn on_tick(at: Duration) -> Duration {
     let ticks = at.as_nanos().div_ceil(TICK.as_nanos());
     TICK.saturating_mul(u32::try_from(ticks).unwrap_or(u32::MAX))

@@ -1,4 +1,4 @@
-//! How long a sweep can take and how much it can write, at the most.
+//! Upper bounds on the duration of a sweep and on the bytes that it writes.
 
 use goodput_core::level::Level;
 use goodput_core::units::Span;
@@ -9,35 +9,37 @@ use goodput_stats::search::ramp::REFINED;
 use goodput_stats::stats::step::StepKind;
 use std::time::Duration;
 
-/// A server that is asked has so long to get ready, at the least: pages, which fields it takes, how it counts, warm-up.
+/// Minimum allowance for making a server ready: reading pages, finding the supported fields, calibrating lengths,
+/// warm-up.
 const READY: Duration = Duration::from_secs(600);
-/// Requests that are sent one after the other before the first step, at the most: fields that are tried, lengths that are calibrated.
+/// Maximum number of sequential requests before the first step: tests of fields, and calibration of lengths.
 const PROBES: u32 = 16;
-/// Of warm-up requests so many are sent at once.
+/// Number of warm-up requests in flight at once.
 const AT_ONCE: u32 = 4;
-/// A profiler may take so long to begin and to end.
+/// Allowance for starting and stopping a profiler.
 const PROFILER: Duration = Duration::from_secs(600);
-/// No client offers more requests per second: where a ramp without `max-rate` ends at the latest.
+/// Highest request rate of any client, in requests per second: a ramp without `max-rate` ends here at the latest.
 const HIGHEST_RATE: f64 = 1e6;
-/// A row of `requests.csv` is about so long, as measured: times of ten digits, and names of usual length.
+/// Measured length of a row of `requests.csv` in bytes, with ten-digit times and names of usual length.
 const ROW: u64 = 280;
-/// What else is written of each second of a sweep: samples of metrics, at most.
+/// Upper bound of the other bytes written per second of a sweep: samples of metrics.
 const PER_SECOND: u64 = 4 << 10;
-/// A step of a ladder settles, and is measured, for as long as the answers of the one before it ask for: up to so long each.
+/// Upper bound of the settling time, and of the window, of a ladder step: both follow from the answers of the step
+/// before.
 const LADDER_SPAN: Duration = Duration::from_secs(3600);
-/// What else is written of each step.
+/// Other bytes written per step.
 const PER_STEP: u64 = 64 << 10;
 
-/// When a sweep is ended, counted from its start.
+/// The time limit of a sweep, counted from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadline {
-    /// How long after the start.
+    /// Time limit, from the start of the sweep.
     pub after: Duration,
-    /// Whether the plan names it.
+    /// True if the plan sets it (`search.deadline`).
     pub named: bool,
 }
 
-/// The longest that a step of this plan at `level` can take, tail and drain included.
+/// Returns the longest time that a step of this plan at `level` can take, including tail and drain.
 pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     let window = if plan.step.min_requests > 0 {
         plan.step.max_duration.0.max(plan.step.window(level.per_s()))
@@ -48,9 +50,9 @@ pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     let windows = if listed { plan.step.windows(level.per_s()).0 } else { 1 };
     let around = plan.step.tail() + plan.step.drain.0;
     match &plan.search.mode {
-        // Sent at once; answered within the longest window.
+        // All requests are sent at once and answered within the longest window.
         Mode::Burst(_) => plan.step.max_duration.0 + plan.step.drain.0,
-        // The first step knows no answers.
+        // The first step has no earlier answers to derive its times from.
         Mode::Ladder(ladder) if level.value > f64::from(ladder.level(0)) => {
             window.max(LADDER_SPAN) + plan.step.settle.0.max(LADDER_SPAN) + around
         }
@@ -58,13 +60,14 @@ pub fn longest_step(plan: &Plan, level: Level) -> Duration {
     }
 }
 
-/// Whether a step that begins when so much is spent could end after the budget. A soak and a surge are no part of it.
+/// Returns true if a step that begins after `spent` could end after the budget. Confirmation and recovery steps are not
+/// part of the budget.
 pub(super) fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, ask: &Ask) -> bool {
-    // A level that is measured in windows takes no more than the window that is asked for.
+    // A level that is measured in several windows takes at most the window in `ask`.
     let most = longest_step(plan, ask.level);
     let own = ask.settle + ask.measure + ask.tail + ask.drain;
     let takes = match plan.search.mode {
-        // That of a ladder is as long as it says, unless it is extended.
+        // A ladder step takes the times in `ask`, unless its window is extended.
         Mode::Ladder(_) if plan.step.min_requests == 0 => own,
         Mode::Ladder(_) => own + plan.step.max_duration.0.saturating_sub(ask.measure),
         _ if ask.extend => most,
@@ -74,7 +77,7 @@ pub(super) fn over_budget(plan: &Plan, budget: Option<Span>, spent: Duration, as
     !matches!(ask.kind, StepKind::Confirm | StepKind::Recovery) && budget.is_some_and(late)
 }
 
-/// When a sweep of this plan is ended. `budget` is that of a plan which lists its levels.
+/// Returns the deadline of a sweep of this plan. `budget` is the time budget of a plan that lists its levels.
 pub fn deadline(plan: &Plan, budget: Option<Duration>) -> Deadline {
     if let Some(named) = plan.search.deadline {
         return Deadline { after: named.0, named: true };
@@ -87,11 +90,11 @@ pub fn deadline(plan: &Plan, budget: Option<Duration>) -> Deadline {
         None => steps,
     };
     let servers = series.iter().map(getting_ready).fold(Duration::ZERO, Duration::saturating_add);
-    // What lies between steps, and what a machine that is short of a core takes longer.
+    // The added half covers the time between steps, and a machine that is short of CPU.
     Deadline { after: steps.saturating_add(steps / 2).saturating_add(servers), named: false }
 }
 
-/// The longest that the server of a series may take to start, to be made ready, and to end.
+/// Returns the longest time that the server of a series may take to start, to get ready, and to stop.
 fn getting_ready(one: &Series) -> Duration {
     let (plan, server) = (&one.plan, &one.plan.server);
     let asked = PROBES + server.warmup_requests.div_ceil(AT_ONCE);
@@ -100,7 +103,7 @@ fn getting_ready(one: &Series) -> Duration {
     ready + start.map_or(Duration::ZERO, |s| s.timeout.0 + s.stop_timeout.0 + s.cool_down.0)
 }
 
-/// What comes after the search: soak, surge, saturated server, profiler.
+/// Returns the duration of the steps after the search: soak, surge, peak and profile.
 fn after_search(plan: &Plan) -> Duration {
     let around = plan.step.settle.0 + plan.step.tail() + plan.step.drain.0;
     let soak = plan.search.confirm.map_or(Duration::ZERO, |span| span.0 + around);
@@ -112,7 +115,7 @@ fn after_search(plan: &Plan) -> Duration {
     soak + recovery + peak + profile
 }
 
-/// The longest that all steps of a plan of one series can take.
+/// Returns the longest time that all steps of a plan with one series can take.
 fn longest(plan: &Plan) -> Duration {
     let levels = levels(plan);
     let steps = match &plan.search.mode {
@@ -122,7 +125,8 @@ fn longest(plan: &Plan) -> Duration {
             .map(|level| longest_step(plan, *level))
             .fold(Duration::ZERO, Duration::saturating_add),
     };
-    // One request at a time goes before them, for as long as the longest; before each row of a matrix, for as long as the row.
+    // The baseline step runs first and takes as long as the longest step; in a matrix, before each row, as long as the
+    // row.
     let unloaded = match levels.iter().map(|level| longest_step(plan, *level)).max() {
         Some(longest) if plan.search.baseline || !plan.rows.is_empty() => longest,
         _ => Duration::ZERO,
@@ -130,7 +134,7 @@ fn longest(plan: &Plan) -> Duration {
     steps.saturating_add(unloaded).saturating_add(after_search(plan))
 }
 
-/// The levels that a plan of one series can measure; none of a search that chooses its own.
+/// Returns the levels that a plan of one series can measure; none for an adaptive search, which chooses its levels.
 fn levels(plan: &Plan) -> Vec<Level> {
     let open = |rate: f64| Level::new(plan.workload.control(), rate);
     match &plan.search.mode {
@@ -146,14 +150,14 @@ fn levels(plan: &Plan) -> Vec<Level> {
         Mode::Ramp(ramp) => {
             let most = plan.search.max_rate.map_or(HIGHEST_RATE, |r| r.get());
             let rates = std::iter::successors(Some(ramp.start.get()), |r| Some(r * ramp.factor.get()));
-            // Past the knee it comes back for some more.
+            // After the knee, a ramp measures some more levels below it.
             let again = std::iter::repeat_n(most, REFINED);
             rates.take_while(|r| *r < most).chain([most]).chain(again).map(open).collect()
         }
     }
 }
 
-/// What a sweep will write, in bytes, where its requests are known: lists of rates.
+/// Returns the number of bytes that a sweep will write, if its requests are known in advance: for lists of rates.
 pub fn written(plan: &Plan) -> Option<u64> {
     let of_series = |one: &Plan| {
         let listed = matches!(one.search.mode, Mode::Rates(_)) && one.rows.is_empty();
@@ -183,7 +187,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Row: the search, and the longest that its steps take, in seconds: 130 each.
+    /// Row: the search, and the longest time that its steps take in seconds, 130 per step.
     #[test]
     fn what_steps_can_take_follows_from_the_plan() {
         for (search, longest_s) in [
@@ -191,14 +195,14 @@ mod tests {
             ("adaptive = { budget = \"15m\" }\nconfirm = \"10m\"", 900 + 600 + 70),
             ("rates = [1, 2]", 260),
             ("concurrency = [1, 2]\nbaseline = true", 390),
-            // Four more between the last two.
+            // Four refining steps between the last two levels.
             ("ramp = { start = 1, factor = 2 }\nmax-rate = 8", (4 + 4) * 130),
             ("ramp = { start = 1, factor = 10 }", (7 + 4) * 130),
-            // Behind the first, settling and window may take an hour each.
+            // After the first step, settling and window may take an hour each.
             ("ladder = { max = 5 }", 130 + 3 * (7200 + 60)),
             ("burst = 50", 600 + 30),
             ("rates = [1]\npeak = { concurrency = 9 }", 260),
-            // Three minutes twice and one at the surge, and 70 s around them.
+            // Two phases of three minutes and a surge of one minute, with 70 s around them.
             ("rates = [1]\n[recovery]", 130 + 420 + 70),
         ] {
             assert_eq!(longest(&plan(search)).as_secs(), longest_s, "{search}");
@@ -216,7 +220,8 @@ mod tests {
         assert_eq!(short.after.as_secs(), 150 + 21 * 60, "a budget ends it earlier");
     }
 
-    /// Row: the step, as it is asked for, of a ladder; seconds spent of 400; whether it could end after them.
+    /// Row: plan, measured window in seconds, seconds spent of a budget of 400, and true if the step could end after
+    /// the budget.
     #[test]
     fn a_step_of_a_ladder_takes_what_it_asks_for() {
         let (of_plan, extended) = (plan("ladder = { max = 5 }"), {

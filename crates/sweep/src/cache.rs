@@ -1,7 +1,8 @@
-//! The server's prefix cache around a step: it is made cold or warm before the step, and its use is read from the server's metrics afterwards.
+//! The server's prefix cache around a step: made cold or warm before the step, and evaluated from the server's metrics
+//! afterwards.
 //!
-//! The counters are compared from the beginning of the measured window to the end of the drain. Between the two are the measured requests and
-//! the few that kept the load on until they had finished.
+//! The counters are compared from the beginning of the measured window to the end of the drain. This covers the
+//! measured requests and the few that continued the load until those had finished.
 
 use super::ending::Ending;
 use super::journal::Journal;
@@ -15,25 +16,25 @@ use goodput_stats::server::Signal;
 use goodput_workload::config::Cache;
 use std::time::Duration;
 
-/// vLLM's page that empties its prefix cache when it is called; it exists in its development mode only.
+/// vLLM's endpoint that empties its prefix cache; it exists only in vLLM's development mode.
 const RESET: &str = "/reset_prefix_cache";
-/// The number of tokens looked up, divided by the most that the step's own requests can have asked for, above which other clients must have
-/// used the server as well. Lengths that the server does not tell may be a little off.
+/// Ratio of tokens looked up to the most that the step's requests can have asked for, above which other clients must
+/// have used the server. It leaves some room, since lengths that the server does not report may be a little off.
 const OTHERS: f64 = 1.2;
 
-/// Other clients that used the server during a step, in tokens looked up in its prefix cache.
+/// Evidence of other clients during a step, in tokens looked up in the prefix cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct OtherClients {
     /// All tokens looked up.
     pub(super) asked: f64,
-    /// The most that the requests of the step can have asked for.
+    /// Upper bound of the tokens that the requests of the step asked for.
     pub(super) own: f64,
 }
 
 /// The use of the server's prefix cache over a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CacheUse {
-    /// Share of tokens found in the cache: by the server's counters, otherwise by its answers.
+    /// Share of tokens found in the cache, from the server's counters, or otherwise from its answers.
     pub(super) hit_rate: Option<f64>,
     pub(super) others: Option<OtherClients>,
 }
@@ -42,7 +43,7 @@ pub(super) struct CacheUse {
 async fn reset(client: &Client) -> bool {
     let mut offered = false;
     for target in 0..client.urls().len().max(1) {
-        // If it is refused or fails, the counters show it.
+        // A refusal or a failure shows in the counters.
         let status = client.post_to(target, RESET).await.unwrap_or(0);
         offered |= !matches!(status, 400..=499);
     }
@@ -50,8 +51,9 @@ async fn reset(client: &Client) -> bool {
 }
 
 impl Runner {
-    /// Brings the server's prefix cache into the state that the series wants before a step: without the leftovers of earlier requests, where
-    /// the server can empty it, or with every shared prefix in it, even if it was idle or served a cold series meanwhile.
+    /// Brings the server's prefix cache into the state that the series wants before a step: emptied of earlier
+    /// requests, if the server supports that, or with every shared prefix in it, even if the server was idle or served
+    /// a cold series in the meantime.
     pub(super) async fn set_cache(
         &mut self,
         task: Task<'_>,
@@ -75,7 +77,7 @@ impl Runner {
         }
     }
 
-    /// Reads the use of the prefix cache by a step that has drained.
+    /// Evaluates the prefix cache over a step that has drained.
     pub(super) async fn cache_use(&self, read: &MetricsRead, tally: &StepTally) -> Result<CacheUse> {
         let now = self.ready.scraper.read().await?;
         let Some((at, moved)) = now.and_then(|now| read.since_start(&now)) else {

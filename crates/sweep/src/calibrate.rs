@@ -1,4 +1,4 @@
-//! Input lengths in tokens without a tokenizer: how many words the server counts as how many tokens.
+//! Calibration of input lengths without a tokenizer: the number of tokens that the server counts per word.
 
 use super::prepare::PlanSeries;
 use anyhow::Result;
@@ -22,23 +22,25 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-/// Numbers of requests that no step uses, so that their prompts are seen nowhere else in the run.
+/// First of the request numbers that no step uses, so that the prompts of these requests occur nowhere else in the run.
 const FIRST_ID: u64 = 3_000_000_000;
-/// Shared prefixes of a class that are counted one by one; further ones are taken for the mean of these.
+/// Maximum number of shared prefixes of a class that are counted one by one; the others are assumed to equal the mean
+/// of these.
 const PREFIXES: u32 = 4;
-/// Texts of people, for each class, that tell how many characters a token has: they differ more than our words do.
+/// Number of natural texts per class for the mean number of tokens per character, which varies more than for synthetic
+/// words.
 const TEXTS: usize = 12;
 
-/// What a server says, or why it says nothing.
+/// The result of a query to a server; the inner error is the reason why the server gives none.
 type Told<T> = Result<Result<T, String>>;
 
 /// Finds the relation between words and tokens from the server's `usage`, once for all series of a sweep.
 ///
-/// Prompts are words drawn from one list, all equally likely, so the mean tokens per word is that of the list itself, with
-/// no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of the whole
-/// list C. The template's overhead is then A + B − C. A shared prefix is the same few hundred words in every request, so
-/// what it is off the mean is counted as well, and texts that people wrote have a rate of their own in each class. Where the server
-/// tells nothing the second value says so.
+/// Prompts are words drawn from one list, all equally likely, so the mean tokens per word is that of the list itself,
+/// with no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of
+/// the whole list C. The template's overhead is then A + B − C. A shared prefix consists of the same few hundred words
+/// in every request, so its deviation from the mean is counted as well. Natural texts have a separate rate per class.
+/// If the server reports no counts, the second value contains a caveat.
 pub(crate) async fn calibrate(
     probe: &Probe<'_>,
     all: PlanSeries<'_>,
@@ -74,7 +76,8 @@ pub(crate) async fn calibrate(
     Ok((rates, noted))
 }
 
-/// The shared prefixes of all series: class, tokens and how many there are; those that are the same words once.
+/// Returns the shared prefixes of all series as class, tokens and number of groups. Prefixes with identical words are
+/// listed once.
 fn shared(series: &[Series]) -> Vec<(String, u32, u32)> {
     let mut all: Vec<(String, u32, u32)> = Vec::new();
     for (class, prefix) in series.iter().flat_map(|one| one.plan.workload.prefixes()) {
@@ -91,14 +94,14 @@ fn shared(series: &[Series]) -> Vec<(String, u32, u32)> {
 pub(crate) struct Probe<'a> {
     pub(crate) host: &'a Host,
     pub(crate) client: &'a Client,
-    /// Writes the requests.
+    /// Encodes the requests.
     pub(crate) encoder: &'a Encoder,
-    /// Longest time that an answer may take.
+    /// Timeout of an answer.
     pub(crate) timeout: Duration,
 }
 
 impl Probe<'_> {
-    /// The relation for words without a prefix.
+    /// Measures the relation for words without a prefix.
     async fn words(&self) -> Told<WordRate> {
         let mut counts = [0.0; 3];
         for (count, words) in counts.iter_mut().zip([0..CENSUS / 2, CENSUS / 2..CENSUS, 0..CENSUS]) {
@@ -115,7 +118,8 @@ impl Probe<'_> {
         Ok(Ok(WordRate { overhead, per_word, per_char: None }))
     }
 
-    /// What a system message adds beside its words, and what each shared prefix is off the mean of its words.
+    /// Measures the tokens that a system message adds to its words, and the deviation of each shared prefix from the
+    /// mean of its words.
     async fn prefixes(
         &self,
         rates: &WordRates,
@@ -126,7 +130,7 @@ impl Probe<'_> {
         if all.is_empty() {
             return Ok(Ok((0.0, Vec::new())));
         }
-        // The same words in one message and in two; and then one word alone and behind each prefix.
+        // The same words in one message and in two; then one word, first alone and later after each prefix.
         let halves = [0..CENSUS / 2, CENSUS / 2..CENSUS].map(census);
         let mut base = [0.0; 3];
         for (count, (system, user)) in base.iter_mut().zip([
@@ -157,14 +161,15 @@ impl Probe<'_> {
         Ok(Ok((system, found)))
     }
 
-    /// Tokens per character of the texts of each class, by the server's count of some of them; none of a class where it counts none.
+    /// Measures the tokens per character of each class of natural texts, from the server's counts for some of them.
+    /// Omits a class without counts.
     async fn texts(&self, traffic: &Traffic, seed: u32, rates: &WordRates) -> Result<Vec<TextRate>> {
         let mut found = Vec::new();
         let key = || StepKey { seed, series: MAIN.into(), step: 0 };
         let prompter = Prompter::new(traffic, key(), rates.clone()).without_nonces();
         for (class, name) in traffic.natural_text_classes() {
             let chains = Chains::new(traffic, &key(), Level::concurrency(1)).map_err(anyhow::Error::msg)?;
-            // Every class comes once in each round of all prefixes.
+            // Every class occurs once in each round of all prefixes.
             let within = TEXTS * traffic.groups() as usize;
             let turns = chains.take(within).filter_map(|chain| chain.turns.into_iter().next());
             let (mut tokens, mut chars) = (0.0, 0);
@@ -182,7 +187,7 @@ impl Probe<'_> {
         Ok(found)
     }
 
-    /// Tokens of a prompt by the server's usage; the inner error says why it tells none.
+    /// Returns the tokens of a prompt by the server's usage. The inner error is the reason why the server reports none.
     async fn tokens(&self, system: Option<&str>, user: &str) -> Told<f64> {
         self.count(self.encoder.request(&self.encoder.prefix(system), user, 1)).await
     }
@@ -211,7 +216,7 @@ impl Probe<'_> {
     }
 }
 
-/// A turn with a number that no step uses.
+/// Returns the turn with a request number that no step uses.
 fn elsewhere(mut turn: Turn) -> Turn {
     turn.request.id += FIRST_ID;
     turn

@@ -3,7 +3,7 @@
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The clock of a sweep. It stands still between an interruption and the resumption, and while servers start and stop.
+/// The clock of a sweep. It stops between an interruption and the resumption, and while servers start and stop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SweepClock {
     /// Time spent before `since`.

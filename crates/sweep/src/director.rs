@@ -1,4 +1,4 @@
-//! The director: decides which step comes next, has the [`Runner`] run it, and keeps what is known so far in the run folder.
+//! The director: chooses the next step, has the [`Runner`] run it, and writes the results so far into the run folder.
 
 use super::about::sent_in_order;
 use super::bounds::over_budget;
@@ -28,7 +28,7 @@ pub(super) struct Sweep<'a> {
     pub(super) plan: &'a Plan,
     pub(super) plan_toml: String,
     pub(super) all: PlanSeries<'a>,
-    /// Facts about the sweep as a whole, its budget and its caveats among them.
+    /// Facts about the sweep as a whole, including its budget and its caveats.
     pub(super) meta: Meta,
     pub(super) steps: Vec<Step>,
     pub(super) clock: SweepClock,
@@ -38,10 +38,10 @@ pub(super) struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// Measures everything that the plan asks for, from the warm-up of the first series to the last step of the last one.
+    /// Measures everything in the plan, from the warm-up of the first series to the last step of the last one.
     ///
     /// # Errors
-    /// The load or its traffic fails, the run folder cannot be written, or processes of a server cannot be ended.
+    /// The load or its traffic fails, the run folder cannot be written, or processes of a server cannot be killed.
     pub(super) async fn run(&mut self, runner: &mut Runner, spent: Duration) -> Result<()> {
         self.clock = SweepClock::at(spent);
         self.write_result(&runner.servers)?;
@@ -68,7 +68,7 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// Measures one series after the other, each that has something left to measure.
+    /// Measures all series that have something left to measure, one after the other.
     async fn in_sequence(&mut self, runner: &mut Runner) -> Result<()> {
         let resumed = !self.steps.is_empty();
         let series = self.all.series;
@@ -89,7 +89,7 @@ impl<'a> Sweep<'a> {
             }
             runner.warm_up(one, &mut self.journal, &self.ending).await?;
             if resumed && !series_steps(self.plan, &self.steps, &one.name).is_empty() {
-                // In the middle of a series: the time that it took to get ready again is not the sweep's.
+                // In the middle of a series, the time for preparing the server again does not count.
                 self.clock.rewind();
             }
             match self.measure_series(runner, one, &search).await? {
@@ -110,8 +110,8 @@ impl<'a> Sweep<'a> {
         self.all.series.iter().filter(|one| servers.serves(one)).all(|one| is_measured(one, &self.steps))
     }
 
-    /// Makes everything ready for a series, its server first. Returns false if it cannot be measured. The time that servers take to start and
-    /// to stop is not the sweep's.
+    /// Prepares a series and its server. Returns false if it cannot be measured. The time that servers take to start
+    /// and to stop does not count against the sweep.
     async fn turn_to(&mut self, runner: &mut Runner, one: &Series, number: usize) -> Result<bool> {
         if one.variant.is_some() && !runner.servers.serves(one) {
             let spent = self.clock.now();
@@ -127,7 +127,7 @@ impl<'a> Sweep<'a> {
                 return Ok(false);
             };
             runner.ready = ready;
-            // Only the server before this one asked for them.
+            // The waits belong to the previous server.
             self.waits.clear();
         } else if number > 0 || one.variant.is_some() {
             runner.ready.turn_to(&one.plan).with_context(|| format!("in the series {}", one.name))?;
@@ -163,7 +163,8 @@ impl<'a> Sweep<'a> {
         self.steps.len() as u32 + 1
     }
 
-    /// Measures one level and writes the step. `round` is the number of the step within its series, where variants alternate.
+    /// Measures one level and records the step. `round` is the number of the step within its series, if variants
+    /// alternate.
     pub(super) async fn measure(
         &mut self,
         runner: &mut Runner,
@@ -189,7 +190,7 @@ impl<'a> Sweep<'a> {
         self.write_result(&runner.servers)
     }
 
-    /// Says what is known before the first step. `resumed_at` is the number of that step in a sweep that is resumed.
+    /// Prints the known facts before the first step. `resumed_at` is the number of that step in a resumed sweep.
     pub(super) fn introduce(&mut self, runner: &Runner, resumed_at: Option<u32>, spent: Duration) {
         if let Some(step) = resumed_at {
             let spent = Span::secs(spent.as_secs());
@@ -204,7 +205,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Warns once, before it is tried, that the plan asks for more than this machine's client was calibrated for.
+    /// Warns once, in advance, if the plan asks for more than this machine's client was calibrated for.
     fn note_beyond(&mut self, runner: &Runner, level: Level) {
         let calibration = self.meta.calibration.as_ref().filter(|_| !runner.host.is_paused());
         let share = runner.ready.load.share(level);
@@ -227,7 +228,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// Notes how much other clients used the server in the first step in which they did, and counts the later steps.
+    /// Records the use of the server by other clients in the first step where it occurs, and counts such later steps.
     fn note_others(&mut self, step: u32, others: OtherClients) {
         for noted in &mut self.meta.noted {
             if let Caveat::Counters(CountersCaveat::OtherClients { steps, .. }) = noted {
@@ -243,7 +244,7 @@ impl<'a> Sweep<'a> {
         self.meta.noted.push(caveat.into());
     }
 
-    /// Replaces `result.json` by what is known now.
+    /// Replaces `result.json` by the current results.
     pub(super) fn write_result(&self, servers: &Servers) -> Result<()> {
         let counts = self.journal.counts();
         let mut meta = Meta {

@@ -5,10 +5,11 @@ use goodput_load::launch::stale;
 use goodput_run::rundir::{Disk, LOGS, REQUESTS};
 use std::path::Path;
 
-/// Refuses to write into a folder whose servers were left behind when the sweep was killed: they hold the GPU, and the port.
+/// Refuses to write into a folder whose servers are still running after the sweep was killed: they occupy the GPU and
+/// the port.
 ///
 /// # Errors
-/// Each of them, and how to end it.
+/// A list of these servers, with the commands to end them.
 pub(super) fn check_left(dir: &Path) -> Result<()> {
     let left = stale::left_in(&dir.join(LOGS));
     if left.is_empty() {
@@ -24,11 +25,11 @@ pub(super) fn check_left(dir: &Path) -> Result<()> {
     )
 }
 
-/// Refuses to go on with a run whose servers were left behind, or where the disk has no room for a second `requests.csv` while its files
-/// are put in order.
+/// Refuses to resume a run whose servers are still running, or if the disk has no room for a second `requests.csv`
+/// while its files are cleaned up.
 ///
 /// # Errors
-/// As [`check_left`]; or what is free, and what is wanted.
+/// Those of [`check_left`]; or the free and the required space.
 pub(super) fn check_resumable(disk: Disk, dir: &Path) -> Result<()> {
     check_left(dir)?;
     let size = std::fs::metadata(dir.join(REQUESTS)).map_or(0, |m| m.len());

@@ -1,4 +1,4 @@
-//! What is known of a step beside its records, and how the two become a row of `steps.csv`.
+//! Facts about a step other than its records, and how the two are combined into a row of `steps.csv`.
 
 use super::tally::StepTally;
 use goodput_core::record::Phase;
@@ -25,29 +25,29 @@ pub(crate) struct EarlyEnd {
 pub(crate) struct StepSoFar<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) ask: Ask,
-    /// The series, and the step's number within the sweep.
+    /// The name of its series; `number` is the step's number within the sweep.
     pub(crate) series: &'a str,
     pub(crate) number: u32,
-    /// The steps of the series before it.
+    /// The earlier steps of its series.
     pub(crate) earlier: &'a [Step],
-    /// When it started (RFC 3339).
+    /// Start time (RFC 3339).
     pub(crate) started_at: String,
     pub(crate) started: Duration,
-    /// When its last request was over.
+    /// End time of its last request.
     pub(crate) ended: Duration,
-    /// The settling, and the measured window as it is now.
+    /// Settling time; `window` is the measured window, including extensions.
     pub(crate) settle: Duration,
     pub(crate) window: Duration,
-    /// Its early end, if it did not run to the end of its window.
+    /// The early end, if the step did not run to the end of its window.
     pub(crate) abort: Option<EarlyEnd>,
-    /// The client's own delay within the window.
+    /// The delay that the client itself added within the window.
     pub(crate) own: OwnDelay,
-    /// Whether the client reached a limit of its own.
+    /// True if the client reached one of its limits.
     pub(crate) client_limit: bool,
 }
 
 impl StepSoFar<'_> {
-    /// What the statistics are made from; `classes` are the names of those of the mix.
+    /// Returns the input of the statistics. `classes` are the names of the classes of the mix.
     fn input<'b>(&'b self, tally: &'b StepTally, classes: &'b [&'b str]) -> StepInput<'b> {
         let window_end = self.settle + self.window;
         let last_due = tally.kept.last().map_or(window_end, |r| r.due.get());
@@ -75,7 +75,8 @@ impl StepSoFar<'_> {
             client_busy: self.own.share.map(|s| s.busy),
             client_waiting: self.own.share.and_then(|s| s.waiting),
             confidence: self.ask.confidence,
-            // Reached by ourselves, or told by the system: no descriptor or no port was left.
+            // The first is the client's limit on requests in flight, the second a limit of the operating system: no
+            // descriptor or port was left.
             client_limit: self.client_limit || tally.held,
             in_flight_limit: self.client_limit.then_some(self.plan.step.max_in_flight),
             allowed: self.plan.allowed(),
@@ -84,7 +85,8 @@ impl StepSoFar<'_> {
         }
     }
 
-    /// The part of the step that counts, from its start: what was measured, or all that there is of a step that ended before that.
+    /// Returns the part of the step that counts, from its start: the measured time, or everything if the step ended
+    /// before its window.
     pub(crate) fn counted(&self) -> Range<Duration> {
         match self.abort {
             Some(EarlyEnd { at, .. }) if at <= self.settle => {
@@ -95,7 +97,7 @@ impl StepSoFar<'_> {
         }
     }
 
-    /// Sums the step up, now that all of its requests are home.
+    /// Summarizes the step after all of its requests have finished.
     pub(crate) fn conclude(mut self, tally: &mut StepTally) -> Step {
         let counted = self.counted();
         let before = self.abort.is_some_and(|end| end.at <= self.settle);

@@ -1,7 +1,9 @@
-//! What ends a sweep before its search is done, besides its budget and its server: the user, its deadline, a disk that is nearly full.
+//! Reasons that end a sweep before its search is done, other than its budget and its server: the user, the deadline, or
+//! a disk that is nearly full.
 //!
-//! All of them end it alike: the load stops, what is in flight drains, and what was measured until then is reported. They differ in
-//! what is said of it.
+//! All of them end the sweep in the same manner: the load stops, requests in flight drain, and the steps measured so
+//! far are reported.
+//! They differ in the caveat and in the error message.
 
 use super::bounds::Deadline;
 use anyhow::{Error, anyhow};
@@ -18,7 +20,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
-/// Why a sweep is ended.
+/// The reason that ends a sweep early.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Why {
     Interrupted,
@@ -26,7 +28,7 @@ pub(super) enum Why {
     Disk(Low),
 }
 
-/// Whether a sweep is to end, and why; clones share it.
+/// The signal that ends a sweep early, and its reason. Clones share the state.
 #[derive(Clone)]
 pub(super) struct Ending {
     token: CancellationToken,
@@ -36,7 +38,7 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    /// Begins to wait: for `user`, and for the deadline, which counts from now.
+    /// Starts to wait for `user` and for the deadline, which counts from now.
     pub(super) fn begin(user: CancellationToken, deadline: Deadline) -> Self {
         let (token, why) = (CancellationToken::new(), Arc::new(OnceLock::new()));
         let end = {
@@ -63,12 +65,12 @@ impl Ending {
         Self { token, why, _waits: Arc::new(AbortOnDropHandle::new(waits)) }
     }
 
-    /// Ends the sweep; the first reason stands.
+    /// Ends the sweep. Only the first reason counts.
     pub(super) fn end(&self, why: Why) {
         set(&self.token, &self.why, why);
     }
 
-    /// What is cancelled when the sweep is to end.
+    /// Returns the token that is cancelled when the sweep must end.
     pub(super) fn token(&self) -> CancellationToken {
         self.token.clone()
     }
@@ -78,12 +80,12 @@ impl Ending {
         self.token.is_cancelled()
     }
 
-    /// Why it ends, if it does.
+    /// Returns the reason for the early end, if there is one.
     pub(super) fn why(&self) -> Option<Why> {
         self.why.get().copied()
     }
 
-    /// What a step that it breaks off is marked with.
+    /// Returns the abort reason for a step that this ending interrupts.
     pub(super) fn abort(&self) -> Abort {
         match self.why() {
             Some(Why::Deadline(_)) => Abort::Deadline,
@@ -92,7 +94,7 @@ impl Ending {
         }
     }
 
-    /// What is said of it in reports, if it is to end.
+    /// Returns the caveat for reports, if the sweep ends early.
     pub(super) fn caveat(&self) -> Option<SweepCaveat> {
         Some(match self.why()? {
             Why::Interrupted => SweepCaveat::Interrupted,
@@ -101,7 +103,7 @@ impl Ending {
         })
     }
 
-    /// The error of a sweep that ends before it has measured anything.
+    /// Returns the error of a sweep that ends before it has measured anything.
     pub(super) fn too_early(&self) -> Error {
         match self.why() {
             None | Some(Why::Interrupted) => anyhow!("interrupted before anything was measured"),
@@ -118,7 +120,7 @@ impl Ending {
         }
     }
 
-    /// What a future comes to; `None` where the sweep is ended and it has not come to anything `grace` after that.
+    /// Returns the output of `future`, or `None` if it is still pending `grace` after the sweep was ended.
     pub(super) async fn within<T>(&self, grace: Duration, future: impl Future<Output = T>) -> Option<T> {
         let late = async {
             self.token.cancelled().await;
@@ -133,23 +135,24 @@ impl Ending {
 }
 
 fn set(token: &CancellationToken, why: &OnceLock<Why>, is: Why) {
-    // The first reason stands.
+    // An earlier reason wins.
     let _ = why.set(is);
     token.cancel();
 }
 
-/// Returns the caveat of a sweep that was ended before its time. `steps` are those measured; `left` tells whether anything is left to measure.
+/// Returns the caveat of a sweep that was ended early. `steps` are the measured steps; `left` returns true if there is
+/// anything left to measure.
 pub(super) fn caveat(ending: &Ending, steps: &[Step], left: impl FnOnce() -> bool) -> Option<SweepCaveat> {
     let says = match ending.why()? {
-        // A step that was interrupted says so itself.
+        // An interrupted step has its own caveat.
         Why::Interrupted => !steps.iter().any(|s| s.abort == Some(Abort::Interrupted)),
-        // One that came when all was measured has ended nothing.
+        // A deadline or a full disk after the last step has cut nothing off.
         Why::Deadline(_) | Why::Disk(_) => left(),
     };
     ending.caveat().filter(|_| says)
 }
 
-/// What is said of a sweep that an error of its own has ended.
+/// Returns the message for a sweep that ended with an error.
 pub(super) fn broke_off(dir: &Path) -> String {
     if dir.join(RESULT).is_file() {
         let dir = dir.display();

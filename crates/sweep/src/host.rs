@@ -1,4 +1,4 @@
-//! The cores of this machine while a server is measured on it.
+//! The load of this machine's cores while a server on it is measured.
 
 use goodput_load::launch::cores::Watch;
 use goodput_plan::Plan;
@@ -6,7 +6,7 @@ use goodput_plan::server::Target;
 use goodput_stats::stats::step::HostLoad;
 use std::time::Duration;
 
-/// Watches the cores during a step, where the server runs on this machine and in its time.
+/// A watch on the cores during a step, if the server runs on this machine and in real time.
 #[derive(Debug, Default)]
 pub(super) struct Neighbours {
     watch: Option<Watch>,
@@ -15,7 +15,8 @@ pub(super) struct Neighbours {
 }
 
 impl Neighbours {
-    /// Begins to watch. `group` is the process group of a server that was started; watches nothing in simulated time and for a server elsewhere.
+    /// Starts the watch. `group` is the process group of a started server. Does nothing in simulated time or for a
+    /// remote server.
     pub(super) fn watch(plan: &Plan, group: Option<u32>, virtual_time: bool) -> Self {
         let target = &plan.server.target;
         let known = matches!(target, Target::Simulated(_)) || !target.urls().is_empty();
@@ -23,7 +24,7 @@ impl Neighbours {
         Self { watch, measures: false }
     }
 
-    /// Looks at the cores, and takes note of the beginning and the end of the measured window once they have passed.
+    /// Samples the cores, and marks the beginning and the end of the measured window after they have passed.
     pub(super) fn look(&mut self, elapsed: Duration, settle: Duration, window_end: Duration) {
         let Some(watch) = &mut self.watch else { return };
         if elapsed >= settle && !self.measures {
@@ -36,7 +37,7 @@ impl Neighbours {
         }
     }
 
-    /// Returns how the cores were used: in the measured window, or in all of a step that ended before it.
+    /// Returns the use of the cores in the measured window, or in the whole step if it ended before its window.
     pub(super) fn end(&mut self) -> Option<HostLoad> {
         self.watch.take()?.end()
     }

@@ -1,4 +1,4 @@
-//! Between steps: until the server is empty, and whether it answers at all.
+//! Checks between steps: waiting until the server is idle, and finding out if it still answers.
 
 use super::ending::Ending;
 use super::looks::TICK;
@@ -14,7 +14,8 @@ use tokio::time::{Instant, sleep};
 const IDLE_WAIT: Duration = Duration::from_secs(10);
 
 impl Runner {
-    /// Waits until the server reports that it has no requests, where it has metrics. Returns a caveat if it does not get there.
+    /// Waits until the server reports that it has no requests, if it has metrics. Returns a caveat if the wait times
+    /// out.
     pub(super) async fn wait_idle(&self, step: u32, ending: &Ending) -> Result<Option<ServerCaveat>> {
         let deadline = Instant::now() + IDLE_WAIT;
         loop {

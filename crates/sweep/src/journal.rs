@@ -1,4 +1,5 @@
-//! Takes home what is measured: into the run folder, into the counts over the whole sweep, and to whoever watches.
+//! Records measurements in the run folder and in the counts over the whole sweep, and shows them on the terminal and in
+//! the live metrics.
 
 use super::ending::{Ending, Why};
 use super::listen::Listener;
@@ -16,7 +17,7 @@ use goodput_stats::search::Ask;
 use goodput_stats::stats::step::Step;
 use std::path::Path;
 
-/// The run folder of a running sweep, and everything else that hears of each request and step.
+/// The run folder of a running sweep, and all other receivers of its requests and steps.
 pub(super) struct Journal {
     writer: Writer,
     counts: SweepTally,
@@ -24,12 +25,13 @@ pub(super) struct Journal {
     /// The metrics of the sweep itself, while they are served.
     live: Option<(Live, Listener)>,
     disk: Disk,
-    /// Warm-up requests written so far, over all tries: their numbers go on from one series to the next.
+    /// Number of warm-up requests written so far, over all attempts. Their numbering continues from one series to the
+    /// next.
     warmups: u64,
 }
 
 impl Journal {
-    /// Opens the journal of a sweep that may have been measured in part before: `counts` and `warmups` are those of the folder.
+    /// Opens the journal of a new or resumed sweep. `counts` and `warmups` are those of the folder.
     pub(super) fn new(
         writer: Writer,
         progress: Progress,
@@ -56,7 +58,7 @@ impl Journal {
         self.progress.say(text);
     }
 
-    /// Takes the progress bar away.
+    /// Removes the progress bar.
     pub(super) fn end(&self) {
         self.progress.done();
     }
@@ -81,18 +83,18 @@ impl Journal {
         self.writer.end_failures(&series.name, 0)
     }
 
-    /// Makes room for the requests of a step before it starts.
+    /// Reserves memory for the requests of a step before it starts.
     pub(super) fn make_room(&mut self, series: &Series, ask: &Ask) -> StepTally {
         let classes = series.plan.workload.classes().len();
         self.counts.begin(series.plan.slo.as_slice(), classes, ask)
     }
 
-    /// Shows the beginning of a step; `per_s` is the rate of requests that it offers, if it is an open loop.
+    /// Shows the start of a step. `per_s` is its offered rate in requests per second, for an open loop.
     pub(super) fn begin_step(&self, series: &Series, step: u32, level: Level, per_s: Option<f64>) {
         self.show(|live| live.begin(&series.name, step, level, per_s));
     }
 
-    /// Takes a request of a step.
+    /// Records a finished request of a step.
     ///
     /// # Errors
     /// A file of the run folder cannot be written.
@@ -104,7 +106,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes a value of the server's metrics.
+    /// Records a value of the server's metrics.
     ///
     /// # Errors
     /// A file of the run folder cannot be written.
@@ -118,7 +120,7 @@ impl Journal {
         self.progress.tick(shown);
     }
 
-    /// Takes a step that has ended, and takes back the memory of its requests.
+    /// Records a step that has ended, and takes back the memory of its requests.
     ///
     /// # Errors
     /// A file of the run folder cannot be written.
@@ -143,10 +145,10 @@ impl Journal {
         self.writer.result(&json::result(run))
     }
 
-    /// Brings what was measured to disk, and ends the sweep where hardly any room is left.
+    /// Flushes all measurements to disk, and ends the sweep if the disk is nearly full.
     ///
     /// # Errors
-    /// A file cannot be written, or the run folder is not there any more.
+    /// A file cannot be written, or the run folder no longer exists.
     pub(super) fn flush(&mut self, ending: &Ending) -> Result<()> {
         self.writer.flush()?;
         if ending.why().is_some() {
@@ -165,7 +167,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Updates the served metrics, if any are.
+    /// Updates the live metrics, if they are served.
     fn show(&self, tell: impl FnOnce(&Live)) {
         if let Some((live, _)) = &self.live {
             tell(live);
@@ -173,10 +175,10 @@ impl Journal {
     }
 }
 
-/// The counts of a sweep over all of its tries so far.
+/// The counts of a sweep over all of its attempts so far.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     pub(super) counts: SweepTally,
-    /// Warm-up requests on disk.
+    /// Number of warm-up requests on disk.
     pub(super) warmups: u64,
 }

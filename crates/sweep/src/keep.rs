@@ -1,4 +1,4 @@
-//! A server that outlives the sweep that started it: repeated sweeps of one plan measure it again without a restart.
+//! Servers that outlive the sweep that started them: repeated sweeps of one plan reuse the server without a restart.
 
 use anyhow::Result;
 use goodput_core::endpoint::BaseUrl;
@@ -7,26 +7,27 @@ use goodput_plan::Start;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// The time after which a port of a stopped server that is still open is warned of.
+/// Time after which to warn that a port of a stopped server is still open.
 const CLOSE: Duration = Duration::from_secs(15);
 
-/// A server that was started, and how it is stopped.
+/// A started server, with the settings for stopping it.
 #[derive(Debug)]
 pub(super) struct Started {
-    /// The variant whose server it is.
+    /// Name of its variant.
     pub(super) name: String,
     pub(super) launched: Launched,
     pub(super) start: Start,
     pub(super) urls: Vec<BaseUrl>,
 }
 
-/// Keeps the server of a sweep that has ended for the next one. Without [`Keep::between_sweeps`] nothing is kept: each sweep stops what it
-/// started. Clones share what is kept; a server that is still there when the last of them is dropped is stopped in a hurry.
+/// Storage for a started server between sweeps. By default, or without [`Keep::between_sweeps`], it stores nothing, and
+/// each sweep stops the servers that it started. Clones share the stored server, which is stopped at once if the last
+/// clone is dropped.
 #[derive(Debug, Clone, Default)]
 pub struct Keep(Option<Arc<Mutex<Option<Started>>>>);
 
 impl Keep {
-    /// Returns one that keeps servers between sweeps.
+    /// Returns a storage that keeps servers between sweeps.
     pub fn between_sweeps() -> Self {
         Self(Some(Arc::default()))
     }
@@ -51,7 +52,7 @@ impl Keep {
     /// Stops the server that is kept, if there is one.
     ///
     /// # Errors
-    /// Processes of it are still there after they were killed.
+    /// Processes of the server are still alive after they were killed.
     pub async fn stop(&self) -> Result<()> {
         match self.take() {
             Some(started) => started.stop().await,
@@ -61,10 +62,10 @@ impl Keep {
 }
 
 impl Started {
-    /// Stops it and waits until its port is free.
+    /// Stops the server and waits until its port is free.
     ///
     /// # Errors
-    /// Processes of it are still there after they were killed.
+    /// Processes of the server are still alive after they were killed.
     pub(super) async fn stop(self) -> Result<()> {
         let Self { name, launched, start, urls } = self;
         if !launched.stop(start.stop_timeout.0).await? {

@@ -1,5 +1,5 @@
-//! The director: the only place that joins the parts. It asks the search for a level, has it measured, and writes what came
-//! of it, until the search is done.
+//! The director, which joins all parts of a sweep: it gets a level from the search, has it measured, and writes the
+//! results, until the search is done.
 
 mod about;
 mod alternate;
@@ -53,37 +53,39 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How to run a sweep, besides its plan.
+/// The options of a sweep, other than its plan.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The run folder.
     pub out: PathBuf,
-    /// Replace an earlier run in that folder; of a run that is resumed, go on though plan or server are not what they were.
+    /// Replace an earlier run in that folder. When resuming, continue even if plan or server have changed.
     pub force: bool,
     /// Simulate time; the plan's server must be simulated.
     pub virtual_time: bool,
-    /// No step is begun that could end later than this after the start.
+    /// Time budget: no step begins that could end later than this after the start.
     pub budget: Option<Duration>,
     /// Show a progress bar.
     pub progress: bool,
-    /// What this machine's client can do.
+    /// The measured limits of this machine's client.
     pub calibration: Option<Calibration>,
-    /// Where the metrics of the running sweep are served.
+    /// Address on which to serve the metrics of the running sweep.
     pub listen: Option<SocketAddr>,
-    /// Who tells how much room the run folder has.
+    /// Source of the free space of the run folder.
     pub disk: Disk,
-    /// Lists what is started for the variants, so that it can be ended where this process leaves at once.
+    /// List of process groups started for variants, so that they can be killed if this process exits abruptly.
     pub groups: Groups,
-    /// Keeps the server that is started for the next sweep of the same plan.
+    /// Keeps the started server for the next sweep of the same plan.
     pub keep: Keep,
 }
 
-/// Runs a sweep into its folder and returns what was measured; the caller writes the reports.
+/// Runs a sweep into its folder and returns its results; the caller writes the reports.
 ///
-/// On the real clock call it on any runtime; with `virtual_time` on a current-thread runtime whose clock is paused.
-/// `interrupt` ends it early, with everything measured until then kept, and so do its deadline ([`deadline`]) and a disk that is nearly
-/// full. Errors before the first request leave no folder
-/// behind; later ones leave what was measured on disk.
+/// With the real clock, call it on any runtime; with `virtual_time`, on a current-thread runtime whose clock is paused.
+/// `interrupt`, the deadline ([`deadline`]) and a nearly full disk end the sweep early, and the results so far are
+/// returned.
+///
+/// # Errors
+/// An error before the first request leaves no folder behind; a later one leaves the results so far on disk.
 pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -> Result<Run> {
     if options.virtual_time {
         plan.check_virtual()?;
@@ -97,7 +99,7 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     conduct(Setup { plan, dir, options, virtual_time, groups, ending, origin: Origin::New }).await
 }
 
-/// The adaptive search reckons with its budget itself; other modes only end by one.
+/// Returns the budget that the director enforces: none for an adaptive search, which plans its steps to fit its budget.
 fn own_budget(plan: &Plan, budget: Option<Duration>) -> Option<Span> {
     budget.filter(|_| !plan.rows.is_empty() || !matches!(plan.search.mode, Mode::Adaptive(_))).map(Span)
 }

@@ -1,4 +1,4 @@
-//! Serves the page of the running sweep's metrics, from a thread of its own: whoever scrapes it takes no time from the load.
+//! A server for the metrics of the running sweep, on a separate thread, so that scraping takes no time from the load.
 
 use super::live::Page;
 use anyhow::{Context, Result};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-/// What Prometheus asks the text of OpenMetrics to be called.
+/// The content type that Prometheus expects for OpenMetrics text.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The page is served until this is dropped.
+/// The metrics server; it stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Listener {
     address: SocketAddr,
@@ -23,10 +23,10 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Takes the address, and serves from then on.
+    /// Binds the address and starts to serve.
     ///
     /// # Errors
-    /// The address is taken, or not this machine's.
+    /// The address is in use, or does not belong to this machine.
     pub(crate) fn start(address: SocketAddr, page: Page) -> Result<Self> {
         let context = || format!("--listen {address}: cannot listen there; name another port");
         let socket = TcpListener::bind(address).with_context(context)?;
@@ -46,7 +46,7 @@ impl Listener {
         let thread = std::thread::Builder::new()
             .name("metrics".into())
             .spawn(move || {
-                // A connection that is kept open does not keep the sweep from ending.
+                // Do not wait for open connections when the sweep ends.
                 let served = runtime.block_on(async {
                     tokio::select! {
                         served = serve => served,
@@ -61,13 +61,13 @@ impl Listener {
         Ok(Self { address, end: Some(end.drop_guard()), thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the bound address.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 }
 
-/// A little after the end.
+/// Waits until 200 ms after the end.
 async fn gone(end: CancellationToken) {
     end.cancelled().await;
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;

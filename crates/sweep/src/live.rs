@@ -1,6 +1,7 @@
-//! What a running sweep shows of itself: metrics in Prometheus' text format, for a dashboard beside that of the server.
+//! The metrics of a running sweep in Prometheus' text format, for a dashboard next to that of the server.
 //!
-//! A view, not a measurement: all requests of a step are in it as they come home, those that settle included, and nothing of the answer is made from it.
+//! They are for viewing only: they include every request of a step as it finishes, those of the settling time too, and
+//! no result is computed from them.
 
 use goodput_core::level::{Control, Level};
 use goodput_core::record::{Outcome, Phase, Record};
@@ -19,13 +20,14 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Upper bounds of the buckets of TTFT and e2e, in seconds: steps of a third to a half from a millisecond to ten minutes. The
-/// SLO's own limits are bounds as well, so that attainment is exact.
+/// Upper bounds of the buckets of TTFT and e2e in seconds, each a third to a half above the last, from a millisecond to
+/// ten minutes.
+/// The limits of the SLO are bounds as well, so that attainment is exact.
 const LONG: &[f64] = &[
     0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4,
     0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0,
 ];
-/// The same of TPOT: from a fifth of a millisecond to five seconds.
+/// Upper bounds of the buckets of TPOT in seconds, from a fifth of a millisecond to five seconds.
 const SHORT: &[f64] = &[
     0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.0075, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06,
     0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0,
@@ -34,7 +36,7 @@ const SHORT: &[f64] = &[
 type Number = Gauge<f64, AtomicU64>;
 type Latency = Family<Of, Histogram, Buckets>;
 
-/// The curve, and the class of requests.
+/// Labels: the series, and the class of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Of {
     series: String,
@@ -90,7 +92,7 @@ struct OfAnswer {
     figure: &'static str,
 }
 
-/// Makes a histogram with these bounds.
+/// Constructor of histograms with these bounds.
 #[derive(Debug, Clone)]
 struct Buckets(Arc<[f64]>);
 
@@ -111,7 +113,7 @@ impl prometheus_client::metrics::family::MetricConstructor<Histogram> for Bucket
     }
 }
 
-/// What a step changes at its beginning and at its end changes at once, for whoever reads the page.
+/// Lock that makes the changes at the beginning and at the end of a step atomic for readers of the page.
 #[derive(Debug, Clone, Default)]
 struct Whole(Arc<Mutex<()>>);
 
@@ -121,7 +123,7 @@ impl Whole {
     }
 }
 
-/// The page of the metrics.
+/// The page of metrics.
 #[derive(Debug)]
 pub(crate) struct Page {
     registry: Registry,
@@ -129,7 +131,7 @@ pub(crate) struct Page {
 }
 
 impl Page {
-    /// As it stands.
+    /// Returns the current text of the page.
     pub(super) fn text(&self) -> String {
         let _whole = self.whole.hold();
         let mut text = String::new();
@@ -140,7 +142,7 @@ impl Page {
     }
 }
 
-/// The metrics of a running sweep. Cheap to update: the director does so as requests come home.
+/// The metrics of a running sweep. Cheap to update: the director does so as requests finish.
 #[derive(Debug)]
 pub(crate) struct Live {
     whole: Whole,
@@ -161,7 +163,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Registers the metrics of a sweep under these limits; `about` are facts of it, by name.
+    /// Registers the metrics of a sweep with these tiers. `about` are facts about the sweep, as names and values.
     pub(crate) fn new(tiers: &[Slo], about: Vec<(&'static str, String)>) -> (Self, Page) {
         let latency = |bounds, metric| Latency::new_with_constructor(Buckets::of(bounds, tiers, metric));
         let live = Self {
@@ -238,7 +240,7 @@ impl Live {
         );
     }
 
-    /// A step begins; `per_s` is what it offers where it is an open loop.
+    /// Records the start of a step. `per_s` is its offered rate in requests per second, for an open loop.
     pub(crate) fn begin(&self, series: &str, step: u32, level: Level, per_s: Option<f64>) {
         let _whole = self.whole.hold();
         self.step.set(i64::from(step));
@@ -251,12 +253,12 @@ impl Live {
         self.level.get_or_create(&Offered { series, control: control.name() }).set(level);
     }
 
-    /// So many requests are in flight.
+    /// Sets the number of requests in flight.
     pub(crate) fn in_flight(&self, n: u64) {
         self.in_flight.set(i64::try_from(n).unwrap_or(i64::MAX));
     }
 
-    /// A request of a step is over.
+    /// Counts a finished request of a step.
     pub(crate) fn add(&self, series: &str, class: &str, record: &Record) {
         if record.phase == Phase::Warmup {
             return;
@@ -288,14 +290,14 @@ impl Live {
         self.requests.get_or_create(&Ended { series, class, outcome, failure }).inc();
     }
 
-    /// A step has ended with this.
+    /// Records the end of a step and its results.
     pub(crate) fn end(&self, step: &Step) {
         let _whole = self.whole.hold();
         self.in_flight(0);
         self.step.set(0);
         self.hold(&step.series, step.level.control, 0.0, 0.0);
         let series = || step.series.clone();
-        // All verdicts are there from the first step on, so that a rate of them can be taken.
+        // All verdicts exist from the first step on, so that `rate()` works on each of them.
         for verdict in Verdict::ALL {
             let of = Judgement { series: series(), verdict: verdict.name() };
             self.steps.get_or_create(&of).inc_by(u64::from(*verdict == step.verdict));
@@ -312,7 +314,7 @@ impl Live {
         }
     }
 
-    /// The answers as they stand.
+    /// Updates the current answers.
     pub(crate) fn answers(&self, run: &Run) {
         for answer in &run.answers {
             self.answer(answer);
@@ -338,14 +340,14 @@ impl Live {
             };
             match value {
                 Some(value) => _ = self.answer.get_or_create(&of).set(value),
-                // What was known once may be in doubt again.
+                // Later steps may put a known value in doubt again.
                 None => _ = self.answer.remove(&of),
             }
         }
     }
 }
 
-/// The limits on latencies, for a line on the dashboard.
+/// Returns the limits on latencies, for lines on a dashboard.
 fn limits_of(tiers: &[Slo]) -> Family<OfSlo, Number> {
     let family = Family::<OfSlo, Number>::default();
     for slo in tiers {

@@ -1,4 +1,4 @@
-//! When a running step is looked at, and what ends it early: the same on every clock.
+//! The schedule of looks at a running step, and the reasons to end it early; independent of the clock.
 
 use super::tally::StepTally;
 use goodput_core::level::Control;
@@ -9,20 +9,21 @@ use goodput_stats::stats::step::{Abort, StepKind};
 use goodput_stats::stats::verdict::{GROSS_INFLATION, UNLOADED_INFLATION};
 use std::time::Duration;
 
-/// Looks for too many misses, evenly spread over the window.
+/// Number of parts of the window; a look for excess misses is due at the end of each but the last.
 const LOOKS: u32 = 16;
 
-/// How often the director looks up from the records: progress, deadlines, early ends.
+/// Interval at which the director updates progress and checks deadlines and early ends.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
-/// A server is behind that answers less than this share of what is due, and by more standard errors than these.
+/// A server is behind if it answers less than this share of the requests due, by more than [`SIGNIFICANT`] standard
+/// errors.
 const BEHIND: f64 = 0.9;
 const SIGNIFICANT: f64 = 4.0;
-/// Answers that come faster by more than this factor are still on their way up.
+/// Factor of growth in answers above which their rate is still rising.
 const STEADY: f64 = 1.1;
-/// Requests of a step that failed by far are not waited for longer than this.
+/// Longest drain of a step that failed by a wide margin.
 const DRAIN_AFTER_GROSS: Duration = Duration::from_secs(5);
 
-/// How long the open requests of a step may go on after its last one was sent.
+/// Returns the longest time to wait for open requests after the last request of a step was sent.
 pub(crate) fn drain(ask: &Ask, abort: Option<Abort>) -> Duration {
     if matches!(abort, Some(Abort::Gross | Abort::Errors)) {
         ask.drain.min(DRAIN_AFTER_GROSS)
@@ -41,28 +42,30 @@ pub(crate) fn failing(plan: &Plan, tally: &StepTally, in_flight: u64) -> Option<
     }
 }
 
-/// The looks of one step that are still to come.
+/// The remaining looks of one step.
 #[derive(Debug, Clone)]
 pub(crate) struct Looks {
     ask: Ask,
     next: u32,
-    /// Shares of the window at which it was looked, with the measured requests that were home by then.
+    /// Shares of the window at the looks so far, each with the number of measured requests finished by then.
     home: Vec<(f64, u64)>,
 }
 
 impl Looks {
-    /// For a step that was asked for.
+    /// Makes the schedule for a step.
     pub(crate) fn new(ask: &Ask) -> Self {
         Self { ask: *ask, next: 1, home: Vec::new() }
     }
 
-    /// The share of the window at which the next look is due. At its end there is none: the verdict is made there.
+    /// Returns the share of the window at which the next look is due. There is none at its end, where the verdict is
+    /// made.
     pub(crate) fn due(&self) -> Option<f64> {
         (self.ask.ends != Ends::AtItsTime && self.next < LOOKS)
             .then(|| f64::from(self.next) / f64::from(LOOKS))
     }
 
-    /// Takes the look that is due, if one is when `share` of the window is over: whether the step is to end for its misses.
+    /// Takes the look that is due when `share` of the window is over, if there is one. Returns true if the step must
+    /// end for its misses.
     pub(crate) fn take(&mut self, share: f64, tally: &StepTally) -> bool {
         if self.due().is_none_or(|due| share < due * (1.0 - 1e-9)) {
             return false;
@@ -73,7 +76,7 @@ impl Looks {
             Ends::WhenGross if self.ask.kind == StepKind::Baseline => tally.gross(UNLOADED_INFLATION),
             Ends::WhenGross => tally.gross(GROSS_INFLATION),
             Ends::WhenFarOver => {
-                // What a closed loop will come to shows as it goes.
+                // The number of requests in a closed loop is only known as it runs.
                 let planned = self.planned().unwrap_or_else(|| tally.measured() as f64 / share);
                 tally.far_over(planned)
             }
@@ -81,15 +84,16 @@ impl Looks {
         }
     }
 
-    /// Requests that are due in the whole window, where the level is a rate.
+    /// Returns the number of requests due in the whole window, if the level is a rate.
     fn planned(&self) -> Option<f64> {
         let level = self.ask.level;
         (level.control == Control::Rate).then_some(level.value * self.ask.measure.as_secs_f64())
     }
 
-    /// Notes how many requests are home when `share` of the window is over. Returns true where far fewer came home over the second half
-    /// of that time than were due in it: a backlog grows. Where nothing came home in the first half, or more and more comes, answers may
-    /// just take long. Always true where it is not known how many are due.
+    /// Records the number of requests finished when `share` of the window is over. Returns true if far fewer requests
+    /// finished in the second half of that time than were due in it, which means that a backlog grows. Returns false if
+    /// none finished in the first half, or if the rate of answers still rises: answers may just take long. Always
+    /// returns true if the number of due requests is unknown.
     fn is_behind(&mut self, share: f64, home: u64) -> bool {
         self.home.push((share, home));
         let Some(planned) = self.planned() else { return true };
@@ -125,7 +129,8 @@ mod tests {
         Looks::new(&ask)
     }
 
-    /// Rows: how many of 6,000 due requests are home at some second of the window, and whether the server is ever called behind.
+    /// Rows: requests finished (of 6,000) as a function of seconds in the window, and true if the server is ever found
+    /// behind.
     #[test]
     fn a_server_is_behind_that_answers_less_than_is_due() {
         let capacity = |c: f64| move |t: f64| c * t;

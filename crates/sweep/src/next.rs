@@ -1,4 +1,4 @@
-//! The decisions of the director, as functions of the plan and of the steps measured so far. Nothing here waits, sends or writes.
+//! The decisions of the director as pure functions of the plan and of the steps measured so far.
 
 use goodput_core::level::{Control, Level};
 use goodput_plan::{Plan, Series};
@@ -8,17 +8,17 @@ use goodput_stats::stats::step::{Abort, Step, StepKind};
 use goodput_workload::draw::Surge;
 use std::borrow::Cow;
 
-/// Connections opened before a step whose need no earlier step of the series tells.
+/// Number of connections to open before a step if no earlier step of the series gives an estimate.
 const CONNECTIONS: f64 = 4.0;
-/// The connections opened before a step, divided by the mean number of requests expected in flight.
+/// Ratio of the connections opened before a step to the mean number of requests expected in flight.
 const SPARE: f64 = 1.5;
 
 /// The consequence of a step for the series that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
-    /// The series goes on.
+    /// The series continues.
     Continue,
-    /// The server is gone, and with it the series.
+    /// The server is gone, which ends the series.
     ServerGone,
     /// The sweep is over.
     Stop,
@@ -33,20 +33,21 @@ pub(super) fn after(steps: &[Step]) -> After {
     }
 }
 
-/// Returns true if the search of a series asks for no further step.
+/// Returns true if the search of a series is done.
 pub(super) fn is_measured(series: &Series, steps: &[Step]) -> bool {
     series.plan.searcher().is_ok_and(|search| search.next(&series.name, steps) == Next::Done)
 }
 
-/// Returns the series in the order in which they are measured: those begun before first, so that the steps of each stand together.
+/// Returns the series in the order in which to measure them: those already begun first, so that the steps of each are
+/// adjacent.
 pub(super) fn in_order<'a>(series: &'a [Series], steps: &[Step]) -> Vec<&'a Series> {
     let mut all: Vec<&Series> = series.iter().collect();
     all.sort_by_key(|one| one.variant.is_some() && !steps.iter().any(|s| s.series == one.name));
     all
 }
 
-/// Returns the steps of the series being measured, out of all steps of the sweep. Variants that alternate have their steps between those of
-/// the others; otherwise the steps of the current series are the last ones.
+/// Returns the steps of the current series. The steps of alternating variants are interleaved; otherwise, the steps of
+/// the current series are the last ones.
 pub(super) fn series_steps<'a>(plan: &Plan, steps: &'a [Step], series: &str) -> Cow<'a, [Step]> {
     if plan.alternate.is_some() {
         return steps.iter().filter(|s| s.series == series).cloned().collect();
@@ -55,7 +56,7 @@ pub(super) fn series_steps<'a>(plan: &Plan, steps: &'a [Step], series: &str) -> 
     Cow::Borrowed(&steps[first..])
 }
 
-/// Returns the highest level that the plan names, if it names any.
+/// Returns the highest level in the plan, if it names any.
 pub(super) fn highest(plan: &Plan) -> Option<Level> {
     let open = |rate: f64| Level::new(plan.workload.control(), rate);
     let max = plan.search.max_rate.map(|r| open(r.get()));
@@ -75,14 +76,14 @@ pub(super) fn surge(plan: &Plan, ask: &Ask) -> Option<Surge> {
     Some(Surge { from, length: recovery.surge.0, factor: recovery.factor.get() })
 }
 
-/// Returns the number of connections that a step at `level` is likely to need, judging by the earlier steps of its series.
+/// Estimates the number of connections that a step at `level` needs, from the earlier steps of its series.
 pub(super) fn likely_connections(plan: &Plan, level: Level, earlier: &[Step]) -> usize {
     let like = earlier.iter().rfind(|s| s.level.control == level.control);
     let unloaded = earlier.iter().rfind(|s| s.level.control == Control::Concurrency);
     let likely = match (level.control, like, unloaded) {
         (Control::Concurrency, ..) => level.value,
         (_, Some(last), _) => last.in_flight_mean * level.value / last.level.value * SPARE,
-        // One request at a time made so many a second, so that is how long one takes.
+        // The rate of one request at a time is the inverse of its duration; Little's law gives the requests in flight.
         (_, None, Some(one)) => level.value * plan.workload.per_level() / one.achieved_rate.max(1e-3) * SPARE,
         (_, None, None) => CONNECTIONS,
     };

@@ -1,4 +1,4 @@
-//! Before the first step: who answers, what it understands, how it counts, and that it is warm.
+//! Preparation before the first step: the model, the supported fields, the calibration of lengths, and the warm-up.
 
 use super::answers::Reader;
 use super::calibrate;
@@ -33,11 +33,11 @@ const WARMUP_SLOTS: u32 = 4;
 /// A window that does not end: warm-up stops after its last request.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What is asked to find out which fields the server takes.
+/// Prompt of the requests that find out which fields the server accepts.
 const NEGOTIATION: &str = "able about above accept across act add after";
 const NEGOTIATION_TOKENS: u32 = 2;
 
-/// The series of a plan, and the files that they send from, opened.
+/// The series of a plan, and its opened traffic files.
 #[derive(Clone, Copy)]
 pub(crate) struct PlanSeries<'a> {
     /// The series, in the order of the plan.
@@ -46,33 +46,33 @@ pub(crate) struct PlanSeries<'a> {
     pub(crate) traffic: &'a Traffic,
 }
 
-/// A server that is ready to be measured.
+/// A server that is ready for measurement.
 pub(crate) struct Prepared {
-    /// Fires the steps of the series that is measured.
+    /// Sends the steps of the current series.
     pub(crate) load: Load,
     pub(crate) max_model_len: Option<u32>,
     pub(crate) model: String,
     /// Reads the text of answers.
     pub(crate) reader: Reader,
     pub(crate) noted: Vec<Caveat>,
-    /// Reads metrics, where there are any.
+    /// Reads metrics, if the server has any.
     pub(crate) scraper: Scraper,
-    /// The servers' own accounts of themselves.
+    /// Facts that the servers report about themselves.
     pub(crate) facts: Vec<Facts>,
-    /// False once the server has said that it cannot empty its prefix cache.
+    /// False after the server has reported that it cannot empty its prefix cache.
     pub(crate) resets: bool,
-    /// Stops when the sweep ends.
+    /// The embedded simulated server, which stops when this is dropped.
     _embedded: Option<Embedded>,
 }
 
-/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is that of the first series
-/// of `all`.
+/// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is that
+/// of the first series of `all`.
 ///
 /// # Errors
 /// The server cannot be measured: the message says what to check. Nothing has been measured yet.
 pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) -> Result<Prepared> {
     let traffic = opened(plan, all.traffic)?;
-    // A file that is not there is no reason to ask a server first.
+    // Open the file before any request: a missing file is an error without a server, too.
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     let (clients, aside, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
@@ -98,7 +98,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     let reader = Reader::new(plan, tokenizer.as_ref(), told)?;
     let ids = tokenizer.filter(|_| plan.server.prompts == PromptForm::TokenIds);
     let (words, uncalibrated) = if ids.is_some() {
-        // Tokens are sent as such: nothing is to be learned of words.
+        // Prompts are sent as token ids, so words need no calibration.
         (WordRate::UNKNOWN.into(), Vec::new())
     } else {
         let probe = calibrate::Probe { host, client: &client, encoder: &encoder, timeout };
@@ -134,7 +134,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
 }
 
 impl Prepared {
-    /// Makes ready for another series of the same sweep: its own traffic, to the same server.
+    /// Switches to another series of the sweep: other traffic to the same server.
     ///
     /// # Errors
     /// A file cannot be read, or a request does not fit into the model.
@@ -157,21 +157,21 @@ impl Prepared {
         Ok(())
     }
 
-    /// Reads the text of an answer that has come.
+    /// Reads the text of an answer that has arrived.
     pub(crate) fn read(&mut self, finished: &mut Finished) {
         self.reader.read(finished, self.load.client());
     }
 
-    /// Returns the first thread's client, for questions between steps.
+    /// Returns the first thread's client, for requests between steps.
     pub(crate) fn client(&self) -> &Client {
         self.load.client()
     }
 }
 
-/// A client for each thread that sends and one for metrics, and the simulated server where it is embedded.
+/// Returns a client for each sending thread and one for metrics, and the simulated server if it is embedded.
 fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Client, Option<Embedded>)> {
     let each = |server: &Server, key: Option<ApiKey>| {
-        // Between two pages its connection is kept, whatever requests have.
+        // The connection for metrics stays open between pages, however requests connect.
         let aside = Server { connections: Connections::Warm, ..server.clone() };
         let clients = Client::several(server, key.clone(), host.threads())?;
         anyhow::Ok((clients, Client::http(&aside, key)?))
@@ -193,7 +193,7 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Client, Option<Embe
     Ok((clients, aside, Some(embedded)))
 }
 
-/// The models of classes are served as well: a name that is wrong would be a class that fails.
+/// Checks that the models of all classes are served: with a wrong name, every request of the class would fail.
 async fn check_classes(plan: &Plan, client: &Client, host: &Host) -> Result<()> {
     for class in plan.workload.classes() {
         let Some(model) = class.model.clone() else { continue };
@@ -221,7 +221,8 @@ fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
 pub(crate) enum Before {
     /// The warm-up requests of the plan, at least one for every shared prefix.
     Warmup,
-    /// Every shared prefix once, with one output token, so that the server's prefix cache holds them when a step begins.
+    /// Every shared prefix once, with one output token, so that the server's prefix cache holds them when a step
+    /// begins.
     Prefixes,
 }
 

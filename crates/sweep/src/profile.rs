@@ -1,5 +1,5 @@
-//! The step under the profiler: the profile begins before the load and ends once the step has drained. A failure is a caveat, since the
-//! sweep has its answer by then.
+//! The step under the profiler: the profile starts before the load and stops after the drain. A failure is only a
+//! caveat, since the answer of the sweep is known by then.
 
 use super::ending::Ending;
 use super::runner::{Runner, Task};
@@ -14,9 +14,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// The longest time that a command or the server may take. Ending a profile writes it out, and that may be gigabytes.
+/// Timeout of a command or of the server. Stopping a profile may write gigabytes.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// The interval at which a command is looked at.
+/// Interval at which to poll a running command.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The moment at which the profiler is called.
@@ -24,14 +24,14 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(super) enum Moment {
     /// Before the load.
     Before,
-    /// When all requests have finished.
+    /// After all requests have finished.
     After,
 }
 
 /// The result of calling the profiler.
 #[derive(Debug)]
 pub(super) enum Profiled {
-    /// The plan has no profiler, or the step is not to be profiled.
+    /// The plan has no profiler, or the step is not profiled.
     Not,
     Done,
     Failed(ServerCaveat),
@@ -48,7 +48,7 @@ impl Profiled {
 }
 
 impl Runner {
-    /// Begins or ends the profile of a step; the output of commands goes into the logs of the run folder `dir`.
+    /// Starts or stops the profile of a step. The output of commands goes into the logs of the run folder `dir`.
     pub(super) async fn profiler(
         &self,
         task: Task<'_>,
@@ -84,7 +84,7 @@ impl Runner {
         })
     }
 
-    /// Runs a command to its end. Its environment tells it the series and the level of the step.
+    /// Runs a command to its end. Its environment contains the series and the level of the step.
     async fn command(
         &self,
         argv: &[String],
@@ -102,7 +102,7 @@ impl Runner {
         let launch =
             Launch { argv: argv.to_vec(), env, folder: None, log, secrets: Vec::new(), serves: Vec::new() };
         let (groups, end, grace) = (self.servers.groups(), ending.token(), task.plan().step.drain.0);
-        // A thread of its own: simulated time does not go on meanwhile.
+        // On a blocking thread, so that simulated time stands still.
         let run = tokio::task::spawn_blocking(move || -> Result<()> {
             let mut launched = launch.start(&groups)?;
             let (looks, mut late) = (|time: Duration| time.as_millis() / LOOK.as_millis(), 0);
@@ -126,7 +126,7 @@ impl Runner {
     }
 }
 
-/// Asks every server.
+/// Calls the endpoint on every server.
 async fn ask(client: &Client, path: &str) -> Result<()> {
     for target in 0..client.urls().len().max(1) {
         match client.post_within(target, path, PATIENCE).await? {

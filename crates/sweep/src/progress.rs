@@ -1,5 +1,5 @@
-//! What the terminal shows while a sweep runs, on standard error: the rate, what is in flight, p99 TTFT (e2e, where answers
-//! come in one piece) against its limit, the time left in the step.
+//! Terminal output of a running sweep, on standard error: the rate, requests in flight, p99 TTFT against its limit (e2e
+//! if answers are not streamed), and the time left in the step.
 
 use goodput_core::level::Level;
 use goodput_core::slo::Metric;
@@ -13,12 +13,12 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Latency {
     metric: Metric,
-    /// The tightest limit on it.
+    /// The smallest limit on it.
     limit: Option<Duration>,
 }
 
 impl Latency {
-    /// Chooses TTFT, or e2e where answers come in one piece.
+    /// Chooses TTFT, or e2e if answers are not streamed.
     pub(crate) fn of(plan: &Plan) -> Self {
         let metric = if plan.server.stream { Metric::Ttft } else { Metric::E2e };
         Self { metric, limit: plan.slo.as_slice().first().and_then(|slo| slo.smallest(metric)) }
@@ -46,7 +46,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Draws on standard error where that is a terminal; elsewhere only the rows are written.
+    /// Makes a progress line on standard error. If that is no terminal, only the rows are written.
     pub(crate) fn new(show: bool, latency: Latency) -> Self {
         let target = if show { ProgressDrawTarget::stderr_with_hz(5) } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(Some(1), target);
@@ -88,7 +88,7 @@ impl Progress {
         };
         let unlimited = step.limits.iter().all(|l| matches!(l.limit.as_str(), "joint" | "stability"));
         if unlimited && matches!(step.verdict, Verdict::Meets | Verdict::Undecided) {
-            // There is nothing to meet.
+            // The step has no limits to meet.
             return self.say(&format!(
                 "{:>14}  {} requests/s, {} output tokens/s",
                 if step.kind == StepKind::Baseline { "unloaded".into() } else { step.level.to_string() },
@@ -99,7 +99,7 @@ impl Progress {
         self.say(&format!("{:>14}  {mark:<9}  {}", step.level.to_string(), step.reason));
     }
 
-    /// Takes the progress line away.
+    /// Removes the progress line.
     pub(crate) fn done(&self) {
         self.bar.finish_and_clear();
     }

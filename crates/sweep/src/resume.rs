@@ -1,9 +1,9 @@
-//! Going on with a sweep that was killed or interrupted. The search is a pure function of the steps, so nothing has to be
-//! remembered: what counts of the folder is read, and the next step is asked for.
+//! Resuming a sweep that was killed or interrupted. The search is a pure function of the steps, so it has no other
+//! state to save: the valid steps are read from the folder, and the search returns the next one.
 //!
-//! What a resumed step asks of the server is what the uninterrupted one would have asked, nonces of cold prompts apart. What it
-//! measures is the same, to the last request, in simulated time on an engine without randomness of its own; other engines begin
-//! their random numbers anew, and a real server is never twice the same.
+//! A resumed step sends the requests that the uninterrupted one would have sent, except for the nonces of cold prompts.
+//! In simulated time on a deterministic engine, its results are identical to the last request. Other engines restart
+//! their random numbers, and a real server never repeats itself exactly.
 
 use super::about::meta;
 use super::bounds::{deadline, over_budget};
@@ -32,22 +32,25 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// The run folder of a sweep that may go on.
+/// The run folder of a sweep that can be resumed.
 pub struct Resumption {
     dir: PathBuf,
-    /// From before its files are read until the last one is written nobody else writes into it.
+    /// Lock on the folder, from before its files are read until the last one is written.
     hold: Hold,
     left: Left,
     sweep_tally: SweepTally,
-    /// The step that comes next; `None` where the search is done or no further step fits into the budget.
+    /// The next step; `None` if the search is done or no further step fits into the budget.
     next: Option<Ask>,
     groups: Groups,
 }
 
 impl Resumption {
-    /// Takes hold of a run folder and reads it; changes nothing. With a `budget` the search goes on under that one in place of its own.
+    /// Locks a run folder and reads it, without changing anything. With a `budget`, the search continues under that
+    /// budget.
     ///
-    /// Fails where it is no run folder, a sweep is still writing into it, it cannot be read, or was written in another form; the message says what to do.
+    /// # Errors
+    /// The path is not a run folder, another sweep is writing into it, it cannot be read, or it has another format
+    /// version. The message names a remedy.
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
         let hold = Hold::of_run(dir)?;
@@ -69,7 +72,7 @@ impl Resumption {
         let mut next = None;
         let died = |name: &str| left.meta.variants.iter().any(|v| v.name == name && v.state == State::Died);
         for series in plan.series() {
-            // What a variant that died under a load has shown stands.
+            // The results of a variant that died under load are final.
             if series.variant.as_ref().is_some_and(|v| died(&v.name)) {
                 continue;
             }
@@ -83,43 +86,45 @@ impl Resumption {
         Ok(Self { dir: dir.to_owned(), hold, left, sweep_tally, next, groups: Groups::default() })
     }
 
-    /// Lists what is started for the variants, so that it can be ended where this process leaves at once.
+    /// Returns the list of process groups started for variants, so that they can be killed if this process exits
+    /// abruptly.
     pub fn groups(&self) -> Groups {
         self.groups.clone()
     }
 
-    /// Lists the servers that this sweep starts in `groups`, beside those of other sweeps.
+    /// Records the servers that this sweep starts in `groups`, together with those of other sweeps.
     #[must_use]
     pub fn with_groups(self, groups: Groups) -> Self {
         Self { groups, ..self }
     }
 
-    /// The plan, with the budget that counts.
+    /// Returns the plan, with the budget in force.
     pub fn plan(&self) -> &Plan {
         &self.left.plan
     }
 
-    /// Whether the sweep ran in simulated time, and so has to go on.
+    /// Returns true if the sweep ran in simulated time, and must be resumed in it.
     pub fn virtual_time(&self) -> bool {
         self.left.meta.virtual_time
     }
 
-    /// Whether the sweep goes on under the plan that it began with, as far as that is known: `false` where it is not.
+    /// Returns true if the plan is known to be unchanged since the sweep began.
     ///
     /// # Errors
-    /// It does not, and is not to go on all the same (`force`): every difference on a line.
+    /// The plan has changed and `force` is not set. The message has one line per difference.
     pub fn check_plan(&self, force: bool) -> Result<bool> {
         let other = same::check_plan(&self.dir, &self.left.meta, &self.left.plan, force)?;
         Ok(other.is_none() && self.left.meta.plan.is_some())
     }
 
-    /// Whether there is nothing left to measure.
+    /// Returns true if there is nothing left to measure.
     pub fn is_done(&self) -> bool {
         self.next.is_none()
     }
 
-    /// Where there is nothing left to measure: an interruption that came after the last step left nothing out. Under another plan than
-    /// the run was made with, which has to be wanted (`force`), that is noted.
+    /// Closes a sweep with nothing left to measure: removes the caveat of an interruption after the last step, which
+    /// left nothing out. A plan that differs from the original one is an error without `force`, and is recorded as a
+    /// caveat with it.
     pub fn close(mut self, force: bool) -> Result<()> {
         let other = same::check_plan(&self.dir, &self.left.meta, &self.left.plan, force)?;
         let run = rundir::read(&self.dir)?;
@@ -139,19 +144,20 @@ impl Resumption {
     }
 }
 
-/// The time that a sweep has spent: what came after its last step that counts does not count either.
+/// Returns the time that a sweep has spent, up to the end of its last valid step.
 fn spent(left: &Left) -> Duration {
     Duration::from_secs_f64(left.steps.last().map_or(0.0, |s| s.ended_s.max(0.0)))
 }
 
-/// Resumes a sweep and returns everything measured in all of its tries; the caller writes the reports.
+/// Resumes a sweep and returns everything measured in all of its attempts; the caller writes the reports.
 ///
-/// As [`super::run`], it needs a current-thread runtime whose clock is paused where time is simulated. Nothing on disk is changed before the
-/// server was found to be the one that was measured. A step that was broken off is measured again with the same arrivals and lengths, but,
-/// with a cold cache, other prompts: the server may have seen the first.
+/// Like [`super::run`], it needs a current-thread runtime, whose clock is paused in simulated time. It changes nothing
+/// on disk until it has verified that the server is the one that was measured. An incomplete step is measured again
+/// with the same arrivals and lengths, but, with a cold cache, with other prompts: the server may have cached the first
+/// ones.
 ///
-/// Of the `options` the progress bar, the address for metrics, the disk, the servers that are kept, and `force` count: with it the sweep goes on
-/// even if plan or server have changed.
+/// Only these `options` apply: the progress bar, the metrics address, the disk reserve, keeping servers, and `force`
+/// apply. With `force`, the sweep continues even if plan or server have changed.
 ///
 /// # Errors
 /// The plan or the server has changed, nothing more could be measured, or the sweep broke off.
@@ -171,18 +177,19 @@ pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationTo
     conduct(Setup { plan, dir, options, virtual_time, groups, ending, origin }).await
 }
 
-/// The earlier tries of a sweep that is resumed.
+/// The earlier attempts of a resumed sweep.
 pub(super) struct Earlier {
     pub(super) hold: Hold,
     pub(super) meta: Meta,
-    /// The steps that count.
+    /// The valid steps.
     pub(super) steps: Vec<Step>,
-    /// Time spent.
+    /// Time spent so far, which counts against the budget.
     pub(super) spent: Duration,
-    /// Torn rows and broken-off steps that were found on disk.
+    /// Caveats about torn rows and incomplete steps that were found on disk.
     pub(super) found: Vec<Caveat>,
     pub(super) counted: Counted,
-    /// The differences between the plan now and the plan then, if there are any and they are allowed.
+    /// The caveat about differences between the current plan and the original one, if there are any and they are
+    /// allowed.
     pub(super) plan_changed: Option<Caveat>,
 }
 
@@ -192,15 +199,15 @@ impl Earlier {
         self.steps.len() as u32 + 1
     }
 
-    /// Waits for as long as the only server of the sweep asked to be left alone.
+    /// Waits for as long as the only server of the sweep has asked for with `Retry-After`.
     ///
     /// # Errors
-    /// The sweep was ended meanwhile.
+    /// The sweep was ended during the wait.
     pub(super) async fn wait_for_server(&self, ending: &Ending) -> Result<Option<Caveat>> {
         wait_on_resume(&self.meta, self.next_step(), ending).await
     }
 
-    /// Makes the only server of the sweep ready as at its start, and refuses another one than was measured.
+    /// Prepares the only server of the sweep as at its start, and checks that it is the one that was measured.
     ///
     /// # Errors
     /// The server cannot be measured, or has changed and `force` is not set.
@@ -214,7 +221,7 @@ impl Earlier {
         let earlier = &self.meta;
         let first = all.series.first().context("a plan has at least one series")?;
         let mut asked = first.plan.clone();
-        // A name from which a secret was cut out is no name of a model.
+        // A name with a masked secret is not the model's real name.
         if !force && !redact::contains_mask(&earlier.model) {
             asked.server.model.get_or_insert_with(|| earlier.model.clone());
         }
@@ -236,7 +243,8 @@ impl Earlier {
         Ok(ready)
     }
 
-    /// Returns the facts about the sweep now that it is resumed. Caveats about its end are not true any more, and counts are made anew.
+    /// Returns the metadata of the resumed sweep. Drops caveats about its former end, and those whose counts are made
+    /// again.
     pub(super) fn resumed_meta(&self, plan: &Plan, ready: Option<&Prepared>, force: bool) -> Meta {
         let (mut meta, next) = (self.meta.clone(), self.next_step());
         meta.noted.retain(|c| c.scope().on_resume.keeps(next));
@@ -257,14 +265,15 @@ impl Earlier {
     }
 }
 
-/// Replaces the description of plan and server by the current one, for a sweep that is resumed with another plan or on another server.
+/// Replaces the description of plan and server by the current one, for a sweep that is resumed with another plan or on
+/// another server.
 fn updated(meta: Meta, plan: &Plan, ready: Option<&Prepared>) -> Meta {
     let now = super::about::meta(plan, ready, meta.virtual_time);
     let meta = Meta { server: now.server, workload: now.workload, slo: now.slo, seed: now.seed, ..meta };
     if ready.is_some() { Meta { model: now.model, facts: now.facts, ..meta } } else { meta }
 }
 
-/// Puts the files of a run in order and opens them.
+/// Cleans up the files of a run and opens them for writing.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -275,7 +284,7 @@ pub(super) fn reopen(
     meta: &Meta,
     steps: &[Step],
 ) -> Result<Writer> {
-    // Caveats first: if the process is killed between the two, they are at worst made twice.
+    // Caveats first: if the process is killed before the cleanup, the next resumption at worst records them twice.
     let (own, noted) = (meta.clone(), meta.noted.clone());
     let run = Run::assemble(plan, plan_toml.to_owned(), own, steps.to_vec(), Vec::new(), noted)?;
     rundir::write_result(hold.dir(), &json::result(&run))?;
@@ -284,8 +293,10 @@ pub(super) fn reopen(
     Writer::open(hold)
 }
 
-/// Prompts keep the lengths that they had, unless the server has begun to count otherwise. `kept` is how it counted words, `noted` what
-/// was noted of it.
+/// Keeps the prompt lengths of the run. `kept` are its token rates per word, `noted` its caveats.
+///
+/// # Errors
+/// The server now counts the tokens of a prompt differently.
 pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepared) -> Result<()> {
     let uncalibrated = |noted: &[Caveat]| {
         noted.iter().any(|c| matches!(c, Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })))

@@ -1,4 +1,4 @@
-//! Servers that refused requests and named a time until which to be left alone (`Retry-After`).
+//! Waiting for servers that refused requests with `Retry-After`.
 
 use super::ending::Ending;
 use anyhow::Result;
@@ -12,22 +12,22 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// The longest wait for a server's `Retry-After`. A server that asks for more is not waited for within a sweep.
+/// Longest wait for a server's `Retry-After`; the sweep does not wait for any time beyond it.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// The key of a server in [`Waits`]: the series that it serves where variants alternate, each on a server of its own; otherwise empty, since
-/// there is one server at a time.
+/// Returns the key of a server in [`Waits`]: the name of its series if variants alternate, each on a separate server;
+/// otherwise empty, since there is one server at a time.
 pub(super) fn server_key(plan: &Plan, series: &str) -> String {
     if plan.alternate.is_some() { series.to_owned() } else { String::new() }
 }
 
-/// The servers that asked to be left alone, each with the end of that time.
+/// The servers that sent `Retry-After`, each with the end of its wait.
 #[derive(Debug, Default)]
 pub(super) struct Waits(BTreeMap<String, Instant>);
 
 impl Waits {
-    /// Restores the waits of a sweep that is resumed, five minutes each at most, whatever happened to the wall clock. In simulated time
-    /// no time has passed since the interruption.
+    /// Restores the waits of a resumed sweep, five minutes each at most, in case the wall clock was changed. In
+    /// simulated time, no time has passed since the interruption.
     pub(super) fn restored(earlier: &Meta) -> Self {
         let left = |asked: &LeftAlone| {
             if earlier.virtual_time {
@@ -42,7 +42,7 @@ impl Waits {
         Self(all.filter_map(|(server, asked)| Some((server.clone(), until(asked)?))).collect())
     }
 
-    /// Returns the waits as they are written into the run folder, for a resumption.
+    /// Returns the waits in the form for the run folder, for resuming.
     pub(super) fn to_meta(&self) -> BTreeMap<String, LeftAlone> {
         let at = |until: &Instant| {
             let left = until.saturating_duration_since(Instant::now()).min(LONGEST_WAIT);
@@ -52,45 +52,45 @@ impl Waits {
         self.0.iter().filter_map(|(server, until)| Some((server.clone(), at(until)?))).collect()
     }
 
-    /// Returns how long a server asked to be left alone from now on, if it did.
+    /// Returns the remaining wait that a server asked for, if it did.
     pub(super) fn asked(&self, server: &str) -> Option<Duration> {
         self.0.get(server).map(|until| until.saturating_duration_since(Instant::now()))
     }
 
-    /// Returns how long the next step on a server has to wait: five minutes at most.
+    /// Returns the time that the next step on a server has to wait: five minutes at most.
     pub(super) fn left(&self, server: &str) -> Duration {
         self.asked(server).unwrap_or_default().min(LONGEST_WAIT)
     }
 
-    /// Notes that a server asked to be left alone until `until`.
+    /// Records that a server asked to wait until `until`.
     pub(super) fn add(&mut self, server: String, until: Instant) {
         self.0.insert(server, until);
     }
 
-    /// Forgets a server that was waited for.
+    /// Removes a server after the wait.
     pub(super) fn remove(&mut self, server: &str) {
         self.0.remove(server);
     }
 
-    /// Forgets all servers: they are gone.
+    /// Removes all servers, after they have been stopped.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 }
 
-/// Returns true if the `Retry-After` of a step's refusals is to be respected: they stopped the step, or were more than the share of errors
-/// that the plan allows.
+/// Returns true if the `Retry-After` of a step's refusals must be respected: they stopped the step, or exceeded the
+/// share of errors that the plan allows.
 pub(super) fn is_respected(plan: &Plan, step: &Step) -> bool {
     let most = plan.step.max_error_share.map_or(1.0, Fraction::get);
     let stopped = step.unanswered() || matches!(step.abort, Some(Abort::Errors | Abort::Gross));
     stopped || step.refused_beyond(most)
 }
 
-/// Waits until the only server of a sweep that is resumed may be sent requests again, and returns the caveat that says so. In simulated time,
-/// in which no time has passed, it is the next step that waits.
+/// Waits until requests may be sent to the only server of a resumed sweep, and returns a caveat about the wait. In
+/// simulated time, the next step waits instead.
 ///
 /// # Errors
-/// The sweep was ended meanwhile.
+/// The sweep was ended during the wait.
 pub(super) async fn wait_on_resume(earlier: &Meta, step: u32, ending: &Ending) -> Result<Option<Caveat>> {
     let waits = Waits::restored(earlier);
     let Some(left) = waits.asked("").filter(|_| !earlier.virtual_time) else { return Ok(None) };
@@ -109,8 +109,8 @@ pub(super) async fn wait_on_resume(earlier: &Meta, step: u32, ending: &Ending) -
 }
 
 impl super::director::Sweep<'_> {
-    /// Waits for as long as the server of a series asked to be left alone, five minutes at most. Returns false if the sweep was interrupted
-    /// meanwhile.
+    /// Waits for the time that the server of a series asked for, five minutes at most. Returns false if the sweep was
+    /// interrupted during the wait.
     pub(super) async fn leave_alone(&mut self, series: &Series) -> bool {
         let (server, step) = (server_key(self.plan, &series.name), self.number());
         let Some(asked) = self.waits.asked(&server) else { return true };
@@ -128,7 +128,7 @@ impl super::director::Sweep<'_> {
         let interrupt = self.ending.token();
         tokio::select! {
             biased;
-            // What is left of it is waited for when the sweep is resumed.
+            // A resumed sweep waits for the rest.
             () = interrupt.cancelled() => return false,
             () = sleep(wait) => {}
         }

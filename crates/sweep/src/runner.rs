@@ -1,4 +1,4 @@
-//! Runs one step: prepares the server and the connections, has the load fired, and sums up what came back.
+//! Running one step: prepares the server and the connections, starts the load, and summarizes the results.
 
 use super::cache::OtherClients;
 use super::clock::SweepClock;
@@ -42,8 +42,8 @@ pub(super) struct Task<'a> {
     pub(super) ask: Ask,
     /// The earlier steps of the series.
     pub(super) earlier: &'a [Step],
-    /// Number of the step within its series, from 1, where variants alternate: their steps of the same number have the same arrivals and
-    /// lengths.
+    /// Number of the step within its series, from 1, where variants alternate: their steps of the same number have the
+    /// same arrivals and lengths.
     pub(super) round: Option<u32>,
     pub(super) clock: SweepClock,
 }
@@ -60,7 +60,7 @@ pub(super) struct Measured {
     pub(super) step: Step,
     /// The requests of the step; their memory serves the next one.
     pub(super) tally: StepTally,
-    /// End of the time for which the server asked to be left alone, if it did.
+    /// End of the wait that the server asked for with `Retry-After`, if it did.
     pub(super) left_alone: Option<Instant>,
     pub(super) noted: Vec<ServerCaveat>,
     /// Other clients of the server that its counters showed.
@@ -157,7 +157,7 @@ impl Runner {
         Ok(Measured { step, tally, left_alone, noted: Vec::new(), others })
     }
 
-    /// Fills in what the server's metrics say of the part of a step that is counted. A step during which the server restarted is invalid.
+    /// Adds the server's metrics for the counted part of a step. A step during which the server restarted is invalid.
     /// Returns the other clients that the metrics showed.
     async fn add_server_side(
         &self,

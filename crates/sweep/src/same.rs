@@ -1,4 +1,4 @@
-//! A sweep goes on under the plan, and on the server, that it began with.
+//! Checks that a resumed sweep uses the plan and the server that it began with.
 
 use anyhow::{Result, bail};
 use goodput_core::caveat::{Caveat, ServerCaveat, SweepCaveat};
@@ -7,10 +7,13 @@ use goodput_run::rundir::{Meta, changed};
 use goodput_stats::server::facts::{ChangedSetting, Facts};
 use std::path::Path;
 
-/// How a plan differs from the one that a run was made with, a line each; nothing is known of folders of earlier versions.
+/// Compares a plan with the one that a run was made with. Returns a caveat with one line per difference, or `None` if
+/// there is none.
+/// Folders of earlier versions have no record of their plan and pass.
 ///
 /// # Errors
-/// What is known of it cannot be read; or it differs, and the sweep is not to go on all the same (`force`): every difference on a line.
+/// The recorded plan cannot be read; or the plans differ and `force` is not set. The message has one line per
+/// difference.
 pub(super) fn check_plan(dir: &Path, earlier: &Meta, now: &Plan, force: bool) -> Result<Option<Caveat>> {
     let Some(then) = &earlier.plan else { return Ok(None) };
     let differences = changed::differences(then, now)?;
@@ -28,11 +31,11 @@ pub(super) fn check_plan(dir: &Path, earlier: &Meta, now: &Plan, force: bool) ->
     Ok(Some(Caveat::Sweep(SweepCaveat::PlanChanged { differences })))
 }
 
-/// What servers tell otherwise than they did, each compared with itself.
+/// Returns the settings that servers report differently than before, each server compared with its earlier facts.
 pub(super) fn of_facts(then: &[Facts], now: &[Facts]) -> Vec<ChangedSetting> {
     let mut all: Vec<ChangedSetting> = Vec::new();
     for (at, was) in then.iter().enumerate() {
-        // Servers that are alike are told together.
+        // Identical servers share one entry.
         let own: Vec<&Facts> = match &was.servers[..] {
             [] => now.get(at).into_iter().collect(),
             named => now.iter().filter(|n| n.servers.iter().any(|url| named.contains(url))).collect(),
@@ -46,10 +49,10 @@ pub(super) fn of_facts(then: &[Facts], now: &[Facts]) -> Vec<ChangedSetting> {
     all
 }
 
-/// What of a server that has one address for the whole sweep is not as it was.
+/// Returns the differences of a server that has one address for the whole sweep.
 pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<ChangedSetting> {
     let own = [
-        // As text, which is all that folders of earlier versions have.
+        // As text: folders of earlier versions have nothing else.
         ("server", earlier.server.to_string(), now.server.to_string()),
         ("model", earlier.model.clone(), now.model.clone()),
         ("workload", earlier.workload.to_string(), now.workload.to_string()),
@@ -62,10 +65,11 @@ pub(super) fn of_server(earlier: &Meta, now: &Meta) -> Vec<ChangedSetting> {
     changed.chain(of_facts(&earlier.facts, &now.facts)).collect()
 }
 
-/// Notes what has changed.
+/// Records the changes as caveats.
 ///
 /// # Errors
-/// It does not change by itself, and the sweep is not to go on all the same (`force`): every difference on a line.
+/// A setting has changed that does not vary with free memory, and `force` is not set. The message has one line per
+/// change.
 pub(super) fn check(changed: Vec<ChangedSetting>, force: bool, noted: &mut Vec<Caveat>) -> Result<()> {
     if !force && changed.iter().any(|c| !c.memory_dependent) {
         let lines: Vec<String> =

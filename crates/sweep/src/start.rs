@@ -1,4 +1,4 @@
-//! The beginning of a sweep, new or resumed: its folder is opened and its first server made ready.
+//! The start of a sweep, new or resumed: opens its folder and prepares its first server.
 
 use super::about::{meta, preflight, serve};
 use super::clock::SweepClock;
@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything that a sweep is started with.
+/// The inputs of a sweep.
 pub(super) struct Setup<'a> {
     pub(super) plan: Plan,
     /// The run folder.
@@ -45,7 +45,7 @@ pub(super) enum Origin {
 }
 
 impl Origin {
-    /// Returns what is known of the servers.
+    /// Returns the servers of earlier attempts.
     fn servers(&self, force: bool) -> EarlierServers<'_> {
         match self {
             Self::New => EarlierServers::default(),
@@ -66,7 +66,7 @@ impl Origin {
     }
 }
 
-/// A sweep whose files are open and whose servers have not been asked yet.
+/// A sweep whose files are open and whose servers have not been contacted yet.
 struct Opening<'a> {
     plan: &'a Plan,
     plan_toml: String,
@@ -78,7 +78,7 @@ struct Opening<'a> {
     ending: Ending,
 }
 
-/// The run folder, opened to be written into, and what it holds already.
+/// The run folder, opened for writing, and its previous contents.
 struct Folder {
     writer: Writer,
     meta: Meta,
@@ -87,10 +87,10 @@ struct Folder {
     counted: Counted,
 }
 
-/// Runs a sweep to its end and reads back what was measured.
+/// Runs a sweep to its end and reads back its results.
 ///
 /// # Errors
-/// Nothing could be measured, or the sweep broke off: what was measured until then is on disk.
+/// Nothing could be measured, or the sweep failed: the steps measured until then are on disk.
 pub(super) async fn conduct(setup: Setup<'_>) -> Result<Run> {
     let Setup { mut plan, dir, options, virtual_time, groups, ending, mut origin } = setup;
     let traffic = plan.open_files()?;
@@ -115,10 +115,12 @@ pub(super) async fn conduct(setup: Setup<'_>) -> Result<Run> {
 }
 
 impl<'a> Opening<'a> {
-    /// Makes the first server ready and opens the folder. Returns nothing if none of several servers could be made ready: the folder says why.
+    /// Prepares the first server and opens the folder. Returns `None` if none of several servers could be prepared; the
+    /// folder has the reasons.
     ///
     /// # Errors
-    /// The only server cannot be measured, or is not the one that was measured before: the folder is as it was. Or it cannot be written.
+    /// The only server cannot be measured, or is not the one that was measured before; the folder is then unchanged. Or
+    /// the folder cannot be written.
     async fn open(self, mut servers: Servers, origin: Origin) -> Result<Option<(Sweep<'a>, Runner)>> {
         let only = self.only_server(&origin).await?;
         let resumed_at = match &origin {
@@ -126,7 +128,7 @@ impl<'a> Opening<'a> {
             Origin::Resumed(earlier) => Some(earlier.next_step()),
         };
         let spent = origin.spent();
-        // Servers that are started write into the folder, so that it is made before them.
+        // The logs of started servers are in the folder, so create it first.
         let folder = self.folder(origin, only.as_ref())?;
         let Self { plan, plan_toml, all, host, live, options, ending, .. } = self;
         let Folder { writer, meta, steps, waits, counted } = folder;
@@ -146,7 +148,7 @@ impl<'a> Opening<'a> {
         Ok(Some((sweep, runner)))
     }
 
-    /// Makes the server ready, if the plan has one for all of its series.
+    /// Prepares the server, if the plan has one server for all of its series.
     async fn only_server(&self, origin: &Origin) -> Result<Option<Prepared>> {
         let series = self.all.series;
         let first = series.first().context("a plan has at least one series")?;
@@ -175,7 +177,7 @@ impl<'a> Opening<'a> {
         Ok(Some(ready))
     }
 
-    /// Makes the folder of a new sweep, or puts that of an earlier one in order.
+    /// Creates the folder of a new sweep, or cleans up that of an earlier one.
     fn folder(&self, origin: Origin, ready: Option<&Prepared>) -> Result<Folder> {
         match origin {
             Origin::New => {
@@ -202,7 +204,8 @@ impl<'a> Opening<'a> {
 }
 
 impl Sweep<'_> {
-    /// Makes the first server ready that can be, of the series that have something left to measure. Returns nothing if there is none.
+    /// Prepares the first server that can be, among those of series with something left to measure. Returns `None` if
+    /// there is none.
     async fn first_ready(&mut self, servers: &mut Servers, host: &Arc<Host>) -> Result<Option<Prepared>> {
         self.write_result(servers)?;
         for one in in_order(self.all.series, &self.steps) {

@@ -1,4 +1,4 @@
-//! A running step: the runner starts its load, takes the finished requests home, and decides when it is over.
+//! A running step: the runner starts its load, collects the finished requests, and decides when it ends.
 
 use super::alternate;
 use super::ended::{EarlyEnd, StepSoFar};
@@ -27,27 +27,27 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// The interval at which `requests.csv` is brought to disk.
+/// Interval at which `requests.csv` is flushed to disk.
 const FLUSH: Duration = Duration::from_secs(1);
-/// The time before the end of a window at which it is extended, if it is short of requests.
+/// Time before the end of a window at which it is extended, if it has too few requests.
 const EXTEND_BEFORE: Duration = Duration::from_millis(200);
 
-/// A step that is running. Times count from its start, unless said otherwise.
+/// A step that is running. Times count from its start unless stated otherwise.
 pub(super) struct Running {
     ask: Ask,
     /// Wall-clock time of its start (RFC 3339).
     started_at: String,
     /// Time of its start, by the clock of the sweep.
     started: Duration,
-    /// Its early end, if it has come.
+    /// Its early end, if there was one.
     pub(super) abort: Option<EarlyEnd>,
     /// Its load.
     pub(super) firing: Firing,
-    /// Length of the measured window, as it is now.
+    /// Current length of the measured window.
     window: Duration,
-    /// Asks whether the server still answers, while that is in doubt.
+    /// A request to find out if the server still answers, while that is in doubt.
     probe: Option<JoinHandle<bool>>,
-    /// The metrics read meanwhile; taken when they are awaited.
+    /// The metrics being read; taken when they are awaited.
     following: Option<Following>,
     /// The cores of this machine, if the server runs on it.
     pub(super) neighbours: Neighbours,
@@ -58,12 +58,12 @@ impl Running {
         self.ask.settle + self.window
     }
 
-    /// Passes the end of the window on to the readers of metrics.
+    /// Informs the readers of metrics about the end of the window.
     fn announce_window_end(&self, at: Duration) {
         self.following.iter().for_each(|f| f.until(at));
     }
 
-    /// Sets the window of a burst to the time that it took: it ends with the last answer, which is within it.
+    /// Sets the window of a burst to its actual duration: up to and including the last answer.
     fn close_burst(&mut self, tally: &StepTally) {
         let last = tally.kept.iter().map(|r| r.end.get()).max();
         if let Some(last) = last.filter(|_| self.ask.kind == StepKind::Burst && self.abort.is_none()) {
@@ -71,20 +71,20 @@ impl Running {
         }
     }
 
-    /// Ends the sending, and the step with it. The first reason stands.
+    /// Stops sending, and thereby ends the step. Only the first reason counts.
     fn end(&mut self, why: Abort) {
         let end = *self.abort.get_or_insert(EarlyEnd { why, at: self.firing.began.elapsed() });
         self.announce_window_end(end.at);
         self.firing.stop();
     }
 
-    /// Writes the metrics read since the last time.
+    /// Writes the metrics read since the last call.
     fn write_samples(&mut self, task: Task<'_>, journal: &mut Journal) -> Result<()> {
         let Some(following) = &mut self.following else { return Ok(()) };
         following.take().try_for_each(|sample| journal.sample(task.series, task.number, &sample))
     }
 
-    /// Stops reading metrics and returns what was read.
+    /// Stops reading metrics and returns all readings.
     pub(super) async fn end_metrics(&mut self, task: Task<'_>, journal: &mut Journal) -> Result<MetricsRead> {
         self.write_samples(task, journal)?;
         match self.following.take() {
@@ -93,7 +93,7 @@ impl Running {
         }
     }
 
-    /// Returns what is known of the step beside its requests.
+    /// Returns the facts about the step other than its requests.
     pub(super) fn so_far<'a>(&self, task: Task<'a>) -> StepSoFar<'a> {
         StepSoFar {
             plan: &task.series.plan,
@@ -112,7 +112,7 @@ impl Running {
         }
     }
 
-    /// Returns the state of the step for whoever watches.
+    /// Returns the state of the step for the progress line.
     fn shown(&self, tally: &StepTally) -> Shown {
         Shown {
             level: self.ask.level,
@@ -131,7 +131,7 @@ impl Running {
         }
     }
 
-    /// Extends the window, if it is short of requests.
+    /// Extends the window, if it has too few requests.
     fn extend(&mut self, plan: &Plan, tally: &StepTally, elapsed: Duration) {
         let due_so_far = tally.measured() + self.firing.status().measured_open;
         if let Some(longer) = extended(plan, &self.ask, Window { window: self.window, elapsed, due_so_far }) {
@@ -142,18 +142,19 @@ impl Running {
     }
 }
 
-/// The measured window of a running step.
+/// The measured window of a running step, and its progress.
 #[derive(Debug, Clone, Copy)]
 struct Window {
-    /// Its length, as it is now.
+    /// Current length of the window.
     window: Duration,
     /// Time since the start of the step.
     elapsed: Duration,
-    /// Requests that were due in the window so far.
+    /// Number of requests due in the window so far.
     due_so_far: u64,
 }
 
-/// Returns the length to which a window is extended: one of the plan's own length that is about to end short of `min-requests`.
+/// Returns the length to which a window is extended: one of the plan's own length that is about to end short of
+/// `min-requests`.
 fn extended(plan: &Plan, ask: &Ask, now: Window) -> Option<Duration> {
     let Window { window, elapsed, due_so_far } = now;
     let end = ask.settle + window;
@@ -166,21 +167,21 @@ fn extended(plan: &Plan, ask: &Ask, now: Window) -> Option<Duration> {
     })
 }
 
-/// The end of a step's drain: requests that are still in flight then are cut off.
+/// The end of a step's drain: requests still in flight are then cancelled.
 struct Drain {
-    /// When it is; known once the last request has been sent.
+    /// Time of the end; known after the last request was sent.
     until: Option<Instant>,
-    /// True once the sweep is to end.
+    /// True if the sweep is ending.
     ending: bool,
-    /// The longest drain of a sweep that is to end, whatever the step asked for.
+    /// Longest drain of a sweep that is ending, whatever the step asked for.
     short: Duration,
 }
 
 impl Drain {
-    /// The sweep is to end: the step is broken off, unless all of its requests have been sent.
+    /// Handles the end of the sweep: aborts the step, unless all of its requests were already sent.
     fn sweep_ends(&mut self, running: &mut Running, why: Abort) {
         self.ending = true;
-        // Once the last request is sent there is nothing left to break off, but for what was sent at once.
+        // After the last request there is nothing to abort, except in a burst, which sends all requests at once.
         let open = self.until.is_none() || running.ask.kind == StepKind::Burst;
         if open && running.abort.is_none() {
             running.end(why);
@@ -188,7 +189,7 @@ impl Drain {
         self.until = self.until.map(|until: Instant| until.min(Instant::now() + self.short));
     }
 
-    /// The last request has been sent.
+    /// Starts the drain after the last request was sent.
     fn begin(&mut self, running: &Running) {
         let drain = drain(&running.ask, running.abort.map(|end| end.why));
         self.until = Some(Instant::now() + if self.ending { drain.min(self.short) } else { drain });
@@ -203,7 +204,7 @@ impl Drain {
 fn spec(task: Task<'_>, load: &Load) -> Spec {
     let (ask, plan) = (task.ask, task.plan());
     let prompts = StepKey { seed: plan.seed, series: task.series.name.clone(), step: task.number };
-    // Variants that alternate have the same arrivals and lengths, and each prompts of its own.
+    // Alternating variants share arrivals and lengths, but each has different prompts.
     let arrivals = match task.round {
         Some(step) => StepKey { seed: plan.seed, series: alternate::TOGETHER.into(), step },
         None => prompts.clone(),
@@ -232,12 +233,12 @@ fn spec(task: Task<'_>, load: &Load) -> Spec {
 pub(super) struct Followed {
     /// The early end of the step, if it had one.
     pub(super) abort: Option<EarlyEnd>,
-    /// The delays of the client itself.
+    /// The delays that the client itself added.
     pub(super) delays: Delays,
 }
 
 impl Runner {
-    /// Starts the load of a step, and reading metrics beside it. `before` is what the servers told just before.
+    /// Starts the load of a step, and the reading of metrics. `before` is the servers' reading just before it.
     pub(super) fn start(
         &self,
         task: Task<'_>,
@@ -262,7 +263,7 @@ impl Runner {
         })
     }
 
-    /// Takes requests home until the load has ended.
+    /// Collects finished requests until the load has ended.
     pub(super) async fn follow(
         &mut self,
         task: Task<'_>,
@@ -317,7 +318,8 @@ impl Runner {
         Ok(Followed { abort, delays })
     }
 
-    /// Returns the early end of a step whose requests have all finished. The first signs of a dying server look like gross misses.
+    /// Returns the early end of a step whose requests have all finished. The first signs of a dying server look like
+    /// gross misses.
     async fn last_reason(
         &self,
         running: &Running,
@@ -337,7 +339,8 @@ impl Runner {
         Ok(abort.or_else(|| tally.ended_without().map(|why| EarlyEnd { why, at })))
     }
 
-    /// Ends the step early if it has to be, extends its window if it is short of requests, and ends the load after its tail.
+    /// Ends the step early if necessary, extends its window if it has too few requests, and ends the load after its
+    /// tail.
     async fn tick(
         &self,
         task: Task<'_>,
@@ -361,7 +364,7 @@ impl Runner {
         running.neighbours.look(elapsed, running.ask.settle, running.window_end());
         running.look(tally, looks, elapsed);
         running.extend(task.plan(), tally, elapsed);
-        // The load continues until the measured requests have finished, but not for ever.
+        // The load continues until the measured requests have finished, but only for the length of the tail.
         if elapsed >= running.window_end() + running.ask.tail {
             running.firing.stop();
         }

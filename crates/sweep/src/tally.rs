@@ -1,4 +1,4 @@
-//! What the director counts while requests of a step come home.
+//! Counts of the requests of a step, which the director updates as requests finish.
 
 mod sweep;
 
@@ -15,24 +15,25 @@ use hdrhistogram::Histogram;
 use std::time::Duration;
 use sweep::Room;
 
-/// So many failures in a row, every one of them to connect, raise the question whether the server is still there …
+/// Consecutive connection failures after which the director checks if the server is still there.
 const GONE: u32 = 10;
-/// … or fewer, when no other answer came for so long.
+/// A smaller number of consecutive connection failures, which suffices after [`GONE_AFTER`] without another answer.
 const GONE_FEW: u32 = 3;
 const GONE_AFTER: Duration = Duration::from_secs(5);
-/// A step is far over a limit with so many times the misses that it may have …
+/// Factor by which misses must exceed the allowed number for a step to be far over a limit.
 const FAR_OVER: f64 = 8.0;
-/// … and so many more.
+/// Number of misses that must be exceeded in addition to [`FAR_OVER`] times the allowed number.
 const FAR_OVER_LEAST: f64 = 5.0;
-/// So many requests, all failed, end a step.
+/// Number of requests after which a step ends if all of them have failed.
 const ALL_FAILED: u64 = 50;
 
-/// The longest response that the progress line tells apart, in microseconds.
+/// The longest response time that the progress line resolves, in microseconds.
 const HOUR_US: u64 = 3_600_000_000;
 
-/// The requests of one step that are home.
+/// The finished requests of one step.
 ///
-/// All that is asked while the step runs is counted as they come, so that a look costs the same however many there are.
+/// Everything that is queried while the step runs is counted as requests finish, so the cost of a look does not grow
+/// with their number.
 pub(crate) struct StepTally {
     pub(crate) kept: Vec<CompactRecord>,
     pub(crate) itl: ItlTally,
@@ -40,46 +41,49 @@ pub(crate) struct StepTally {
     measured: u64,
     /// TTFT (or e2e, where answers come in one piece) of measured requests in microseconds, for the progress line.
     response: Histogram<u64>,
-    /// Failures to connect since the last answer, and when the first of them was due.
+    /// Number of connection failures since the last answer, and the due time of the first of them.
     unreachable: (u32, Duration),
-    /// When the last one to come home was over.
+    /// End time of the request that finished last, from the start of the step.
     last_home: Duration,
-    /// When the last one that was not cut off ended, and whether it did so because nobody was there any more.
+    /// Latest end time of a request that was not cancelled, and true if that request failed because the server was
+    /// unreachable.
     last_end: Option<(Duration, bool)>,
-    /// Failures of the server ([`CompactRecord::is_lost`]).
+    /// Number of failures caused by the server ([`CompactRecord::is_lost`]).
     theirs: u64,
-    /// Requests that the default timeout ended before anything came.
+    /// Number of requests that reached the default timeout before the first token.
     silent: u64,
-    /// All that is neither of these nor cut off in silence.
+    /// Number of all other requests, except those cancelled before their first token.
     others: u64,
-    /// Whether a request was not sent because the client could not.
+    /// True if a request was not sent because the client had reached a limit.
     pub(crate) held: bool,
-    /// Requests that the server refused for now, 429s, and 503s with `Retry-After`: those measured, and those before that.
+    /// Requests that the server refused for now (429, or 503 with `Retry-After`): those measured, and those in other
+    /// phases.
     refused: (u64, u64),
-    /// Until when the server asked to be left alone, by the latest that it named.
+    /// Latest time until which a `Retry-After` asked the client to wait, from the start of the step.
     pub(crate) wait_until: Option<Duration>,
-    /// Input tokens of measured answers that came from the server's prefix cache, and all of them, where it tells with the answer.
+    /// Input tokens of measured answers that came from the server's prefix cache, and all of their input tokens. `None`
+    /// if the server does not report them with answers.
     cached: Option<(u64, u64)>,
 }
 
-/// What the measured requests that are home show of one tier.
+/// Counts of the finished measured requests under one tier.
 struct Tier {
     parts: Vec<Limits>,
 }
 
-/// The same of limits that are about the same requests.
+/// Counts under those limits of a tier that apply to the same set of requests.
 struct Limits {
-    /// The class, where it is one; else those that are left out.
+    /// The class that the limits apply to; `None` for the limits of all classes that have none of their own.
     class: Option<u16>,
     others: Vec<u16>,
-    /// Requests that they are about.
+    /// Number of measured requests that the limits apply to.
     seen: u64,
     limits: Vec<(Limit, Told)>,
-    /// Their error rate, where they have one.
+    /// The allowed error rate and its counts, if there is a limit on errors.
     errors: Option<(f64, Told)>,
 }
 
-/// Requests of which it can be told whether they missed, and those that did.
+/// The number of requests that could be judged, and of those that missed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Told {
     misses: u64,
@@ -132,7 +136,7 @@ impl Limits {
         }
     }
 
-    /// Of each limit what it has told, and the share of misses that it allows.
+    /// Returns the counts of each limit, with the share of misses that the limit allows.
     fn told(&self) -> impl Iterator<Item = (Told, f64)> {
         let limits = self.limits.iter().map(|(limit, told)| (*told, limit.percentile.miss_share()));
         limits.chain(self.errors.map(|(p0, told)| (told, p0)))
@@ -140,7 +144,7 @@ impl Limits {
 }
 
 impl StepTally {
-    /// For a step judged by these tiers.
+    /// Makes an empty tally for a step that these tiers judge.
     pub(crate) fn new(tiers: &[Slo]) -> Self {
         Self::in_room(tiers, Room::default())
     }
@@ -165,14 +169,14 @@ impl StepTally {
         }
     }
 
-    /// Counts one request and keeps what the statistics need of it.
+    /// Counts one request and keeps the parts of its record that the statistics need.
     pub(crate) fn add(&mut self, finished: &Finished) {
         let r = &finished.record;
         if r.phase == Phase::Measure {
             self.measured += 1;
             self.itl.add(finished);
             self.tiers.iter_mut().for_each(|tier| tier.add(r));
-            // An answer in one piece has no TTFT.
+            // A non-streaming answer has no TTFT.
             if let Some(response) = r.ttft().or_else(|| r.e2e()) {
                 self.response.saturating_record(response.as_micros() as u64);
             }
@@ -193,7 +197,7 @@ impl StepTally {
         self.kept.push(kept);
     }
 
-    /// Counts how a request ended.
+    /// Counts the way in which a request ended.
     fn ended(&mut self, r: &Record, kept: &CompactRecord) {
         let own = r.failure == Some(Failure::ClientLimit);
         let nobody = matches!(r.failure, Some(Failure::Connect | Failure::Dns));
@@ -215,56 +219,60 @@ impl StepTally {
         }
     }
 
-    /// Requests that are home.
+    /// Returns the number of finished requests.
     pub(crate) fn home(&self) -> u64 {
         self.kept.len() as u64
     }
 
-    /// Whether the last answers were all failures to connect, so that somebody should ask if the server is there.
+    /// Returns true if the last outcomes were all connection failures, so that the director should check the server.
     pub(crate) fn seems_gone(&self) -> bool {
         let (n, since) = self.unreachable;
         n >= GONE || (n >= GONE_FEW && self.last_home.saturating_sub(since) >= GONE_AFTER)
     }
 
-    /// Whether the last request that ended did so because nobody was there any more.
+    /// Returns true if the request that ended last failed because the server was unreachable.
     pub(crate) fn ended_unreachable(&self) -> bool {
         self.last_end.is_some_and(|(_, unreachable)| unreachable)
     }
 
-    /// Whether it is shown that more than this share of the requests fails, with so many still in flight, which count as if they would
-    /// not. Failures come sooner than answers do: of those that are home they would be too large a share.
+    /// Returns true if the evidence is strong that more than `share` of the requests fail. The `in_flight` requests
+    /// count as successes: failures arrive sooner than answers, so their share among finished requests alone is too
+    /// large.
     ///
-    /// Where nothing but failures has come, [`StepTally::all_failed`] says when that is enough.
+    /// Returns false if there was no answer at all; [`StepTally::all_failed`] covers that case.
     pub(crate) fn fails_beyond(&self, share: f64, in_flight: u64) -> bool {
         !self.nothing_came() && gross(self.theirs, self.home() + in_flight, share, GROSS_INFLATION) > GROSS
     }
 
-    /// Whether there were many requests and not one answer, with so many still in flight: where most are, answers take longer than failures.
+    /// Returns true if at least 50 requests, and at least as many as are in flight, have finished without a single
+    /// answer. Answers may take longer than failures, so the step goes on while most requests are in flight.
     pub(crate) fn all_failed(&self, in_flight: u64) -> bool {
         self.home() >= ALL_FAILED.max(in_flight) && self.nothing_came()
     }
 
-    /// Whether there were requests and not one answer.
+    /// Returns true if requests have finished and none of them was answered.
     pub(crate) fn nothing_came(&self) -> bool {
         self.theirs + self.silent > 0 && self.others == 0
     }
 
-    /// Whether some limit of every tier has gross misses (design §7), so that no tier needs more of this step. `inflation` is
-    /// how many requests are worth one.
+    /// Returns true if some limit of every tier has gross misses (design §7), so that no tier needs more of this step.
+    /// `inflation` is the number of requests that carry as much information as one independent request.
     pub(crate) fn gross(&self, inflation: f64) -> bool {
         self.every_tier(|told, p0, _| gross(told.misses, told.n, p0, inflation) > GROSS)
     }
 
-    /// Whether some limit of every tier has more than eight times the misses that `planned` requests may have, and five more.
+    /// Returns true if some limit of every tier has more than eight times the misses that `planned` requests may have,
+    /// plus five.
     pub(crate) fn far_over(&self, planned: f64) -> bool {
-        // For a median the eightfold would be more than all: half of what is left is far as well.
+        // For a median, eight times the allowed share exceeds 1: half of the remaining share counts as far over as
+        // well.
         let most = |p0: f64| (FAR_OVER * p0).min(0.5 * (1.0 + p0));
         let most = |p0: f64, share: f64| most(p0) * planned * share + FAR_OVER_LEAST;
         self.every_tier(|told, p0, share| told.misses as f64 > most(p0, share))
     }
 
-    /// Whether every tier has a limit of which `shows` holds, by what it has told, the share of misses that is allowed, and the share of
-    /// the requests that it is about.
+    /// Returns true if `shows` returns true for at least one limit of every tier. Its arguments are the counts, the
+    /// allowed share of misses, and the share of the measured requests that the limit applies to.
     fn every_tier(&self, shows: impl Fn(Told, f64, f64) -> bool) -> bool {
         let share = |part: &Limits| part.seen as f64 / self.measured.max(1) as f64;
         let part = |part: &Limits| part.told().any(|(told, p0)| shows(told, p0, share(part)));
@@ -272,18 +280,19 @@ impl StepTally {
         !self.tiers.is_empty() && self.tiers.iter().all(tier)
     }
 
-    /// p99 TTFT (or e2e, where answers come in one piece) of the measured requests so far, in milliseconds.
+    /// Returns the p99 TTFT of the measured requests so far, in milliseconds; p99 e2e if answers are not streamed.
     pub(crate) fn response_p99(&self) -> Option<f64> {
         (!self.response.is_empty()).then(|| ms(Duration::from_micros(self.response.value_at_quantile(0.99))))
     }
 
-    /// Share of the measured requests' input tokens that came from the server's prefix cache, where it tells with each answer.
+    /// Returns the share of the measured requests' input tokens that came from the server's prefix cache, if the server
+    /// reports it.
     pub(crate) fn cached_share(&self) -> Option<f64> {
         self.cached.filter(|(_, input)| *input > 0).map(|(cached, input)| cached as f64 / input as f64)
     }
 
-    /// The most input tokens that the server may have looked up since a moment of the step, as far as its own requests go: those of
-    /// every request that was sent and whose first token did not come before.
+    /// Returns an upper bound of the input tokens that the server has looked up for this step's requests since `at`:
+    /// the sum over all requests that were sent and had no first token by then.
     pub(crate) fn asked_since(&self, at: Duration) -> f64 {
         let open = |r: &&CompactRecord| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
         let tokens = |r: &CompactRecord| {
@@ -292,18 +301,20 @@ impl StepTally {
         self.kept.iter().filter(open).map(tokens).sum::<u64>() as f64
     }
 
-    /// Requests that the server refused for now, of those measured; or of all that came, where a step ended before its window.
+    /// Returns the number of measured requests that the server refused for now. With `all`, those of other phases count
+    /// too, for a step that ended before its window.
     pub(crate) fn refused(&self, all: bool) -> u64 {
         self.refused.0 + if all { self.refused.1 } else { 0 }
     }
 
-    /// Why a step that ran its time ended early all the same: without an answer, of many requests or of few.
+    /// Returns the reason to treat a step that ran to its end as aborted because there was no answer: all of many
+    /// requests failed, or all of few.
     pub(crate) fn ended_without(&self) -> Option<Abort> {
         let why = if self.all_failed(0) { Abort::AllFailed } else { Abort::NoAnswer };
         self.nothing_came().then_some(why)
     }
 
-    /// Measured requests that are home.
+    /// Returns the number of measured requests that have finished.
     pub(crate) fn measured(&self) -> u64 {
         self.measured
     }
@@ -392,7 +403,7 @@ mod tests {
         assert_eq!(t.wait_until, Some(Duration::from_millis(3002)));
     }
 
-    /// Few failures say less than many, and one answer ends it.
+    /// A few failures are a weaker finding than many, and one answer removes it.
     #[test]
     fn a_step_that_ran_its_time_without_an_answer() {
         let mut t = tally();
@@ -418,8 +429,8 @@ mod tests {
         assert!(!t.all_failed(0));
     }
 
-    /// Rows: whether the plan sets the timeout, whether a first token had come, and whether a server that answers so is left alone: for its
-    /// errors, and because nothing comes from it.
+    /// Columns: the plan sets the timeout, a first token had come, and the two expected results: a stop because of
+    /// errors, and a stop because there is no answer.
     #[test]
     fn our_own_timeout_stops_nothing_that_is_under_way() {
         for (given, came, errors, nothing) in [

@@ -1,4 +1,5 @@
-//! The servers of the variants, one at a time: started, waited for, watched, and stopped before the next one is begun.
+//! The servers of variants, which run one at a time: start, wait for readiness, watch, and stop before the next one
+//! starts.
 
 use super::keep::{Keep, Started};
 use super::prepare::{self, PlanSeries, Prepared};
@@ -23,46 +24,46 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// How often it is asked whether a server is ready.
+/// Interval between readiness checks.
 const ASK: Duration = Duration::from_millis(250);
-/// How long a server that is not ready yet may take to say so.
+/// Timeout of one readiness check.
 const ANSWER: Duration = Duration::from_secs(10);
-/// What a server that broke off may still take to end by itself: what it writes then says why.
+/// Time for a failed server to exit by itself: its last log lines give the reason.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// The servers of all variants, and what became of each.
+/// The servers of all variants, and the state of each.
 pub(super) struct Servers {
     dir: PathBuf,
     groups: Groups,
-    /// In the order of the plan; empty where it has no variants.
+    /// One entry for each variant, in the order of the plan; empty without variants.
     pub(super) runs: Vec<VariantRun>,
-    /// The one that is ready.
+    /// The server that is ready.
     current: Option<Current>,
-    /// Nothing is started before: the one before cools down.
+    /// Earliest time to start the next server: the end of the cool-down of the previous one.
     rest_until: Option<Instant>,
-    /// How often the sweep was resumed.
+    /// Number of times that the sweep was resumed.
     resumed: u32,
-    /// Whether it goes on on servers that are not as they were.
+    /// True if the sweep continues on servers that have changed (`--force`).
     force: bool,
-    /// Keeps what was started for the next sweep of the plan.
+    /// Keeps started servers running for the next sweep of the plan.
     keep: Keep,
 }
 
-/// How servers are started and stopped.
+/// Options for starting and stopping servers.
 pub(super) struct ServerOptions {
     /// The run folder.
     pub(super) dir: PathBuf,
-    /// Lists what is started, so that it can be ended where this process leaves at once.
+    /// List of started process groups, so that they can be killed if this process exits abruptly.
     pub(super) groups: Groups,
-    /// Keeps what was started for the next sweep of the plan.
+    /// Keeps started servers running for the next sweep of the plan.
     pub(super) keep: Keep,
 }
 
-/// The servers of the earlier tries of a sweep; none at its first try.
+/// The servers of the earlier attempts of a sweep; empty in its first attempt.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct EarlierServers<'a> {
     pub(super) runs: &'a [VariantRun],
-    /// How often the sweep was resumed, this time included.
+    /// Number of times that the sweep was resumed, including this time.
     pub(super) resumed: u32,
     /// Measure servers even if they have changed since.
     pub(super) force: bool,
@@ -76,7 +77,7 @@ struct Current {
     urls: Vec<BaseUrl>,
 }
 
-/// Why a server was not made ready.
+/// Reasons why a server did not become ready.
 enum Not {
     Ready(String),
     Interrupted,
@@ -89,7 +90,8 @@ impl From<anyhow::Error> for Not {
 }
 
 impl Servers {
-    /// Lists the servers of a plan. One that failed in an earlier try of the sweep is tried again, one that died is not.
+    /// Lists the servers of a plan. A server that failed in an earlier attempt of the sweep is retried; one that died
+    /// is not.
     pub(super) fn new(plan: &Plan, options: ServerOptions, earlier: EarlierServers<'_>) -> Self {
         let ServerOptions { dir, groups, keep } = options;
         let titles = plan.series();
@@ -101,7 +103,8 @@ impl Servers {
             let known = earlier.runs.iter().find(|run| run.name == v.name).cloned().unwrap_or_default();
             let again = matches!(known.state, State::Running | State::Failed);
             let state = if again { State::Waiting } else { known.state };
-            // Why it failed is told anew; what its server was stands, since it is to be the same.
+            // The reason of the failure is determined again. The description of the server stays, to compare the new
+            // server with it.
             let known = if known.state == State::Failed {
                 VariantRun {
                     reason: None,
@@ -133,54 +136,54 @@ impl Servers {
         self.runs.iter().position(|run| run.name == *name)
     }
 
-    /// Whether nothing more is to be measured on the server of a series, whatever is left.
+    /// Returns true if nothing more can be measured on the server of a series, because it failed or died.
     pub(super) fn is_over(&self, one: &Series) -> bool {
         let state = self.at(one).map(|at| self.runs[at].state);
         matches!(state, Some(State::Failed | State::Died))
     }
 
-    /// Whether the server of a series is the one that is ready.
+    /// Returns true if the server of a series is the one that is ready.
     pub(super) fn serves(&self, one: &Series) -> bool {
         self.at(one).is_some() && self.current.as_ref().map(|c| c.at) == self.at(one)
     }
 
-    /// The list of what is started.
+    /// Returns the list of started process groups.
     pub(super) fn groups(&self) -> Groups {
         self.groups.clone()
     }
 
-    /// The process group of the server that is ready, where it was started.
+    /// Returns the process group of the ready server, if this process started it.
     pub(super) fn group(&self) -> Option<u32> {
         self.current.as_ref()?.launched.as_ref().map(Launched::id)
     }
 
-    /// Whether one is ready.
+    /// Returns true if a server is ready.
     pub(super) fn any(&self) -> bool {
         self.current.is_some()
     }
 
-    /// The models of all that were asked for one.
+    /// Returns the names of the models of all prepared servers, joined by commas.
     pub(super) fn models(&self) -> Option<String> {
         let mut all: Vec<&str> = self.runs.iter().filter_map(|run| run.model.as_deref()).collect();
         all.dedup();
         (!all.is_empty()).then(|| all.join(", "))
     }
 
-    /// Whether the process of the server that is ready has ended.
+    /// Returns true if the process of the ready server has exited.
     pub(super) fn exited(&mut self) -> bool {
         let launched = self.current.as_mut().and_then(|c| c.launched.as_mut());
         launched.is_some_and(|l| {
-            // Asked after every step: nothing that this process may be killed in the middle of leaves more behind than that.
+            // This runs after every step, so a process that is killed leaves at most the log of one step unredacted.
             l.clean_log();
             l.exited().is_some()
         })
     }
 
-    /// Starts the server of a series, where it is started, and makes it ready to be measured; `None` where it is not to be made so, or
-    /// `interrupt` came first. What became of it is noted.
+    /// Starts the server of a series, if it has a start command, and prepares it for measurement. Returns `None` if the
+    /// server did not become ready, or if `interrupt` came first. Records the outcome in `runs`.
     ///
     /// # Errors
-    /// Something of it is left that cannot be ended.
+    /// A process of the server is left and cannot be killed.
     pub(super) async fn begin(
         &mut self,
         one: &Series,
@@ -213,7 +216,7 @@ impl Servers {
             }
         };
         if is_kept {
-            // It writes on into the log of the run that started it.
+            // It continues to write into the log of the run that started it.
             self.runs[at].log = None;
         }
         let ready = tokio::select! {
@@ -228,7 +231,7 @@ impl Servers {
                 run.ready_s = started.map(|_| began.elapsed().as_secs_f64());
                 (run.model, run.words) = (Some(ready.model.clone()), Some(ready.load.terms().words.clone()));
                 run.facts = ready.facts.clone();
-                // That of the run as a whole is noted there.
+                // This caveat is recorded for the whole run.
                 run.noted = ready
                     .noted
                     .iter()
@@ -245,11 +248,11 @@ impl Servers {
         }
     }
 
-    /// Takes over the server that an earlier sweep has left running, if it is that of this variant and still runs. Any other is stopped
-    /// first: servers of a plan run one at a time.
+    /// Takes over the server that an earlier sweep left running, if it belongs to this variant and still runs. Stops
+    /// any other server first, since the servers of a plan run one at a time.
     ///
     /// # Errors
-    /// Something of the other is left that cannot be ended.
+    /// A process of the other server is left and cannot be killed.
     async fn kept(&self, variant: &Variant) -> Result<Option<Launched>> {
         let Some(mut started) = self.keep.take() else { return Ok(None) };
         if started.name == variant.name && started.launched.exited().is_none() {
@@ -261,11 +264,11 @@ impl Servers {
         Ok(None)
     }
 
-    /// Starts the command of a variant, where it has one and nothing is in its place.
+    /// Starts the command of a variant, if it has one and its addresses are free.
     async fn launch(&self, variant: &Variant, urls: &[BaseUrl]) -> Result<Option<Launched>, String> {
         let Some(start) = &variant.start else { return Ok(None) };
         let filled = start.expand(|name| std::env::var(name).ok());
-        // Before anything is told of what is in its way: that may be the same command.
+        // Before any message about a process in the way: that may run the same command, with the same secrets.
         for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| !is_everyday(s)) {
             redact::register_secret(secret, log::HIDDEN);
         }
@@ -290,7 +293,7 @@ impl Servers {
         launch.start(&self.groups).map(Some).map_err(|e| format!("{e:#}"))
     }
 
-    /// Whether a server can be started at these addresses; the error names what is there already.
+    /// Checks that a server can be started at these addresses. The error names the process that occupies one.
     async fn nothing_in_the_way(&self, urls: &[BaseUrl]) -> Result<(), String> {
         let there = stale::in_the_way(urls);
         let who = |of: &dyn Fn(&stale::InTheWay) -> bool| {
@@ -325,7 +328,7 @@ impl Servers {
         }
         let known = self.at(one).map(|at| &self.runs[at]);
         let mut plan = one.plan.clone();
-        // A name without what it held of a secret is nobody's.
+        // A name with a masked secret is not the model's real name.
         if let Some(model) =
             known.and_then(|k| k.model.as_ref()).filter(|model| !self.force && !redact::contains_mask(model))
         {
@@ -342,7 +345,7 @@ impl Servers {
         Ok(ready)
     }
 
-    /// Notes why the server of a variant could not be measured.
+    /// Records the reason why the server of a variant could not be measured.
     fn fail(&mut self, at: usize, why: String, last_lines: Vec<String>) {
         let run = &mut self.runs[at];
         run.state = State::Failed;
@@ -351,7 +354,7 @@ impl Servers {
         (run.reason, run.last_lines) = (Some(why), last_lines);
     }
 
-    /// Stops a server that was not made ready, and notes why.
+    /// Stops a server that did not become ready, and records the reason.
     async fn give_up(&mut self, mut current: Current, not: Not) -> Result<()> {
         let at = current.at;
         if let Not::Ready(why) = not {
@@ -364,7 +367,8 @@ impl Servers {
         self.stop(current).await
     }
 
-    /// What the end of a server and its log say beside what was seen of it: the reason in full, and the last lines.
+    /// Returns the full reason of a failure, from the exit status and the log of the server in addition to `seen`, and
+    /// the last lines of the log.
     async fn explain(&mut self, at: usize, launched: &mut Launched, seen: String) -> (String, Vec<String>) {
         let deadline = Instant::now() + LAST_WORDS;
         while launched.exited().is_none() && Instant::now() < deadline {
@@ -385,10 +389,10 @@ impl Servers {
         (why, launched.log.last_lines())
     }
 
-    /// The server that is ready has gone away: notes why, with what is left of it stopped.
+    /// Handles the death of the ready server: records the reason and stops the remaining processes.
     ///
     /// # Errors
-    /// Something of it is left that cannot be ended.
+    /// A process of the server is left and cannot be killed.
     pub(super) async fn died(&mut self, step: u32) -> Result<()> {
         let Some(mut current) = self.current.take() else { return Ok(()) };
         let at = current.at;
@@ -404,10 +408,10 @@ impl Servers {
         self.stop(current).await
     }
 
-    /// Stops the server that is ready; `done` is whether everything was measured on it.
+    /// Stops the server that is ready. `done` is true if everything was measured on it.
     ///
     /// # Errors
-    /// Something of it is left that cannot be ended.
+    /// A process of the server is left and cannot be killed.
     pub(super) async fn end(&mut self, done: bool) -> Result<()> {
         let Some(current) = self.current.take() else { return Ok(()) };
         if done {
@@ -416,14 +420,14 @@ impl Servers {
         self.stop(current).await
     }
 
-    /// Of variants that were measured in turns, those on which everything was measured are done.
+    /// Marks those variants as done on which everything was measured, after variants were measured in turns.
     pub(super) fn all_done(&mut self, done: impl Fn(&str) -> bool) {
         for run in self.runs.iter_mut().filter(|run| run.state == State::Running && done(&run.name)) {
             run.state = State::Done;
         }
     }
 
-    /// Stops a server, or leaves it to the next sweep where servers are kept and this one did not fail.
+    /// Stops a server, or leaves it running for the next sweep if servers are kept and this one did not fail.
     async fn stop(&mut self, current: Current) -> Result<()> {
         let Current { at, launched: Some(launched), start: Some(start), urls } = current else {
             return Ok(());
@@ -441,13 +445,14 @@ impl Servers {
     }
 }
 
-/// Whether the value of a variable with the name of a secret is a switch or a small number all the same, which may stand anywhere.
+/// Returns true if the value of a variable named like a secret is only a switch or a small number, which needs no
+/// redaction.
 fn is_everyday(value: &str) -> bool {
     let number = value.len() < 8 && value.bytes().all(|b| b.is_ascii_digit());
     number || ["true", "false", "none", "null", "auto"].contains(&&*value.to_ascii_lowercase())
 }
 
-/// How a process ended: `exit code 1`, `signal 9`.
+/// Describes how a process ended: `exit code 1`, `signal 9`.
 fn ended_with(status: ExitStatus) -> String {
     #[cfg(unix)]
     if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&status) {
@@ -456,7 +461,7 @@ fn ended_with(status: ExitStatus) -> String {
     status.code().map_or_else(|| status.to_string(), |code| format!("exit code {code}"))
 }
 
-/// Whether a process was ended by SIGKILL, directly or as containers and shells tell it.
+/// Returns true if a process was killed by SIGKILL, directly or as containers and shells report it (exit code 137).
 fn was_killed(status: ExitStatus) -> bool {
     #[cfg(unix)]
     if std::os::unix::process::ExitStatusExt::signal(&status) == Some(9) {
@@ -465,7 +470,7 @@ fn was_killed(status: ExitStatus) -> bool {
     status.code() == Some(137)
 }
 
-/// Waits until a server that was started answers on its page for that, and lists a model where it has a list.
+/// Waits until a started server answers on its readiness page and lists a model, if it has a model list.
 async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), Not> {
     let key = server.key.as_ref().map(ApiKey::read).transpose()?;
     let client = Client::http(server, key.clone())?;
@@ -474,7 +479,7 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
         None => (None, None),
     };
     let other = match elsewhere {
-        // The key is the server's own.
+        // The API key must not be sent to another host.
         Some(base) => Some(Client::http(&server.for_other_host(base), None)?),
         None => None,
     };
@@ -503,7 +508,8 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
     }
 }
 
-/// Asks a page, or the one that says so by custom; the error is what was seen.
+/// Requests the readiness page of every address: `path`, or by default `/health` and then `/v1/models`. The error
+/// describes the answer.
 async fn is_ready(client: &Client, path: Option<&str>) -> Result<(), String> {
     let ask = async |target: usize, path: &str| client.get_from(target, path).await.map(|(status, _)| status);
     for target in 0..client.urls().len().max(1) {
@@ -523,7 +529,7 @@ async fn is_ready(client: &Client, path: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether the model is there; the wrong one is not waited for, that is told when the server is prepared.
+/// Checks that the server lists a model. A wrong model is not worth waiting for: preparing the server reports it.
 async fn lists_models(client: &Client, wanted: Option<&str>) -> Result<(), String> {
     match client.get("/v1/models").await {
         Ok((404 | 405, _)) => Ok(()),
@@ -531,7 +537,7 @@ async fn lists_models(client: &Client, wanted: Option<&str>) -> Result<(), Strin
             Err(e) if format!("{e:#}").contains("lists no model") => Err(format!("{e:#}")),
             _ => Ok(()),
         },
-        // Told in full when it is prepared.
+        // Preparing the server reports this error in full.
         Ok((401 | 403, _)) => Ok(()),
         Ok((status, _)) => Err(format!("/v1/models answers with HTTP {status}")),
         Err(e) => Err(format!("{e:#}")),

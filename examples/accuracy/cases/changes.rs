@@ -1,4 +1,4 @@
-//! Servers that change while they are measured.
+//! Servers that change during the sweep.
 
 use super::engines::{Gpu, exponential, fixed, several, single};
 use super::{Case, Found, Group};
@@ -9,22 +9,22 @@ use goodput::slo::Metric::{Tpot, Ttft};
 use goodput::stats::step::{Step, StepKind};
 use std::time::Duration;
 
-/// What happens to a server in the course of a run.
+/// A change of the server during a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Change {
-    /// It stands still once, somewhere within the `nth` step of a kind (from 1).
+    /// It pauses once, within the `nth` step of a kind (from 1).
     Pause { kind: StepKind, nth: usize, length_s: f64 },
     /// It runs at `speed` from the middle of the budget on.
     Break { speed: f64 },
     /// Its speed moves from 1 − `by` to 1 + `by` over the budget.
     Drift { by: f64 },
-    /// Its speed is another one in every twelfth of the budget, even on 1 − `by` to 1 + `by`.
+    /// It has another speed in every twelfth of the budget, evenly distributed over 1 − `by` to 1 + `by`.
     Scatter { by: f64 },
 }
 
-/// Constant pieces that a drift is made of.
+/// Number of constant pieces that approximate a drift.
 const PIECES: u32 = 90;
-/// Speeds of a server that scatters.
+/// Number of speeds of a server whose speed varies at random.
 const SPEEDS: u32 = 12;
 const GOLDEN: f64 = 0.618_034;
 
@@ -38,7 +38,7 @@ impl Change {
         }
     }
 
-    /// The speed that the truth is about: that of the last segment, or the mean.
+    /// Returns the speed for which the truth holds: that of the last segment, or the mean.
     pub(crate) const fn final_speed(self) -> f64 {
         match self {
             Self::Break { speed } => speed,
@@ -46,7 +46,7 @@ impl Change {
         }
     }
 
-    /// Sets what is known before the run begins.
+    /// Applies the changes that are known before the run begins.
     pub(super) fn plan(self, server: &mut VariableSpeed, budget_s: f64) {
         let at = |share: f64| Duration::from_secs_f64(share * budget_s);
         match self {
@@ -61,7 +61,8 @@ impl Change {
             }
             Self::Scatter { by } => {
                 for i in 0..SPEEDS {
-                    // Multiples of the golden ratio, whole parts taken off, are even on 0 to 1 and never alike.
+                    // The fractional parts of multiples of the golden ratio are evenly distributed over 0 to 1 and
+                    // never repeat.
                     let u = (f64::from(i) * GOLDEN).fract();
                     server.set_speed(at(f64::from(i) / f64::from(SPEEDS)), 1.0 - by + 2.0 * by * u);
                 }
@@ -69,7 +70,7 @@ impl Change {
         }
     }
 
-    /// Sets what happens within the step that begins now; `at` is a random share of its window.
+    /// Applies a change within the step that begins now. `at` is a random share of its window.
     pub(crate) fn within(
         self,
         server: &mut VariableSpeed,
@@ -88,7 +89,7 @@ impl Change {
     }
 }
 
-/// By `accuracy truths`: the stalls with 4 million requests, the breaks with 250,000.
+/// Found by `accuracy truths`: the stalls with 4 million requests, the breaks with 250,000.
 const TRUTHS: &[Found] = &[
     ("stall-8b-ramp-1s", [18.16277, 0.280, 8.892, 9.58, 30.672, 0.0000]),
     ("stall-8b-refine-2s", [18.16277, 0.280, 8.892, 9.58, 30.672, 0.0000]),
@@ -109,12 +110,12 @@ fn mm32(name: &str) -> Case {
     Case::new(name, several(32, exponential(2000.0), 50.0)).limit(Ttft, 200.0)
 }
 
-/// Many servers with short holding times: its ramp begins far below its true rate.
+/// Many servers with short service times. The ramp begins far below the true rate.
 fn wide(name: &str) -> Case {
     Case::new(name, several(32, exponential(80.0), 5.0)).limit(Ttft, 20.0)
 }
 
-/// A single server that takes 304 req/s; its ramp begins at its capacity.
+/// A single server with a true rate of 304 req/s. The ramp begins at its capacity.
 fn quick(name: &str) -> Case {
     Case::new(name, single(exponential(2.0))).limit(Ttft, 23.5)
 }
@@ -160,12 +161,12 @@ pub(super) fn changes() -> Vec<Case> {
     .collect()
 }
 
-/// The cases that have a closed form: those of the steady server whose holding times are longer by the inverse of the speed.
+/// Sets the truths with a closed form: those of the steady server, with service times divided by the speed.
 fn exact(case: Case) -> Case {
     let speed = case.change.map_or(1.0, Change::final_speed);
     let ms = |ms: f64| Duration::from_secs_f64(ms / 1e3 / speed);
     let limit = |ms: u64| Duration::from_millis(ms);
-    // The waiting that a limit leaves is what a first token does not take.
+    // The limit less the prefill time is left for waiting.
     let left = |whole: f64, prefill: f64| Duration::from_secs_f64((whole - prefill / speed) / 1e3);
     let name = case.name.clone();
     let is = |what: &str| name.split('-').any(|part| part == what);

@@ -1,11 +1,13 @@
-//! Development cases by the shape of their curve: cliffs, arrivals smoother than Poisson, and true rates far below the capacity.
+//! Development cases by the shape of their miss curve: cliffs, arrivals smoother than Poisson, and true rates far below
+//! the capacity.
 
 use super::dev::{CHAT, SHORT, engine};
 use super::engines::{Gpu, fixed, lognormal, quantile, several, single, two_sizes};
 use super::{Case, Found, Group};
 use goodput::slo::Metric::{Tpot, Ttft};
 
-/// By `accuracy truths`, with 300,000 requests (flat with 8 million, near-cliffs with 16 million, other queues with a million).
+/// Found by `accuracy truths` with 300,000 requests (flat with 8 million, near-cliffs with 16 million, other queues
+/// with a million).
 const TRUTHS: &[Found] = &[
     ("flat", [2.03150, 1.749, 0.376, 1.55, 25.024, 0.7015]),
     ("two-sizes", [1.79203, 5.770, 0.410, 2.58, 29.812, 0.5242]),
@@ -21,7 +23,7 @@ const TRUTHS: &[Found] = &[
     ("8b-tpot-tight", [2.29562, 1.937, 1.933, 1.74, 30.416, 0.0000]),
 ];
 
-/// The standard normal point that 0.7 % lie above.
+/// The point of the standard normal distribution with 0.7 % above it.
 const Z_0_7: f64 = 2.457_3;
 
 pub(super) fn curves() -> Vec<Case> {
@@ -29,16 +31,16 @@ pub(super) fn curves() -> Vec<Case> {
     all.chain(flats().into_iter().map(|c| c.group(Group::Flat))).map(|c| exact(c.with(TRUTHS))).collect()
 }
 
-/// Nothing is missed until the server is full.
+/// Cases without misses until the server is full.
 fn cliffs() -> Vec<Case> {
     vec![
         // D/D/1 and D/D/16: no request ever waits up to the capacity.
         Case::new("dd1", single(fixed(50.0))).evenly().limit(Ttft, 200.0),
         Case::new("dd16", several(16, fixed(1000.0), 50.0)).evenly().limit(Ttft, 200.0),
-        // A backlog is the only thing that can be wrong: the longest holding time that comes up is below the limit.
+        // Only the backlog can fail: the longest service time that occurs is below the limit.
         Case::new("dg24", several(24, lognormal(1000.0, 0.3), 40.0)).evenly().limit(Ttft, 150.0),
         Case::new("gd32", several(32, fixed(1000.0), 50.0)).bursts(0.3).limit(Ttft, 250.0),
-        // The limit is so wide that it is missed only where the queue is about to grow without end.
+        // The limit is so loose that it is missed only when the queue is about to grow without bound.
         Case::new("md16-wide", several(16, fixed(1000.0), 50.0)).limit(Ttft, 1500.0),
         engine("8b-slots-even", Gpu { seats: 32, ..Gpu::B8 }, CHAT).evenly().limit(Ttft, 1000.0),
     ]
@@ -52,12 +54,12 @@ fn smooth() -> Vec<Case> {
     ]
 }
 
-/// The true rate is a small part of the capacity, or rare requests decide it.
+/// Cases whose true rate is a small part of the capacity, or depends on rare requests.
 fn flats() -> Vec<Case> {
     vec![
-        // 0.7 % of the holding times are longer than the limit: hardly any slope.
+        // 0.7 % of the service times exceed the limit, so the slope is nearly zero.
         Case::new("flat", single(lognormal(40.0, 1.0))).limit(Ttft, quantile(40.0, 1.0, Z_0_7)),
-        // 0.6 % of the requests take longer than the limit by themselves; 0.4 % are left for those behind them.
+        // 0.6 % of the requests exceed the limit by themselves, which leaves 0.4 % for those queued after them.
         Case::new("two-sizes", single(two_sizes(30.0, 600.0, 0.006))).limit(Ttft, 300.0),
         engine("two-prompts", Gpu::B8, SHORT)
             .rarely(0.006, "{ lognormal = { mean = 20000, cv = 0.3, max = 60000 } }", "{ fixed = 60 }")

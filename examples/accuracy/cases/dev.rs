@@ -1,4 +1,4 @@
-//! The development cases: what the search may be tuned on.
+//! The development cases, on which the search may be tuned.
 
 use super::engines::{Gpu, exponential, fixed, lognormal, several, single};
 use super::{Case, Found, Group, changes, curves, limits, talks};
@@ -6,7 +6,8 @@ use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_w
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 use std::time::Duration;
 
-/// By `accuracy truths --requests 4000000`; the queues with 30000000, and 8b, 8b-floor, 8b-slots, 8b-pairs, 70b-long, 8b-kv with
+/// Found by `accuracy truths --requests 4000000`; the queues with 30000000, and 8b, 8b-floor, 8b-slots, 8b-pairs,
+/// 70b-long, 8b-kv with
 /// 12000000.
 const TRUTHS: &[Found] = &[
     ("md1", [9.25567, 0.109, 5.512, 4.53, 20.000, 0.0000]),
@@ -53,7 +54,7 @@ pub(super) fn engine(name: &str, gpu: Gpu, (input, output): (&str, &str)) -> Cas
     Case::new(name, gpu.engine()).tokens(input, output)
 }
 
-/// All of them.
+/// Returns all development cases.
 pub(crate) fn development() -> Vec<Case> {
     let mut cases = queues();
     cases.extend(engines());
@@ -66,7 +67,7 @@ pub(crate) fn development() -> Vec<Case> {
     cases
 }
 
-/// The cases that have a closed form.
+/// Sets the truths with a closed form.
 fn exact(case: Case) -> Case {
     let (ms50, ms150) = (Duration::from_millis(50), Duration::from_millis(150));
     match case.name.as_str() {
@@ -87,7 +88,7 @@ fn queues() -> Vec<Case> {
         Case::new("mg1", single(lognormal(30.0, 1.0))).limit(Ttft, 300.0),
         Case::new("mm32", several(32, exponential(2000.0), 50.0)).limit(Ttft, 200.0),
         Case::new("md16", several(16, fixed(1000.0), 50.0)).limit(Ttft, 200.0),
-        // 0.6 % of the holding times are longer than the limit: a flat curve.
+        // 0.6 % of the service times exceed the limit: a flat curve.
         Case::new("shallow", single(lognormal(100.0, 0.8))).limit(Ttft, 500.0).group(Group::Flat),
     ]
 }
@@ -110,7 +111,7 @@ fn engines() -> Vec<Case> {
     ]
 }
 
-/// Servers that miss unloaded, and servers that are never offered as much as they can take.
+/// Servers that miss their limits without load, and servers that are never offered their capacity.
 fn others() -> Vec<Case> {
     vec![
         engine("none-1.2", Gpu::B8, CHAT).limit(E2e, 3260.0),

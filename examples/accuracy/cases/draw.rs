@@ -1,9 +1,9 @@
-//! Numbers drawn for cases.
+//! Random numbers for drawing cases.
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// The same numbers on every platform.
+/// A random number generator with equal results on every platform.
 pub(super) struct Draw(ChaCha8Rng);
 
 impl Draw {
@@ -15,7 +15,8 @@ impl Draw {
         low + (high - low) * self.0.random::<f64>()
     }
 
-    /// Its logarithm is uniform. To three digits, so that no platform's logarithm makes another case of it.
+    /// Draws from a log-uniform distribution. Rounds to three digits, so that differences in a platform's logarithm do
+    /// not change the case.
     pub(super) fn scale(&mut self, low: f64, high: f64) -> f64 {
         digits(self.uniform(low.ln(), high.ln()).exp())
     }
@@ -25,7 +26,7 @@ impl Draw {
     }
 }
 
-/// To three digits.
+/// Rounds to three significant digits.
 pub(super) fn digits(x: f64) -> f64 {
     let unit = 10_f64.powi(x.log10().floor() as i32 - 2);
     ((x / unit).round() * unit * 1e6).round() / 1e6

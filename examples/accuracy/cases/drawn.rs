@@ -1,27 +1,27 @@
-//! Cases drawn from a distribution of servers and workloads: the first ones are kept, whatever they are.
+//! Cases drawn from a distribution of servers and workloads. The first draws are used without selection.
 
 use super::Case;
 use super::draw::{Draw, digits};
 use super::engines::Gpu;
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 
-/// Fixed once; another one would be another choice of cases.
+/// Fixed once: another seed would select other cases.
 const SEED: u64 = 20_261_120;
 
-/// The 99 % point of a lognormal.
+/// Returns the 99 % quantile of a lognormal distribution.
 fn p99(mean: f64, cv: f64) -> f64 {
     let sigma = (cv * cv).ln_1p().sqrt();
     mean * (2.326 * sigma - sigma * sigma / 2.0).exp()
 }
 
-/// The first `n` draws.
+/// Returns the first `n` draws.
 pub(super) fn drawn(n: usize) -> Vec<Case> {
     let mut draw = Draw::seeded(SEED);
     (0..n).map(|i| one(&mut draw, &format!("drawn-{i}"))).collect()
 }
 
-/// A batching engine with a model of 1 to 70 billion parameters: weights of 0.3 to 0.8 ms and matrix products of 2.5 to 6 µs a token
-/// for each billion.
+/// Draws a batching engine with a model of 1 to 70 billion parameters. For each billion, loading the weights takes 0.3
+/// to 0.8 ms, and matrix products take 2.5 to 6 µs per token.
 fn one(draw: &mut Draw, name: &str) -> Case {
     let billions = draw.scale(1.0, 70.0);
     let gpu = Gpu {
@@ -44,7 +44,7 @@ fn one(draw: &mut Draw, name: &str) -> Case {
     let tokens = (lognormal(input, input_cv, 20.0 * input), lognormal(output, output_cv, 20.0 * output));
     let case = Case::new(name, gpu.engine()).tokens(&tokens.0, &tokens.1);
     let case = if draw.chance(0.4) { case.bursts(digits(draw.uniform(1.5, 3.0))) } else { case };
-    // Limits as multiples of what an unloaded request takes that is longer than 99 % of them.
+    // Limits are multiples of the time of an unloaded request that is longer than 99 % of them.
     let prefill_ms = (gpu.base_us + (gpu.token_us * p99(input, input_cv)).max(gpu.weights_us)) / 1e3;
     let token_ms = (gpu.base_us + gpu.weights_us) / 1e3;
     if draw.chance(0.25) {

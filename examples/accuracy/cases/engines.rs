@@ -1,4 +1,4 @@
-//! The servers that cases are made of.
+//! The servers of the cases.
 
 use super::Engine;
 use goodput::sim::engine::batch::{
@@ -17,7 +17,7 @@ fn count(n: u32) -> NonZeroU32 {
     NonZeroU32::new(n).expect("no limit of a case is zero")
 }
 
-/// A holding time with a mean in milliseconds.
+/// A fixed service time in milliseconds.
 pub(super) fn fixed(ms: f64) -> Dist {
     Dist::Fixed(millis(ms))
 }
@@ -30,34 +30,35 @@ pub(super) fn lognormal(ms: f64, cv: f64) -> Dist {
     Dist::Lognormal { mean: millis(ms), cv }
 }
 
-/// Mostly short holding times, and a small share of long ones.
+/// Mostly short service times, with a small share of long ones.
 pub(super) fn two_sizes(short_ms: f64, long_ms: f64, share: f64) -> Dist {
     Dist::TwoSizes { short: millis(short_ms), long: millis(long_ms), share }
 }
 
-/// Standard normal points that a tenth, a twentieth and a hundredth lie above.
+/// Points of the standard normal distribution with 10 %, 5 % and 1 % above them.
 pub(super) const P90: f64 = 1.281_6;
 pub(super) const P95: f64 = 1.644_9;
 pub(super) const P99: f64 = 2.326_3;
 
-/// The value of a lognormal that lies at this point of the standard normal under it.
+/// Returns the quantile of a lognormal distribution that corresponds to the point `z` of the standard normal
+/// distribution.
 pub(super) fn quantile(mean: f64, cv: f64, z: f64) -> f64 {
     let sigma = (cv * cv).ln_1p().sqrt();
     mean * (sigma * z - sigma * sigma / 2.0).exp()
 }
 
-/// One server; the first token comes at the end of the holding time.
+/// A single server. The first token comes at the end of the service time.
 pub(super) fn single(service: Dist) -> Engine {
     Engine::Queue(queue::Settings { servers: 1, service, prefill: None, decode: Duration::ZERO, seed: 0 })
 }
 
-/// Several servers; the first token comes after `prefill_ms`, the last at the end of the holding time.
+/// Several servers. The first token comes after `prefill_ms`, the last at the end of the service time.
 pub(super) fn several(servers: u32, service: Dist, prefill_ms: f64) -> Engine {
     let prefill = Some(millis(prefill_ms));
     Engine::Queue(queue::Settings { servers, service, prefill, decode: Duration::ZERO, seed: 0 })
 }
 
-/// A batching engine: its iteration times in microseconds, seats, tokens an iteration, tokens of KV cache.
+/// A batching engine: its iteration times in microseconds, seats, tokens per iteration, and tokens of KV cache.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gpu {
     pub(super) base_us: f64,
@@ -73,8 +74,8 @@ pub(super) struct Gpu {
 }
 
 impl Gpu {
-    /// An 8B model in bf16 on one H100 or the like: 16 GB of weights at 3.3 TB/s; 16 TFLOP a 1,000 tokens at 400 TFLOPS; 128 KiB of
-    /// KV a token.
+    /// An 8B model in bf16 on an H100 or similar: 16 GB of weights at 3.3 TB/s; 16 TFLOP per 1,000 tokens at 400
+    /// TFLOPS; 128 KiB of KV per token.
     pub(super) const B8: Self = Self {
         base_us: 2000.0,
         weights_us: 5000.0,
@@ -120,7 +121,7 @@ impl Gpu {
         self.with_cache(false)
     }
 
-    /// The engine with a prefix cache, or without.
+    /// Returns the engine, with or without a prefix cache.
     pub(super) fn with_cache(self, prefix_cache: bool) -> Engine {
         const BLOCK: u32 = 16;
         Engine::Batch(batch::Settings {

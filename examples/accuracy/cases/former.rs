@@ -1,5 +1,6 @@
-//! The held-out cases of before, which have been looked at since: no longer fresh, and still not tuned on one by one. *flat* became a
-//! development case.
+//! The previous held-out cases. They have been looked at since, so they are no longer fresh, but they are not used for
+//! tuning one by one.
+//! *flat* became a development case.
 
 use super::drawn::drawn;
 use super::engines::{Gpu, exponential, fixed, lognormal, quantile, several, single};
@@ -8,7 +9,7 @@ use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_w
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 use std::time::Duration;
 
-/// By `accuracy truths --former --requests 4000000`; md80 and drawn-3 with 8000000.
+/// Found by `accuracy truths --former --requests 4000000`; md80 and drawn-3 with 8000000.
 const TRUTHS: &[Found] = &[
     ("md1-80", [5.36081, 0.293, 5.118, 3.77, 12.500, 0.0000]),
     ("mm1-fast", [269.12781, 0.494, 4.982, 11.59, 498.957, 0.0043]),
@@ -48,7 +49,7 @@ const RAG: (&str, &str) = (
 const CLASSIFY: (&str, &str) =
     ("{ uniform = { min = 50, max = 350 } }", "{ uniform = { min = 4, max = 28 } }");
 
-/// A 13B model on one card of an older kind.
+/// A 13B model on one older card.
 const B13: Gpu = Gpu {
     base_us: 3000.0,
     weights_us: 14_000.0,
@@ -80,7 +81,7 @@ fn engine(name: &str, gpu: Gpu, (input, output): (&str, &str)) -> Case {
     Case::new(name, gpu.engine()).tokens(input, output)
 }
 
-/// All of them.
+/// Returns all of these cases.
 pub(crate) fn former() -> Vec<Case> {
     let mut cases = queues();
     cases.extend(engines());
@@ -90,7 +91,7 @@ pub(crate) fn former() -> Vec<Case> {
     cases.into_iter().map(|case| exact(case.with(TRUTHS))).collect()
 }
 
-/// The cases that have a closed form.
+/// Sets the truths with a closed form.
 fn exact(case: Case) -> Case {
     let ms = Duration::from_millis;
     match case.name.as_str() {
@@ -121,11 +122,11 @@ fn engines() -> Vec<Case> {
     ]
 }
 
-/// Standard normal points that 1.05 % and 2 % lie above.
+/// Points of the standard normal distribution with 1.05 % and 2 % above them.
 const Z_1_05: f64 = 2.307_9;
 const Z_2: f64 = 2.053_7;
 
-/// Servers that miss unloaded, named by the share that misses, in %.
+/// Servers that miss their limits without load, named by the share of misses in %.
 fn none() -> Vec<Case> {
     vec![
         Case::new("none-1.05", single(lognormal(30.0, 0.7))).limit(Ttft, quantile(30.0, 0.7, Z_1_05)),
@@ -136,7 +137,7 @@ fn none() -> Vec<Case> {
     ]
 }
 
-/// Servers that are never offered as much as they can take.
+/// Servers that are never offered their capacity.
 fn capped() -> Vec<Case> {
     vec![
         engine("capped-1.15", B13, ASSIST).limit(Ttft, 2000.0).limit(Tpot, 45.0).capped(1.15),

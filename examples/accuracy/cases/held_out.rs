@@ -1,16 +1,20 @@
-//! The held-out cases: forty draws from a wide distribution of servers, workloads and limits, run to report and never to tune on.
+//! The held-out cases: forty draws from a wide distribution of servers, workloads and limits, run to report and never
+//! to tune on.
 //!
-//! The seed was fixed on 23 November 2026, before the first of these cases was ever simulated; none was replaced. What can be drawn:
+//! The seed was fixed on 23 November 2026, before the first of these cases was ever simulated; none was replaced. The
+//! distribution:
 //!
 //! - arrivals: half Poisson, a third gamma with cv .3 to 3, the rest constant;
 //! - servers: a sixth single ones, a fifth several with one queue (2 to 64), the rest batch engines with models of 1 to 70 billion
 //!   parameters, 8 to 1024 seats and 20,000 to a million KV tokens;
-//! - lengths: lognormal; a third of the batch engines have rare prompts (.1 to 2 %) that are 10 to 30 times as long, and a third of the
-//!   single servers rare holding times like that;
-//! - limits: one to three of TTFT, TPOT and e2e, each at its p90, p95 or p99; from 1.05 times what an unloaded request takes at that
-//!   percentile, so that r\* is a small part of the capacity or there is none, to 30 times, where nothing is missed until the server is full.
+//! - lengths: lognormal; a third of the batch engines have rare prompts (.1 to 2 %) that are 10 to 30 times as long, and a
+//!   third of the single servers have rare service times of that kind;
+//! - limits: one to three of TTFT, TPOT and e2e, each at its p90, p95 or p99; from 1.05 times the time of an unloaded request
+//!   at that percentile, so that r\* is a small part of the capacity or there is none, to 30 times, with no misses until the
+//!   server is full.
 //!
-//! The mean answer of an unloaded server takes four seconds at most: the default timeout, a minute, is to play no part.
+//! The mean answer of an unloaded server takes at most four seconds, so that the default timeout of a minute has no
+//! effect.
 
 use super::draw::{Draw, digits};
 use super::engines::{
@@ -22,10 +26,10 @@ use goodput::slo::Metric::{E2e, Tpot, Ttft};
 /// Fixed once, before any of these cases was run.
 const SEED: u64 = 2_026_112_319;
 
-/// How many there are.
+/// Number of cases.
 const DRAWS: usize = 40;
 
-/// By `accuracy truths --set held-out --requests 1000000`, those of near-cliffs with 8,000,000.
+/// Found by `accuracy truths --set held-out --requests 1000000`; near-cliffs with 8,000,000.
 const TRUTHS: &[Found] = &[
     ("wide-0", [64.24562, 0.483, 5.633, 36.73, 96.336, 0.0000]),
     ("wide-1", [12.55727, 0.923, 2.361, 2.05, 55.866, 0.0000]),
@@ -69,11 +73,11 @@ const TRUTHS: &[Found] = &[
     ("wide-39", [1.37959, 0.822, 2.092, 1.46, 11.125, 0.0000]),
 ];
 
-/// The share of misses that the binding limit allows, where it is not the strictest.
+/// Share of misses that the binding limit allows, if it is not the strictest limit.
 const BINDING: &[(&str, f64)] =
     &[("wide-0", 0.1), ("wide-16", 0.05), ("wide-20", 0.1), ("wide-23", 0.1), ("wide-31", 0.1)];
 
-/// All of them.
+/// Returns all held-out cases.
 pub(crate) fn held_out() -> Vec<Case> {
     let mut draw = Draw::seeded(SEED);
     (0..DRAWS).map(|i| bound(one(&mut draw, &format!("wide-{i}")).with(TRUTHS))).collect()
@@ -86,7 +90,7 @@ fn bound(case: Case) -> Case {
     }
 }
 
-/// A percentile with the standard normal point under it.
+/// Draws a percentile, with the corresponding point of the standard normal distribution.
 fn percentile(draw: &mut Draw) -> (f64, f64) {
     match draw.uniform(0.0, 1.0) {
         u if u < 0.25 => (90.0, P90),
@@ -95,7 +99,7 @@ fn percentile(draw: &mut Draw) -> (f64, f64) {
     }
 }
 
-/// A limit over the unloaded value.
+/// Draws the ratio of a limit to the unloaded value.
 fn room(draw: &mut Draw) -> f64 {
     draw.scale(1.05, 30.0)
 }
@@ -116,7 +120,7 @@ fn one(draw: &mut Draw, name: &str) -> Case {
     }
 }
 
-/// A single server with a queue before it.
+/// Draws a single server with a queue.
 fn one_server(draw: &mut Draw, name: &str) -> Case {
     let mean = draw.scale(3.0, 300.0);
     let ((percentile, z), room) = (percentile(draw), room(draw));
@@ -133,7 +137,7 @@ fn one_server(draw: &mut Draw, name: &str) -> Case {
     Case::new(name, single(service)).limit_at(Ttft, percentile, digits(unloaded * room))
 }
 
-/// Several servers with one queue before them: TTFT is the wait and a prefill, and e2e the whole holding time behind the wait.
+/// Draws several servers with one queue: TTFT is the wait plus a prefill, and e2e the wait plus the whole service time.
 fn servers(draw: &mut Draw, name: &str) -> Case {
     let count = draw.scale(2.0, 64.0).round() as u32;
     let mean = draw.scale(100.0, 4000.0);
@@ -156,7 +160,7 @@ fn servers(draw: &mut Draw, name: &str) -> Case {
     }
 }
 
-/// A batch engine: its times as in `drawn.rs`, with more and fewer seats, and less room for KV.
+/// Draws a batch engine with times as in `drawn.rs`, a wider range of seats, and less room for KV.
 fn engine(draw: &mut Draw, name: &str) -> Case {
     let billions = draw.scale(1.0, 70.0);
     let gpu = Gpu {
@@ -189,7 +193,7 @@ fn engine(draw: &mut Draw, name: &str) -> Case {
     limits(draw, case, &gpu, (input, input_cv), (output, output_cv))
 }
 
-/// One to three limits, over what an unloaded request takes at that percentile.
+/// Draws one to three limits, relative to the time of an unloaded request at that percentile.
 fn limits(draw: &mut Draw, case: Case, gpu: &Gpu, input: (f64, f64), output: (f64, f64)) -> Case {
     let token_ms = (gpu.base_us + gpu.weights_us) / 1e3;
     let prefill_ms =

@@ -1,4 +1,5 @@
-//! Development cases by their limits: other percentiles than p99, other metrics, several limits at once, and closed loops.
+//! Development cases by their limits: other percentiles than p99, other metrics, several limits at once, and closed
+//! loops.
 
 use super::dev::{CHAT, SHORT, engine};
 use super::engines::{Gpu, exponential, fixed, several, single};
@@ -7,8 +8,8 @@ use goodput::sim::engine::truth::{md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{E2e, Itl, Tpot, Ttfc, Ttft};
 use std::time::Duration;
 
-/// By `accuracy truths`, with 300,000 requests; those of coincident limits are one estimate from 2.4 million requests of all three, the
-/// limits being percentiles at 15 req/s.
+/// Found by `accuracy truths` with 300,000 requests. Those of coincident limits are one estimate from 2.4 million
+/// requests of all three, as the limits are the percentiles at 15 req/s.
 const TRUTHS: &[Found] = &[
     ("8b-p99.9", [25.11636, 0.932, 9.904, 12.42, 30.690, 0.0000]),
     ("8b-p90", [21.50268, 0.682, 9.106, 38.23, 30.693, 0.3439]),
@@ -43,7 +44,7 @@ fn single_limits() -> Vec<Case> {
         engine("8b-p90", Gpu::B8, CHAT).limit_at(Ttft, 90.0, 150.0).limit_at(Tpot, 90.0, 20.0),
         engine("8b-p99.9", Gpu::B8, CHAT).limit_at(Ttft, 99.9, 500.0),
         engine("8b-itl", Gpu::B8, CHAT).limit(Itl, 60.0),
-        // Requests are given up after a second: those are failures, and 1 % may fail.
+        // Requests time out after a second and count as failures, of which 1 % are allowed.
         Case {
             timeout_s: Some(1.0),
             error_rate: Some(0.01),
@@ -59,13 +60,14 @@ fn single_limits() -> Vec<Case> {
     ]
 }
 
-/// Limits that bind together. Those of one word are the same event; the others depend on one another as the server has it.
+/// Limits that bind together. In those named `same`, all limits are missed by exactly the same requests; in the others,
+/// the server determines how they correlate.
 fn coincident() -> Vec<Case> {
     vec![
         mm1("same-2").limit(Ttft, 500.0).limit(Ttfc, 500.0),
         mm1("same-3").limit(Ttft, 500.0).limit(Ttfc, 500.0).limit(E2e, 500.0),
         engine("same-8b", Gpu::B8, CHAT).limit(Ttft, 200.0).limit(Ttfc, 200.0),
-        // Each of these limits alone has its true rate at 15 req/s, where they are the percentiles.
+        // Each of these limits alone has its true rate at 15 req/s: they are the percentiles at that rate.
         engine("both-8b", Gpu::B8, CHAT).limit(Ttft, 208.5).limit(Tpot, 18.05),
         engine("three-8b", Gpu::B8, CHAT).limit(Ttft, 208.5).limit(Tpot, 18.05).limit(E2e, 5325.0),
         engine("four-8b", Gpu::B8, CHAT)
@@ -76,7 +78,7 @@ fn coincident() -> Vec<Case> {
     ]
 }
 
-/// Levels are requests in flight.
+/// Cases whose levels are requests in flight.
 fn closed() -> Vec<Case> {
     let closed = |case: Case| Case { closed_loop: true, ..case };
     vec![
@@ -85,7 +87,7 @@ fn closed() -> Vec<Case> {
     ]
 }
 
-/// The cases that have a closed form.
+/// Sets the truths with a closed form.
 fn exact(case: Case) -> Case {
     let ms = Duration::from_millis;
     let mm1 = |case: Case, inflation: f64, limit: u64| {

@@ -1,10 +1,11 @@
-//! Development cases of conversations: levels are sessions per second, and what a server can take depends on what its prefix cache holds.
+//! Development cases of conversations: levels are sessions per second, and the capacity of a server depends on the
+//! contents of its prefix cache.
 
 use super::engines::Gpu;
 use super::{Case, Engine, Found, Group};
 use goodput::slo::Metric::{Tpot, Ttft};
 
-/// By `accuracy truths`: the middle of the bracket of long runs, and half its width.
+/// Found by `accuracy truths`: the middle of the bracket of long runs, and half its width.
 const TRUTHS: &[Found] = &[
     ("conversation", [13.22557, 0.899, f64::INFINITY, 1.00, 8.739, 0.0000]),
     ("talk-8b", [3.10795, 0.899, f64::INFINITY, 1.00, 3.523, 0.0000]),
@@ -18,7 +19,8 @@ fn talk(name: &str, engine: Engine, turns: &str) -> Case {
 pub(super) fn talks() -> Vec<Case> {
     let small = Gpu { kv_tokens: 60_000, ..Gpu::B8 };
     vec![
-        // The plan that is shipped as `conversation`: a small model on an A40, whose cache thrashes before anything else is wrong.
+        // The shipped plan `conversation`: a small model on an A40, whose cache thrashes before any other limit is
+        // reached.
         talk(
             "conversation",
             Engine::Preset("a40-qwen3-0.6b"),

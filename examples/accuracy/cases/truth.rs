@@ -1,19 +1,21 @@
-//! What is known of a case.
+//! The true goodput of a case, and related figures.
 
-/// What is known of a case, from closed forms or by `accuracy truths`.
+/// The true goodput of a case and related figures, from closed forms or by `accuracy truths`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Truth {
-    /// The true goodput in requests/s (sessions/s, requests in flight); none where the unloaded server misses the SLO.
+    /// The true goodput in requests/s (or sessions/s, or requests in flight); `None` if the unloaded server misses the
+    /// SLO.
     pub(crate) rate: Option<f64>,
-    /// Its standard error, relative; zero where it is exact.
+    /// Relative standard error of `rate`; zero if it is exact.
     pub(crate) error: f64,
-    /// d ln p / d ln r there, p being the share of misses of the limit that binds; infinite at a cliff.
+    /// d ln p / d ln r at `rate`, where p is the share of misses of the binding limit; infinite at a cliff.
     pub(crate) slope: f64,
-    /// Variance of the count of misses there over the binomial one, in blocks of 3000 requests.
+    /// Variance of the count of misses at `rate` over the binomial variance, in blocks of 3000 requests.
     pub(crate) inflation: f64,
-    /// Requests/s of the saturated server.
+    /// Throughput of the saturated server in requests/s.
     pub(crate) capacity: f64,
-    /// Share of misses one request at a time: the largest of the limits, relative to what each allows, times the smallest share allowed.
+    /// Share of misses with one request at a time: the largest of all limits relative to its allowed share, times the
+    /// smallest allowed share.
     pub(crate) unloaded: f64,
     /// Share of misses that the strictest limit allows.
     pub(crate) allowed: f64,
@@ -38,7 +40,7 @@ impl From<[f64; 6]> for Truth {
 }
 
 impl Truth {
-    /// Nothing is known yet.
+    /// An unknown truth.
     pub(crate) const UNKNOWN: Self = Self {
         rate: None,
         error: 0.0,
@@ -62,13 +64,13 @@ impl Truth {
         }
     }
 
-    /// Returns true if it has been found: every server has a capacity.
+    /// Returns true if the truth is known: every server has a capacity.
     pub(crate) fn is_known(&self) -> bool {
         self.capacity > 0.0
     }
 
-    /// The best that counting can do in `budget_s` at the true rate, its slope and inflation known: the standard deviation of
-    /// the logarithm of the rate.
+    /// Returns the best possible accuracy of counting in `budget_s` at the true rate, if slope and inflation are known:
+    /// the standard deviation of the logarithm of the rate.
     pub(crate) fn bound(&self, budget_s: f64) -> Option<f64> {
         self.rate.map(|rate| (self.inflation / (self.allowed * rate * budget_s)).sqrt() / self.slope)
     }

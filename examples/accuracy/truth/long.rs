@@ -1,4 +1,4 @@
-//! Long runs of a server: no steps, no client, only requests and what became of them.
+//! Long runs of a server without steps and client: only requests and their outcomes.
 
 use super::FIRST_RUN;
 use super::share::Share;
@@ -15,13 +15,13 @@ use goodput::workload::traffic::Traffic;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// What is asked of each request.
+/// A requirement on each request.
 #[derive(Debug, Clone, PartialEq)]
 enum Asked {
     Latency(Limit),
-    /// It must not fail, and at most this share may.
+    /// The request must not fail; at most this share may.
     Success(f64),
-    /// It must meet all of these limits, and at most this share may not.
+    /// The request must meet all of these limits; at most this share may not.
     Together(Vec<Limit>, f64),
 }
 
@@ -42,36 +42,37 @@ impl Asked {
     }
 }
 
-/// A request that is open.
+/// An open request.
 struct Open {
     due: Duration,
     first: Option<Duration>,
     last: Duration,
     tokens: u32,
-    /// Gaps between tokens, and those above each ITL limit.
+    /// Number of gaps between tokens, and of those above each ITL limit.
     gaps: u32,
     long_gaps: Vec<u32>,
 }
 
-/// Misses of one request, and what was counted of it: one, or its gaps; none where the metric is not defined for it.
+/// Misses of one request, and the number of counted items: one, or its gaps. The latter is zero if the metric is
+/// undefined for the request.
 pub(super) type Count = (u32, u32);
 
-/// What became of the requests of a long run.
+/// The outcomes of the requests of a long run.
 struct Tally<'a> {
     asked: &'a [Asked],
     itl: Vec<Duration>,
     open: VecDeque<Option<Open>>,
-    /// Id of the first of `open`.
+    /// Id of the first entry of `open`.
     base: u64,
     counts: Vec<Vec<Count>>,
     finished: usize,
     last: Duration,
-    /// TTFT, TPOT and e2e in milliseconds, where they are wanted.
+    /// TTFT, TPOT and e2e in milliseconds, if they are requested.
     values: Option<[Vec<f32>; 3]>,
 }
 
 impl<'a> Tally<'a> {
-    /// Requests that nothing is heard of count as missed once.
+    /// Makes a tally in which a request without any event counts as one miss.
     fn new(asked: &'a [Asked], n: usize) -> Self {
         let itl = asked.iter().filter_map(|a| match a {
             Asked::Latency(limit) if limit.metric == Metric::Itl => Some(limit.limit),
@@ -99,7 +100,7 @@ impl<'a> Tally<'a> {
         self.open.get_mut(usize::try_from(id.checked_sub(self.base)?).ok()?)
     }
 
-    /// Gives a request up; returns true if it was open.
+    /// Abandons a request; returns true if it was open.
     fn give_up(&mut self, id: u64) -> bool {
         let open = self.slot(id).and_then(Option::take).is_some();
         self.forget();
@@ -137,7 +138,7 @@ impl<'a> Tally<'a> {
         let mut itl = open.long_gaps.iter();
         for (asked, counts) in self.asked.iter().zip(&mut self.counts) {
             let Some(count) = counts.get_mut(emission.id as usize) else { continue };
-            // Refused ones have no tokens, and stay missed.
+            // Refused requests have no tokens and remain missed.
             *count = match asked {
                 _ if open.tokens == 0 => (1, 1),
                 Asked::Latency(limit) if limit.metric == Metric::Itl => {
@@ -188,7 +189,7 @@ pub(super) struct Long {
     asked: Vec<Asked>,
     timeout: Option<Duration>,
     runs: u32,
-    /// Preemptions a request in the last run.
+    /// Preemptions per request in the last run.
     pub(super) preemptions: f64,
 }
 
@@ -205,7 +206,7 @@ impl Long {
         Ok(Self { plan, asked, timeout, runs: FIRST_RUN, preemptions: 0.0 })
     }
 
-    /// The names of what is asked, in the order of the shares.
+    /// Returns the names of the requirements, in the order of the shares.
     pub(super) fn names(&self) -> Vec<String> {
         self.asked.iter().map(Asked::name).collect()
     }
@@ -221,7 +222,7 @@ impl Long {
         case.settled_model(u64::from(case.seed(self.runs)))
     }
 
-    /// The shares of misses of the limits, in steady state at `rate`, over `n` requests.
+    /// Returns the shares of misses of the limits in steady state at `rate`, over `n` requests.
     pub(super) fn open(&mut self, case: &Case, rate: f64, n: usize) -> Result<Vec<Share>> {
         let asked = self.asked.clone();
         let mut tally = Tally::new(&asked, n + n / 20);
@@ -229,7 +230,7 @@ impl Long {
         Ok(tally.shares(n / 20))
     }
 
-    /// TTFT, TPOT and e2e of `n` requests at `rate`, in milliseconds and in order of size.
+    /// Returns TTFT, TPOT and e2e of `n` requests at `rate`, sorted, in milliseconds.
     pub(super) fn values(&mut self, case: &Case, rate: f64, n: usize) -> Result<[Vec<f32>; 3]> {
         let mut tally = Tally::new(&[], n);
         tally.values = Some([vec![], vec![], vec![]]);
@@ -256,13 +257,14 @@ impl Long {
             deadlines.extend(self.timeout.map(|t| (due + t, id)));
             model.arrive(due, request(id, &chain.turns[0].request));
         }
-        // The last ones are served as if nothing came behind them: too few to matter.
+        // The last requests are served as if none came after them; these are too few to matter.
         model.advance(Duration::MAX).iter().for_each(|e| tally.token(e));
         self.preemptions = model.preemptions() as f64 / n as f64;
         Ok(())
     }
 
-    /// With so many requests in flight all the time: requests/s, and the shares of misses.
+    /// Runs with a constant number of requests in flight. Returns the throughput in requests/s and the shares of
+    /// misses.
     pub(super) fn closed(&mut self, case: &Case, in_flight: u32, n: usize) -> Result<(f64, Vec<Share>)> {
         let mut model = self.server(case);
         let asked = self.asked.clone();
@@ -284,7 +286,7 @@ impl Long {
             }
         }
         let rate = tally.finished as f64 / tally.last.as_secs_f64();
-        // The requests that all start at once are not what a closed loop settles to.
+        // Skip the requests that all start at once: they are not the steady state of a closed loop.
         Ok((rate, tally.shares((n / 20).max(in_flight as usize).min(n / 2))))
     }
 }

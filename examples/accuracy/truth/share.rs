@@ -1,26 +1,28 @@
-//! Shares of misses, how much they cluster, and where a curve of them crosses what is allowed.
+//! Shares of misses, their clustering, and the rate at which a miss curve crosses the allowed share.
 
 use super::long::Count;
 
-/// Requests of a block, for the variance of the count of misses.
+/// Number of requests per block, for the variance of the count of misses.
 const BLOCK: usize = 3000;
 
 /// Misses of one limit in a long run at one rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Share {
     pub(super) p: f64,
-    /// What the limit allows.
+    /// Share of misses that the limit allows.
     pub(super) allowed: f64,
     pub(super) inflation: f64,
-    /// The same from forty long blocks: where misses come in clusters longer than a block, it is larger. For the error.
+    /// Inflation from forty long blocks, used for the error. It is larger than `inflation` if misses come in clusters
+    /// longer than a block.
     pub(super) long_inflation: f64,
-    /// Requests.
+    /// Number of requests.
     pub(super) n: f64,
 }
 
 impl Share {
-    /// From the counts of each request, in order of arrival. The inflation is that of a count of requests: where a request has many
-    /// gaps that are counted, it compares the share among gaps with one that as many requests would show.
+    /// Computes the share from the counts of each request, in order of arrival. The inflation refers to requests: if
+    /// many gaps are counted per request, it compares the variance of the share among gaps with that of an equal number
+    /// of requests.
     pub(super) fn of(counts: &[Count], allowed: f64) -> Self {
         let n = counts.len() as f64;
         let sum = |part: &[Count]| {
@@ -48,30 +50,31 @@ impl Share {
         Self { p, allowed, inflation: inflation(BLOCK), long_inflation, n }
     }
 
-    /// Misses over what is allowed.
+    /// Returns the ratio of misses to allowed misses.
     pub(super) fn excess(&self) -> f64 {
         self.p / self.allowed
     }
 
-    /// Variance of ln p.
+    /// Returns the variance of ln p.
     pub(super) fn variance(&self) -> f64 {
         self.inflation.max(self.long_inflation).max(1.0) * (1.0 - self.p) / (self.p * self.n)
     }
 }
 
-/// ln p as a parabola of x = ln(rate / center) through five points that lie `spread` apart.
+/// ln p as a parabola of x = ln(rate / center), fitted to five points at distances of `spread`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fit {
-    /// Where p is what is allowed.
+    /// Value of x at which p is the allowed share.
     pub(super) root: f64,
-    /// Its standard error.
+    /// Standard error of `root`.
     pub(super) error: f64,
     pub(super) slope: f64,
 }
 
 impl Fit {
-    /// By the least-squares weights of a parabola on five equal distances (Savitzky and Golay 1964): (−3, 12, 17, 12, −3) / 35 for
-    /// the value in the middle, (−2 … 2) / 10 for the slope, (2, −1, −2, −1, 2) / 7 for the curvature.
+    /// Fits with the least-squares weights of a parabola at five equal distances (Savitzky and Golay 1964): (−3, 12,
+    /// 17, 12, −3) / 35 for the value in the middle, (−2 … 2) / 10 for the slope, (2, −1, −2, −1, 2) / 7 for the
+    /// curvature.
     pub(super) fn of(shares: &[Share], spread: f64) -> Self {
         let y: Vec<f64> = shares.iter().map(|s| s.excess().max(1e-7).ln()).collect();
         let sum = |weights: [f64; 5]| weights.iter().zip(&y).map(|(w, y)| w * y).sum::<f64>();
@@ -83,13 +86,13 @@ impl Fit {
             let tangent = slope + curvature * root;
             root -= (at_center + slope * root + curvature / 2.0 * root * root) / tangent;
         }
-        // Far from the center the parabola is not to be trusted: the next pass starts nearer.
+        // The parabola is unreliable far from the center; the next pass starts nearer.
         let root = root.clamp(-2.0 * spread, 2.0 * spread);
         let variance: f64 = value.iter().zip(shares).map(|(w, s)| w * w * s.variance()).sum();
-        // Nor is a curvature that turns the slope over: then it is noise.
+        // A curvature that reverses the slope is noise as well.
         let at_root = slope + curvature * root;
         if slope <= 0.0 {
-            // Noise in the place of a curve: the error says so.
+            // The slope is only noise, which the infinite error expresses.
             return Self { root: 0.0, error: f64::INFINITY, slope: 0.3 };
         }
         let slope = if (0.5..2.0).contains(&(at_root / slope)) { at_root } else { slope };
@@ -125,15 +128,15 @@ mod tests {
 
     #[test]
     fn inflation_is_one_where_misses_are_independent_and_the_size_of_clusters_where_not() {
-        // A hundredth of the requests misses, one by one and in runs of ten.
+        // One percent of the requests miss, one by one and in runs of ten.
         let mut rng = <rand_chacha::ChaCha8Rng as rand::SeedableRng>::seed_from_u64(1);
         let mut missed = || (u32::from(rand::RngExt::random::<f64>(&mut rng) < 0.01), 1);
         let single: Vec<Count> = (0..900_000).map(|_| missed()).collect();
         let runs: Vec<Count> = single[..90_000].iter().flat_map(|m| [*m; 10]).collect();
-        // Twenty gaps a request, all of which miss together.
+        // Twenty gaps per request, which all miss together.
         let gaps: Vec<Count> = single.iter().map(|(k, n)| (20 * k, 20 * n)).collect();
         let [single, runs, gaps] = [single, runs, gaps].map(|counts| Share::of(&counts, 0.01));
-        // 300 blocks: a variance is known to 8 %.
+        // With 300 blocks, the standard error of a variance is 8 %.
         assert!((single.p - 0.01).abs() < 5e-4 && (single.inflation - 1.0).abs() < 0.33, "{single:?}");
         assert!((runs.inflation - 10.0).abs() < 3.3, "{runs:?}");
         assert!((gaps.inflation / single.inflation - 1.0).abs() < 1e-9, "{gaps:?}");

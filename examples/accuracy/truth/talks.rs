@@ -9,14 +9,15 @@ use goodput::stats::step::{Step, StepKind};
 use goodput::sweep::bare::Bare;
 use std::time::Duration;
 
-/// Hours before anything counts: a cache that is slowly overrun shows it by then.
+/// Settling time of an hour, in seconds: a cache that slowly overflows shows it by then.
 const SETTLE_S: f64 = 3600.0;
-/// The bracket at which the bisection stops.
+/// Ratio of the bracket at which the bisection stops.
 const BRACKET: f64 = 1.02;
-/// Highest level that is tried, over the one that a saturated server has: its cache thrashes, so that it takes less than one that is not full.
+/// Highest level to try, relative to that of a saturated server, whose cache thrashes, so that its throughput is below
+/// that of a server with less load.
 const TOP: f64 = 2.0;
 
-/// Finds it by bisection with long steps of about `n` requests each, every level from an empty server.
+/// Finds the truth by bisection with long steps of about `n` requests each, each from an empty server.
 pub(super) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
     let (capacity, _) = saturated(case)?;
     let (mut low, mut high) = (0.2 * capacity, TOP * capacity);
@@ -35,7 +36,7 @@ pub(super) fn find(case: &Case, n: usize) -> Result<(Truth, String)> {
     Ok((truth, format!("misses over what is allowed at {}", said.join(", "))))
 }
 
-/// Misses of the latency limit that binds over what it allows.
+/// Returns the ratio of misses to allowed misses of the binding latency limit.
 fn worst(case: &Case, step: &Step) -> f64 {
     let shares =
         step.limits.iter().filter(|row| row.limit_ms.is_some()).map(|row| {
@@ -56,14 +57,14 @@ fn long_step(case: &Case, level: f64, n: usize) -> Result<Step> {
         extend: false,
         tail: plan.step.tail(),
         drain: plan.timeout(),
-        // A level that collapses is not followed for hours.
+        // Do not follow a level that collapses for hours.
         ends: Ends::WhenGross,
         confidence: 0.95,
     };
     sweep.measure(ask).cloned()
 }
 
-/// Sessions per second of a server that always has a thousand open, and requests per second.
+/// Returns the sessions per second and requests per second of a server that always has a thousand sessions open.
 fn saturated(case: &Case) -> Result<(f64, f64)> {
     let (plan, model) = case.build(FIRST_RUN, 900.0, 0.1)?;
     let mut sweep = Bare::on(&plan, model)?;

@@ -1,4 +1,4 @@
-//! Names of the tokens of a prompt, for the prefix cache of an engine that is driven without text.
+//! Identifiers of the tokens of a prompt, for the prefix cache of an engine without text.
 
 use goodput_core::endpoint::Api;
 use goodput_engine::KvCache;
@@ -10,8 +10,8 @@ use goodput_workload::config::{Cache, Source};
 use goodput_workload::sources::Prompts;
 use std::sync::Arc;
 
-/// The blocks of the last of these turns of a chain, each prompt holding all turns and answers before it: the tokens that it would have
-/// over HTTP, in the same order, each named by a number. Empty where there is no prefix cache.
+/// Returns the blocks of the last of these turns of a chain, where each prompt contains all earlier turns and answers:
+/// the tokens that it would have over HTTP, in their order, each identified by a number. Empty without a prefix cache.
 pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]) -> Arc<[u64]> {
     let Some(kv) = kv.filter(|kv| kv.prefix_cache) else { return Arc::default() };
     let (Source::Prompts(Prompts::Synthetic(s)), Some((first, further))) =
@@ -23,10 +23,10 @@ pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]
     let Text::Words { group } = first.text else { return Arc::default() };
     let template = if plan.server.api == Api::Chat { TEMPLATE_TOKENS } else { 0 };
     let shared = s.shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
-    // A prompt too short for the whole prefix has its beginning, and a word of its own.
+    // A prompt that is too short for the whole prefix consists of its beginning and one unique word.
     let room = u64::from(first.input_tokens).saturating_sub(template as u64 + 1);
     let shared = shared.map_or(0, |p| u64::from(p.tokens.get()).min(room));
-    // A prompt has at least one word of its own, and the answer behind it is nobody else's either.
+    // A prompt has at least one unique word, and its answer is unique as well.
     let least = template as u64 + shared + u64::from(shared > 0);
     let all = u64::from(first.input_tokens).max(least) + u64::from(first.output_tokens);
     let of_group = (0..shared).map(|i| (1 << 62) | (u64::from(group) << 32) | i);
@@ -39,7 +39,7 @@ pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]
     blocks_of(head.chain(own).chain(added), kv.block_size)
 }
 
-/// `n` tokens that no other request has: its own words and its answer.
+/// Returns `n` tokens that no other request has: its unique words and its answer.
 fn of_request(step: u32, recipe: &Recipe, n: u64) -> impl Iterator<Item = u64> + use<> {
     let id = recipe.id;
     (0..n).map(move |i| (u64::from(step) << 52) ^ (id << 22) ^ i)

@@ -1,4 +1,4 @@
-//! The requests of a running step: when they are sent, and their records.
+//! The requests of a running step: their send times and their records.
 
 use super::super::ended::EarlyEnd;
 use super::super::looks::drain;
@@ -13,45 +13,45 @@ use goodput_workload::draw::Chains;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-/// A step that runs. Times count from its start.
+/// A running step. Times count from its start.
 pub(super) struct Load {
     /// The step's number.
     pub(super) step: u32,
     chains: Chains,
     /// The next chain of an open loop.
     next: Option<(Duration, Chain)>,
-    /// Later turns of conversations whose answers have come, by when they are due and the number of the request.
+    /// Later turns of conversations whose previous turn was answered, by due time and request number.
     later: BTreeMap<(Duration, u64), Due>,
-    /// Slots of a closed loop that are free, by when they became so.
+    /// Times at which the free slots of a closed loop became free.
     idle: VecDeque<Duration>,
     pub(super) open: HashMap<u64, Open>,
-    /// When open requests run out of time, in order; some are over by then.
+    /// Timeouts of open requests, in order of time. Some of these requests have already finished.
     pub(super) deadlines: VecDeque<(Duration, u64)>,
     pub(super) measured_open: u64,
     pub(super) settle: Duration,
     pub(super) window: Duration,
     pub(super) ask: Ask,
-    /// When the sending ended.
+    /// Time at which sending ended.
     pub(super) sent_all: Option<Duration>,
     pub(super) abort: Option<EarlyEnd>,
     pub(super) client_limit: bool,
     closed: bool,
-    /// Whether answers come in one piece.
+    /// True if answers are not streamed.
     whole: bool,
-    /// How long a request may take.
+    /// Request timeout.
     pub(super) timeout: Timeout,
-    /// Of a closed loop: the time between two requests at the least, and when the next may be sent.
+    /// Minimum time between two requests of a closed loop; `paced` is the earliest time for the next one.
     gap: Duration,
     paced: Duration,
 }
 
-/// A request that is to be sent: a turn of a chain.
+/// A request to send: one turn of a chain.
 pub(super) struct Due {
     pub(super) at: Duration,
     pub(super) chain: Chain,
     /// Index of the turn.
     pub(super) turn: usize,
-    /// The part of the step that it is due in. It is counted among the open requests of the window from when this is known.
+    /// The phase in which it is due. A measured request counts as open from the time at which its due time is known.
     phase: Phase,
 }
 
@@ -92,13 +92,13 @@ impl Load {
         }
     }
 
-    /// When the next request of the step is due, as far as it is known.
+    /// Returns the due time of the next request of the step, if it is known.
     pub(super) fn next_due(&self) -> Option<Duration> {
         let chain = if self.closed { self.next_free() } else { self.next.as_ref().map(|(at, _)| *at) };
         [chain, self.next_turn()].into_iter().flatten().min()
     }
 
-    /// When the next chain of a closed loop is due, where a slot is free: not before its pace allows it.
+    /// Returns the due time of the next chain of a closed loop, if a slot is free: not before the pace allows it.
     fn next_free(&self) -> Option<Duration> {
         self.idle.front().map(|freed| (*freed).max(self.paced))
     }
@@ -107,7 +107,7 @@ impl Load {
         self.later.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// The next request, if it is due by now.
+    /// Returns the next request, if it is due by now.
     pub(super) fn take_due(&mut self, now: Duration) -> Option<Due> {
         let at = self.next_due().filter(|at| *at <= now)?;
         if self.next_turn() == Some(at) {
@@ -125,7 +125,7 @@ impl Load {
         Some(Due { at, chain, turn: 0, phase })
     }
 
-    /// The part of the step that a request is due in; counts it as open.
+    /// Returns the phase in which a request is due, and counts a measured one as open.
     fn promise(&mut self, due: Duration) -> Phase {
         let phase = match due {
             t if t < self.settle => Phase::Settle,
@@ -136,7 +136,7 @@ impl Load {
         phase
     }
 
-    /// Sends a request; returns false where the client has as many open as it may.
+    /// Sends a request. Returns false if the client has reached its limit of open requests.
     pub(super) fn send(&mut self, due: Due, plan: &Plan, tally: &mut StepTally) -> bool {
         let Due { at, chain, turn, phase } = due;
         let Some(next) = chain.turns.get(turn) else { return false };
@@ -162,7 +162,7 @@ impl Load {
         let Some(open) = self.open.get_mut(&emission.id) else { return };
         let at = emission.at.saturating_sub(started);
         if emission.tokens == 0 {
-            // Longer than the whole KV cache: over HTTP a 400.
+            // The prompt is longer than the whole KV cache. Over HTTP, the server answers with a 400.
             let Some(mut open) = self.open.remove(&emission.id) else { return };
             (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::ClientError));
             return self.over(open, at, tally);
@@ -190,13 +190,14 @@ impl Load {
         }
     }
 
-    /// Ends a request: its record goes home, and the next turn of its conversation follows an answer that came to its end.
+    /// Finishes a request: counts its record, and schedules the next turn of its conversation if it was answered
+    /// completely.
     pub(super) fn over(&mut self, mut open: Open, at: Duration, tally: &mut StepTally) {
         open.record.end = at;
         if self.whole {
             let r = &mut open.record;
             (r.first_event, r.first_token, r.first_content, r.first_event_tokens) = (None, None, None, None);
-            // Nothing comes before all of it does.
+            // A non-streaming answer arrives as a whole.
             r.last_token = r.last_token.filter(|_| r.ok());
             open.gaps_us.clear();
         }
@@ -214,7 +215,7 @@ impl Load {
         tally.add(&Finished::new(record, gaps_us));
     }
 
-    /// Stops sending where the step is over, and cuts off what is still open when the drain is.
+    /// Stops sending at the end of the step, and cancels the requests that are still open at the end of the drain.
     pub(super) fn end_sending(
         &mut self,
         at: Duration,

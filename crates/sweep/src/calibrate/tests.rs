@@ -1,4 +1,5 @@
-//! Against a server whose tokens are pieces of four letters, so that no two prompts of as many words count alike.
+//! Tests against a server whose tokens are pieces of four letters, so that prompts with equal numbers of words differ
+//! in tokens.
 
 use super::*;
 use axum::Router;
@@ -11,7 +12,8 @@ use goodput_workload::prompts::Prompt;
 use serde_json::{Value, json};
 use std::io::Write;
 
-/// Tokens of a text, as the server counts: what people write in long words costs more of them than ours.
+/// Returns the server's number of tokens in a text: natural text with long words has more of them than synthetic
+/// prompts.
 fn pieces(text: &str) -> usize {
     text.split_whitespace().map(|word| word.chars().count().div_ceil(4)).sum()
 }
@@ -28,7 +30,7 @@ async fn answer(axum::Json(asked): axum::Json<Value>) -> ([(&'static str, &'stat
     ([("content-type", "text/event-stream")], format!("data: {said}\n\ndata: {usage}\n\ndata: [DONE]\n\n"))
 }
 
-/// What is learned for a plan, and how many tokens its prompts have by series and class: asked for and counted, on average.
+/// Calibrates for a plan. Also returns the mean requested and counted tokens of its prompts by series and class.
 async fn lengths(plan: &str) -> (WordRates, Vec<Caveat>, Vec<(String, String, f64, f64)>) {
     let mut plan = Plan::from_text(plan).unwrap();
     let traffic = plan.open_files().unwrap();
@@ -111,7 +113,7 @@ async fn a_class_alone_and_a_pair_of_caches_count_as_the_mix_does() {
     assert_as_asked(&found, 0.003);
 }
 
-/// Texts behind many prefixes, and in two classes that write unlike.
+/// Texts after many prefixes, in two classes with different kinds of text.
 #[tokio::test(start_paused = true)]
 async fn the_texts_of_each_class_count_for_themselves() {
     let rows = |words: [&str; 2]| {

@@ -1,4 +1,4 @@
-//! The page is what Prometheus reads, and the dashboard asks for what is on it.
+//! Tests that Prometheus can read the page, and that it has every metric of the dashboard.
 
 use super::*;
 use goodput_core::record::Failure;
@@ -43,7 +43,7 @@ fn shown() -> (Live, Page) {
     (live, page)
 }
 
-/// The sum of a metric over its labels; `None` where the page does not have it.
+/// Returns the sum of a metric over its labels; `None` if the page does not have it.
 fn sum(text: &str, name: &str) -> Option<f64> {
     samples(text).filter(|s| s.name == name).map(|s| s.value).reduce(|a, b| a + b)
 }
@@ -88,7 +88,7 @@ fn an_answer_that_is_in_doubt_again_is_taken_away() {
     assert_eq!(value(&page.text(), "goodput_answer", &["figure=\"rate\""]), None);
 }
 
-/// The names that an expression asks for.
+/// Returns the names of the metrics in an expression.
 fn names(expression: &str) -> impl Iterator<Item = &str> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     expression.split(move |c| !word(c)).filter(|w| w.starts_with("goodput_"))
@@ -115,7 +115,7 @@ fn the_dashboard_asks_for_what_there_is() {
     assert!(names(query).all(|n| there.contains(n)), "{query}");
 }
 
-/// Whoever reads the page while a step begins or ends sees all of that or none.
+/// A reader sees all changes at the start or the end of a step, or none.
 #[test]
 fn a_step_and_its_level_are_shown_together() {
     let (live, page) = shown();

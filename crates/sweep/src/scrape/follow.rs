@@ -1,4 +1,4 @@
-//! The metrics of one step: read from its start until everything is home.
+//! Reading the metrics of one step, from its start until all of its requests have finished.
 
 use super::{Extra, PATIENCE, Page, Scraper, read_all};
 use anyhow::{Context, Result};
@@ -16,20 +16,20 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Values that may wait for the director; beyond that they are left out of `server-metrics.csv`.
+/// Capacity of the channel to the director, in values; further values are dropped from `server-metrics.csv`.
 const ROOM: usize = 1 << 14;
 
-/// The readings of a step that runs.
+/// The readings of a running step.
 pub(crate) struct Following {
     samples: mpsc::Receiver<Sample>,
-    /// When the window ends, as far as is known.
+    /// End of the window, from the start of the step, as currently planned.
     end: watch::Sender<Duration>,
     stop: CancellationToken,
     own: Option<JoinHandle<Watch>>,
     extra: Vec<JoinHandle<(String, SeriesSums)>>,
 }
 
-/// What was read of a step.
+/// All readings of a step.
 #[derive(Default)]
 pub(crate) struct MetricsRead {
     watch: Option<Watch>,
@@ -37,7 +37,8 @@ pub(crate) struct MetricsRead {
 }
 
 impl Scraper {
-    /// Reads metrics from the start of a step on, `settle` before its window; `before` is what the servers told just before it.
+    /// Starts to read metrics at the start of a step, `settle` before its window. `before` is the reading of the
+    /// servers just before it.
     pub(crate) fn follow(
         &self,
         began: Instant,
@@ -63,12 +64,12 @@ impl Scraper {
 }
 
 impl Following {
-    /// Tells where the window ends now.
+    /// Updates the end of the window.
     pub(crate) fn until(&self, end: Duration) {
         self.end.send_if_modified(|old| std::mem::replace(old, end) != end);
     }
 
-    /// What was read since the last time.
+    /// Returns the samples read since the last call.
     pub(crate) fn take(&mut self) -> impl Iterator<Item = Sample> {
         std::iter::from_fn(|| self.samples.try_recv().ok())
     }
@@ -90,18 +91,19 @@ impl Following {
 }
 
 impl MetricsRead {
-    /// What the servers told of a part of the step.
+    /// Returns the servers' metrics over a part of the step.
     pub(crate) fn over(&self, window: &Range<Duration>) -> Option<ObservedWindow> {
         self.watch.as_ref()?.over(window)
     }
 
-    /// What the servers counted from the beginning of the window until now, and when it began; `None` where that is not known.
+    /// Returns the change of the servers' counters from the beginning of the window until now, and the time of the
+    /// reading at its beginning. `None` without such a reading.
     pub(crate) fn since_start(&self, now: &[Reading]) -> Option<(Duration, Reading)> {
         let (at, start) = self.watch.as_ref()?.at_start()?;
         Some((at, since(start, now)?))
     }
 
-    /// The series of `[[metrics]]` over the window.
+    /// Returns the series of `[[metrics]]` over the window.
     pub(crate) fn rows(&self) -> Vec<MetricRow> {
         let all = self.extra.iter().flat_map(|(source, sums)| sums.summaries().map(move |s| (source, s)));
         all.map(|(source, (name, labels, s))| {
@@ -121,7 +123,7 @@ impl MetricsRead {
     }
 }
 
-/// When a step's pages are read.
+/// The schedule for reading the pages of a step.
 #[derive(Clone)]
 struct Clock {
     began: Instant,
@@ -132,8 +134,9 @@ struct Clock {
 }
 
 impl Clock {
-    /// Waits until the next reading is due: at the beginning of the window, a whole number of intervals before and after it, and at its
-    /// end. Tells when the one after it is; `None` where the step is over.
+    /// Waits until the next reading is due: at the beginning of the window, a whole number of intervals before and
+    /// after it, and at its end. Then sets `next` to the time of the following one. Returns `None` when the step is
+    /// over.
     async fn next(&mut self, next: &mut Duration) -> Option<()> {
         loop {
             let end = *self.ends.borrow_and_update();
@@ -148,7 +151,7 @@ impl Clock {
                 }
                 () = sleep_until(self.began + at) => {}
             }
-            // One that took long is followed by the next that is still to come.
+            // After a slow reading, skip those that are already past.
             let now = self.began.elapsed().max(at);
             while *next <= now {
                 *next += self.interval;
@@ -157,14 +160,14 @@ impl Clock {
         }
     }
 
-    /// The first that is not before the start.
+    /// Returns the time of the first reading that is not before the start of the step.
     fn first(&self) -> Duration {
         let steps = self.settle.as_nanos() / self.interval.as_nanos().max(1);
         self.settle.saturating_sub(self.interval * u32::try_from(steps).unwrap_or(u32::MAX))
     }
 }
 
-/// Where values go.
+/// Sends values to the director.
 #[derive(Clone)]
 struct Out {
     began: Instant,
@@ -174,7 +177,7 @@ struct Out {
 impl Out {
     fn put(&self, at: Duration, source: &str, name: impl Into<String>, value: f64) {
         let time_s = (at.as_secs_f64() * 1e3).round() / 1e3;
-        // Nobody waits for the director; one that is so far behind has other worries.
+        // Values are dropped if the director is far behind: reading must not wait for it.
         let _ = self.samples.try_send(Sample { time_s, name: name.into(), value, source: source.to_owned() });
     }
 
@@ -206,7 +209,7 @@ async fn follow_own(
         let stop = clock.stop.clone();
         let read = tokio::select! {
             biased;
-            // Whether it would have come is not known: the next is not waited for as long.
+            // The page hangs, so the next reading waits for a shorter time.
             () = stop.cancelled() => {
                 ailing.store(true, Relaxed);
                 break;

@@ -1,8 +1,8 @@
-//! Reading metrics while steps run, on a thread and connections of their own: no request waits for a page of metrics, whatever its
-//! server does with it.
+//! Reading server metrics while steps run, on a separate thread and separate connections, so that no request waits for
+//! a page of metrics.
 //!
-//! A page that hangs is given up after a while, one that dies or lies is no reading, and each is asked again the next time. What a
-//! server without metrics was asked once it is not asked again.
+//! A page that hangs times out, and a page that fails or cannot be parsed gives no reading; each page is requested
+//! again at the next interval. A server found to have no metrics is not asked again.
 
 mod follow;
 mod probe;
@@ -20,36 +20,36 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A page that takes longer is given up.
+/// Timeout of a page.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Between steps nobody waits longer for a server whose last page did not come.
+/// Timeout of a page between steps, if the last reading of the servers failed.
 const IMPATIENCE: Duration = Duration::from_secs(1);
-/// A page of metrics is no larger than this.
+/// Maximum size of a page of metrics, in bytes.
 const LARGEST: usize = 8 << 20;
 
-/// A page that is read.
+/// A page of metrics.
 #[derive(Clone)]
 struct Page {
     client: Client,
-    /// Which of the client's URLs, and where on it.
+    /// Index of the server among the client's URLs; `path` is the path on it.
     target: usize,
     path: String,
 }
 
 impl Page {
-    /// Its text, as the server sends it: what is kept of it goes through [`Page::redacted`], and not the whole, which may hold a word that
-    /// is a secret as a part of what it is made of.
+    /// Returns its text as the server sends it. Redact the parts that are kept with [`Page::redacted`], not the whole
+    /// page: a secret may be a part of an ordinary name in it, which must still be parsed.
     async fn fetch(&self, patience: Duration) -> Result<String, String> {
         let bytes = self.client.page(self.target, &self.path, patience, LARGEST).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A part of it as it may be written.
+    /// Returns a part of the page with secrets masked, fit for output.
     fn redacted(&self, part: &str) -> String {
         self.client.redacted(part).into_owned()
     }
 
-    /// What the server tells on it, and when: half way between asking and the answer, counted from `began`.
+    /// Reads the server's metrics, with the time half way between request and answer, counted from `began`.
     async fn read(&self, began: Instant, patience: Duration) -> Option<(Duration, Reading)> {
         let asked = began.elapsed();
         let reading = Reading::read(&self.fetch(patience).await.ok()?)?;
@@ -66,19 +66,19 @@ struct Extra {
     interval: Duration,
 }
 
-/// Everything that is read, and where it is read from.
+/// All pages that are read, and the thread that reads them.
 pub(crate) struct Scraper {
     host: Host,
-    /// A page for each server; none where one of them has none.
+    /// One page per server, or none if one of the servers has no metrics.
     own: Arc<[Page]>,
     extra: Arc<[Extra]>,
     interval: Duration,
-    /// Whether the last reading of the servers failed.
+    /// True if the last reading of the servers failed.
     ailing: Arc<AtomicBool>,
 }
 
 impl Scraper {
-    /// What every server tells now; `None` where they do not all tell.
+    /// Reads the current metrics of all servers; `None` if any of them gives none.
     pub(super) async fn read(&self) -> Result<Option<Vec<Reading>>> {
         if self.own.is_empty() {
             return Ok(None);
@@ -94,7 +94,8 @@ impl Scraper {
 /// One reading of each page.
 type Each = Vec<Option<(Duration, Reading)>>;
 
-/// What every server tells at once, with the mean of the times; `None` where one does not. Beside it what each of them told.
+/// Reads all servers at once. Returns their readings with the mean of the times, or `None` if one is missing, and each
+/// single reading.
 async fn read_all(
     own: &[Page],
     began: Instant,

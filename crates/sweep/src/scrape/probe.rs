@@ -1,4 +1,4 @@
-//! Before the first step: which pages of metrics there are, and what the servers tell of themselves.
+//! The search for pages of metrics, and for facts about the servers, before the first step.
 
 use super::{Extra, LARGEST, PATIENCE, Page, Scraper};
 use anyhow::{Context, Result};
@@ -18,24 +18,25 @@ use goodput_stats::server::{Engine, Reading};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Where servers have their metrics; the second is TensorRT-LLM's.
+/// Usual paths of metrics; the second is TensorRT-LLM's.
 const PATHS: [&str; 2] = ["/metrics", "/prometheus/metrics"];
-/// What a page of settings may take: nothing hangs on it.
+/// Timeout of a page of settings, which is optional.
 const BRIEFLY: Duration = Duration::from_secs(2);
 
-/// What was found out of the servers.
+/// The results of the probe.
 pub(crate) struct Found {
     pub(crate) scraper: Scraper,
     pub(crate) facts: Vec<Facts>,
-    /// Pages that the plan names and that tell nothing.
+    /// Caveats about pages that the plan names and that give no metrics.
     pub(crate) noted: Vec<Caveat>,
 }
 
 impl Scraper {
-    /// Asks every server of `client`, which nobody else sends by, once what it tells, and the pages that the plan names. `max_model_len` is what is known already.
+    /// Asks every server for its settings and metrics once, and reads the pages that the plan names. `client` must not
+    /// be used by anything else. `max_model_len` is the value that is already known.
     ///
     /// # Errors
-    /// The system gives no thread, or TLS cannot be set up.
+    /// The operating system refuses a thread, or TLS cannot be set up.
     pub(crate) async fn probe(
         plan: &Plan,
         paused: bool,
@@ -102,19 +103,19 @@ impl Scraper {
     }
 }
 
-/// A page of metrics that tells something.
+/// A page with metrics of a known engine.
 struct Probed {
     page: Page,
     text: String,
     reading: Reading,
 }
 
-/// The pages that the plan names in place of the servers' own.
+/// Returns the pages that the plan names in place of the servers' default pages.
 fn named_pages(plan: &Plan, own: &Client, pages: &[PageUrl]) -> Result<Vec<Page>> {
     pages
         .iter()
         .map(|url| {
-            // Key and headers are for the plan's servers, and for nobody else.
+            // Key and headers must be sent only to the plan's servers.
             let same = plan.server.target.urls().iter().position(|u| origin(u) == origin(url.base()));
             match same {
                 Some(_) => {
@@ -128,14 +129,14 @@ fn named_pages(plan: &Plan, own: &Client, pages: &[PageUrl]) -> Result<Vec<Page>
         .collect()
 }
 
-/// A page of a server that is none of the plan's.
+/// Returns a page on a host that is not a server of the plan.
 fn elsewhere(of: &Server, url: &PageUrl) -> Result<Page> {
     let server = patient(of.for_other_host(url.base().clone()));
     let client = Client::http(&server, None::<ApiKey>).with_context(|| format!("failed to read {url}"))?;
     Ok(Page { client, target: 0, path: url.path().to_owned() })
 }
 
-/// A page is read over a connection that is kept.
+/// Returns the server with warm connections: pages are read over one connection.
 fn patient(server: Server) -> Server {
     Server { connections: Connections::Warm, ..server }
 }
@@ -153,7 +154,7 @@ fn extra(of: &Server, e: &goodput_plan::MetricsPage, interval: Span) -> Result<E
     })
 }
 
-/// What a server tells of its settings.
+/// Reads the settings of a server from its pages.
 async fn told(client: &Client, target: usize) -> Facts {
     let urls: Vec<String> = client.urls().map(ToString::to_string).collect();
     let mut facts = Facts { servers: urls.into_iter().skip(target).take(1).collect(), ..Facts::default() };
@@ -165,11 +166,11 @@ async fn told(client: &Client, target: usize) -> Facts {
     facts
 }
 
-/// The page on which a server of the plan tells its metrics, or why there is none.
+/// Finds the metrics page of a server of the plan; the error is the reason why there is none.
 async fn own_page(client: &Client, target: usize) -> Result<Probed, String> {
     let at = |path: &str| Page { client: client.clone(), target, path: path.to_owned() };
     let first = alone(at(PATHS[0])).await;
-    // Its JSON has no counters; that page has.
+    // TensorRT-LLM's JSON page has no counters; the Prometheus page has.
     let more = first.as_ref().map_or(true, |p| p.reading.engine == Engine::TensorRtLlm);
     match if more { alone(at(PATHS[1])).await } else { Err(String::new()) } {
         Ok(second) => Ok(second),
@@ -177,7 +178,7 @@ async fn own_page(client: &Client, target: usize) -> Result<Probed, String> {
     }
 }
 
-/// What a page tells.
+/// Reads a page; the error is the reason why it gives no metrics.
 async fn alone(page: Page) -> Result<Probed, String> {
     let text = page.fetch(PATIENCE).await.map_err(|why| format!("GET {}: {why}", page.path))?;
     let reading = Reading::read(&text);
@@ -185,7 +186,7 @@ async fn alone(page: Page) -> Result<Probed, String> {
     Ok(Probed { page, text, reading })
 }
 
-/// What is to be said of an entry of `[[metrics]]` that does not tell all that is wanted.
+/// Returns a caveat if a page of `[[metrics]]` fails or lacks some of the selected series.
 async fn silent(extra: &Extra) -> Option<Caveat> {
     let why = match extra.page.fetch(PATIENCE).await {
         Err(why) => why,
@@ -200,7 +201,7 @@ async fn silent(extra: &Extra) -> Option<Caveat> {
     Some(Caveat::Server(ServerCaveat::MetricsSilent { source: extra.title.clone(), why }))
 }
 
-/// Of what is known of the servers: what is read of their metrics, for whoever starts the sweep.
+/// Returns a message for the user if a server gives no metrics, although the plan wants them.
 pub(crate) fn said(facts: &[Facts], settings: &ServerMetrics) -> Option<String> {
     let silent: Vec<&Facts> = facts.iter().filter(|f| f.engine.is_none()).collect();
     let first = silent.first().filter(|_| settings.read)?;

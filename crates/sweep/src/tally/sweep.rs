@@ -1,4 +1,4 @@
-//! What is counted over the whole sweep, and the memory that its steps share.
+//! Counts over the whole sweep, and the buffers that its steps share.
 
 use super::StepTally;
 use goodput_core::caveat::{AnswersCaveat, Caveat, LengthsCaveat, LengthsOf};
@@ -12,76 +12,78 @@ use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
 use std::time::Duration;
 
-/// Room is made for at most so many requests before a step, 192 MB; with more the memory grows as they come home.
+/// Maximum number of requests to reserve memory for before a step (192 MB); with more requests, the memory grows during
+/// the step.
 const ROOM: usize = 2_000_000;
-/// The part of its tail that a step is likely to need: measured requests are long over by then, unless the server is overloaded.
+/// The part of the tail that a step is likely to need: measured requests finish within it, unless the server is
+/// overloaded.
 const LIKELY_TAIL: Duration = Duration::from_secs(10);
 
-/// The memory of a step's requests, which the next step uses again.
+/// The buffers for the requests of a step, reused by the next step.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     pub(super) kept: Vec<CompactRecord>,
     pub(super) itl: Option<ItlTally>,
 }
 
-/// How many requests a step is likely to come to, with some to spare: rate × (settle + window + tail). A window that is
-/// extended is already foreseen as long as its rate needs on average. Zero where the rate is not known beforehand.
+/// Returns an estimate of the number of requests of a step, with a margin: rate × (settle + window + tail). The window
+/// in `ask` is already long enough for its rate on average. Returns zero if the rate is not known in advance.
 fn expected_requests(ask: &Ask) -> usize {
     let Some(rate) = ask.level.per_s() else { return 0 };
     let load = ask.settle + ask.measure + ask.tail.min(LIKELY_TAIL);
-    // Bursts, and what an extension adds.
+    // The margin covers bursts and an extension of the window.
     (1.05 * rate * load.as_secs_f64() + 1000.0).min(ROOM as f64) as usize
 }
 
-/// Counts over the whole sweep that no file tells.
+/// Counts over the whole sweep that no file contains.
 #[derive(Debug, Default)]
 pub(crate) struct SweepTally {
     estimated: u64,
     uncounted: u64,
     unfinished: u64,
-    /// Requests that were over in any way, and those of them that were answered.
+    /// Number of finished requests, and of those that were answered.
     requests: u64,
     answers: u64,
     timed_out: TimedOut,
     without_content: u64,
     hidden: Hidden,
-    /// In the order in which they came.
+    /// In the order in which their first answers arrived.
     parts: Vec<Part>,
     room: Room,
 }
 
-/// Requests that our own timeout ended.
+/// Requests that the client's timeout ended.
 #[derive(Debug, Default)]
 struct TimedOut {
     requests: u64,
-    /// The shortest time that any of them was given.
+    /// The shortest time after which any of them timed out.
     after: Option<Duration>,
     is_error: bool,
 }
 
-/// Answers with reasoning that was never sent.
+/// Answers that include reasoning tokens that were never sent.
 #[derive(Debug, Default)]
 struct Hidden {
     answers: u64,
-    /// Tokens that were not sent, and all of these answers.
+    /// Number of tokens that were not sent, and of all output tokens of these answers.
     tokens: u64,
     of: u64,
 }
 
-/// What was sent of a class in a series.
+/// Token counts of the answered requests of one class in one series.
 #[derive(Debug)]
 struct Part {
     series: String,
     class: String,
     input: Means,
     output: Means,
-    /// Whether any of its answers has its tokens estimated.
+    /// True if the output tokens of any answer are estimated.
     estimated: bool,
-    /// Tokens of prompts and answers, as the server counts them.
+    /// Distribution of prompt tokens and of output tokens, as the server counts them.
     sent: (Lengths, Lengths),
 }
 
-/// Tokens asked for and got, over the requests of which both are known.
+/// Sums of requested and actual tokens, over the requests for which both are known.
 #[derive(Debug, Default)]
 struct Means {
     requests: u64,
@@ -98,7 +100,7 @@ impl Means {
         }
     }
 
-    /// Mean asked for and mean got, where they are further apart than max(2 %, `tokens`).
+    /// Returns the requested and the actual mean if they differ by more than max(2 %, `tokens`).
     fn off(&self, tokens: f64) -> Option<(f64, f64)> {
         let mean = |sum: u64| sum as f64 / self.requests.max(1) as f64;
         let (asked, got) = (mean(self.asked), mean(self.got));
@@ -129,12 +131,13 @@ impl Part {
         }
     }
 
-    /// What the lengths are off, if they are.
+    /// Returns caveats about input and output lengths that differ from the requested ones.
     fn off(&self) -> impl Iterator<Item = Caveat> {
         let series = (self.series != MAIN).then(|| self.series.clone());
         let of = LengthsOf { series, class: (self.class != ALL).then(|| self.class.clone()) };
         let input = self.input.off(2.0);
-        // Rule 5 of the design allows inputs 2 tokens; outputs are pinned to the token. Estimates are not compared.
+        // Rule 5 of the design allows inputs a deviation of 2 tokens; outputs are exact to the token. Estimates are not
+        // compared.
         let output = self.output.off(0.5).filter(|_| !self.estimated);
         let input = input.map(|(asked, got)| {
             Caveat::Lengths(LengthsCaveat::InputLengthOff { asked, got, of: of.clone() })
@@ -146,11 +149,11 @@ impl Part {
 }
 
 impl SweepTally {
-    /// An empty tally for a step of these tiers, and so many classes of a mix. Room is made now for as many requests as it is likely to come to, so that the
-    /// memory of a step does not grow while it runs, and nothing is copied from a smaller room into a larger one meanwhile: a
-    /// client that waits for memory is late.
+    /// Returns an empty tally for a step with these tiers and this number of classes. Reserves memory for the expected
+    /// number of requests, so that buffers are neither grown nor copied during the step: a client that waits for memory
+    /// sends late.
     ///
-    /// Takes some 50 ms for a million requests: before the load starts.
+    /// Takes some 50 ms for a million requests, so call it before the load starts.
     pub(crate) fn begin(&mut self, tiers: &[Slo], classes: usize, ask: &Ask) -> StepTally {
         let (mut room, n) = (std::mem::take(&mut self.room), expected_requests(ask));
         CompactRecord::reserve(&mut room.kept, n);
@@ -161,12 +164,12 @@ impl SweepTally {
         StepTally::in_room(tiers, Room { kept: room.kept, itl: Some(itl) })
     }
 
-    /// Takes the memory of a step back, once it is summed up.
+    /// Takes back the buffers of a step after it was summarized.
     pub(crate) fn end(&mut self, step: StepTally) {
         self.room = Room { kept: step.kept, itl: Some(step.itl) };
     }
 
-    /// Counts a request of a step: of which series, and of which class.
+    /// Counts a request of a step, for its series and its class.
     pub(crate) fn add(&mut self, series: &str, class: &str, r: &Record) {
         self.requests += 1;
         if r.is_timed_out() {
@@ -188,7 +191,7 @@ impl SweepTally {
         self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
         self.uncounted += u64::from(r.output_tokens.is_none());
         self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
-        // The series that is measured is the last.
+        // The current series is the last, so searching from the end is fast.
         let at = self.parts.iter().rposition(|p| p.class == class && p.series == series);
         let at = at.unwrap_or_else(|| {
             self.parts.push(Part::new(series, class));
@@ -197,7 +200,8 @@ impl SweepTally {
         self.parts[at].add(r);
     }
 
-    /// How long prompts and answers were, by the server's counts: of each series, and of each class where it has several.
+    /// Returns the lengths of prompts and answers as the server counts them: per series, and per class if a series has
+    /// several.
     pub(crate) fn sent(&self) -> Vec<Sent> {
         let of = |part: &Part, (input, output): (&Lengths, &Lengths), class: &str| Sent {
             series: part.series.clone(),
@@ -225,7 +229,7 @@ impl SweepTally {
         all
     }
 
-    /// What the reader must know of them.
+    /// Returns the caveats that follow from the counts.
     pub(crate) fn caveats(&self) -> Vec<Caveat> {
         let mut found = Vec::new();
         if self.estimated > 0 {
@@ -303,7 +307,7 @@ mod tests {
         }
     }
 
-    /// The memory of a step stands before it starts, and the next one has the same.
+    /// The memory of a step is reserved before it starts, and the next step reuses it.
     #[test]
     fn a_step_does_not_grow_while_it_runs() {
         let tiers: [Slo; 1] = [toml::from_str("ttft.p99 = \"200ms\"\nitl.p95 = \"10ms\"").unwrap()];
