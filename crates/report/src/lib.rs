@@ -2,7 +2,7 @@
 //!
 //! Facts become words ([`words`]), words become blocks ([`sections`]), blocks form a document ([`document`]), and a
 //! renderer ([`render`]) converts it into Markdown, HTML or text for a terminal. Charts ([`charts`]) are drawn
-//! separately, and [`write`] stores everything in a folder.
+//! separately, and [`mod@write`] stores everything in a folder.
 
 pub mod charts;
 pub mod document;

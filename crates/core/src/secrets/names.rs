@@ -65,7 +65,7 @@ fn is_secret_word(word: &str) -> bool {
     WORDS.contains(&word)
 }
 
-/// Returns true if an option or field of this name carries a secret. For a variable ([`is_variable`]) any of its words
+/// Returns true if an option or field of this name carries a secret. For a variable (`is_variable`) any of its words
 /// may say so.
 pub fn is_named(name: &str) -> bool {
     let name = name.trim_matches(['"', '\'', ':', '\\']);

@@ -21,7 +21,7 @@ const BACKLOG: u32 = 4096;
 /// [`null`] server is used, which models nothing, unless faults are to be injected.
 ///
 /// # Errors
-/// The server does not start (see [`Simulated::starts`]), or the listener fails permanently.
+/// The server does not start (see [`Simulated::check_startup`]), or the listener fails permanently.
 pub async fn serve(
     sim: &Simulated,
     listener: TcpListener,
@@ -79,7 +79,7 @@ impl Embedded {
     /// Starts the server, which accepts connections when this returns.
     ///
     /// # Errors
-    /// The server does not start (see [`Simulated::starts`]), or the operating system refuses a thread, a runtime or a
+    /// The server does not start (see [`Simulated::check_startup`]), or the operating system refuses a thread, a runtime or a
     /// port.
     pub fn start(sim: &Simulated) -> anyhow::Result<Self> {
         sim.check_startup().map_err(anyhow::Error::msg)?;
