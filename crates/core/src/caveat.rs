@@ -40,44 +40,14 @@ pub use trace::TraceCaveat;
 
 use serde::{Deserialize, Serialize};
 
-/// A reason to read a result with care, by what it is about. Every report shows it and `result.json` keeps it.
-///
-/// In JSON the family is left out: a caveat is its own name in kebab case, with its figures where it has any. The names are unique among
-/// all families.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "not a caveat that this version of goodput knows")]
-pub enum Caveat {
-    /// The search, and how sure its answer is.
-    Search(SearchCaveat),
-    /// The sweep as a whole: how it ended, was resumed, or left files incomplete.
-    Sweep(SweepCaveat),
-    /// Who measured, and whether a real server was measured.
-    Origin(OriginCaveat),
-    /// Limits of the client.
-    Client(ClientCaveat),
-    /// The machine that both client and server ran on.
-    Host(HostCaveat),
-    /// The state of the server, and what it refused.
-    Server(ServerCaveat),
-    /// The server's counters compared with the client's.
-    Counters(CountersCaveat),
-    /// The prefix cache.
-    Cache(CacheCaveat),
-    /// Several replicas compared with one another.
-    Replicas(ReplicasCaveat),
-    /// The network route to the server.
-    Route(RouteCaveat),
-    /// Token counts and the lengths of prompts and answers.
-    Lengths(LengthsCaveat),
-    /// How requests ended.
-    Answers(AnswersCaveat),
-    /// The replayed trace.
-    Trace(TraceCaveat),
-}
-
-/// Implements `From` of each family.
+/// Makes [`Caveat`] of its families, with a `From` of each.
 macro_rules! families {
-    ($($family:ident($caveat:ident)),+ $(,)?) => {
+    ($(#[$meta:meta])* pub enum Caveat { $($(#[$doc:meta])* $family:ident($caveat:ident)),+ $(,)? }) => {
+        $(#[$meta])*
+        pub enum Caveat {
+            $($(#[$doc])* $family($caveat)),+
+        }
+
         $(impl From<$caveat> for Caveat {
             fn from(caveat: $caveat) -> Self {
                 Self::$family(caveat)
@@ -95,21 +65,42 @@ macro_rules! families {
     };
 }
 
-families!(
-    Search(SearchCaveat),
-    Sweep(SweepCaveat),
-    Origin(OriginCaveat),
-    Client(ClientCaveat),
-    Host(HostCaveat),
-    Server(ServerCaveat),
-    Counters(CountersCaveat),
-    Cache(CacheCaveat),
-    Replicas(ReplicasCaveat),
-    Route(RouteCaveat),
-    Lengths(LengthsCaveat),
-    Answers(AnswersCaveat),
-    Trace(TraceCaveat),
-);
+families! {
+    /// A reason to read a result with care, by what it is about. Every report shows it and `result.json` keeps it.
+    ///
+    /// In JSON the family is left out: a caveat is its own name in kebab case, with its figures where it has any. The names are unique among
+    /// all families.
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[serde(untagged, expecting = "not a caveat that this version of goodput knows")]
+    pub enum Caveat {
+        /// The search, and how sure its answer is.
+        Search(SearchCaveat),
+        /// The sweep as a whole: how it ended, was resumed, or left files incomplete.
+        Sweep(SweepCaveat),
+        /// Who measured, and whether a real server was measured.
+        Origin(OriginCaveat),
+        /// Limits of the client.
+        Client(ClientCaveat),
+        /// The machine that both client and server ran on.
+        Host(HostCaveat),
+        /// The state of the server, and what it refused.
+        Server(ServerCaveat),
+        /// The server's counters compared with the client's.
+        Counters(CountersCaveat),
+        /// The prefix cache.
+        Cache(CacheCaveat),
+        /// Several replicas compared with one another.
+        Replicas(ReplicasCaveat),
+        /// The network route to the server.
+        Route(RouteCaveat),
+        /// Token counts and the lengths of prompts and answers.
+        Lengths(LengthsCaveat),
+        /// How requests ended.
+        Answers(AnswersCaveat),
+        /// The replayed trace.
+        Trace(TraceCaveat),
+    }
+}
 
 impl Caveat {
     /// Returns true if the sweep was ended from outside before its search was done.

@@ -374,7 +374,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever precedes and follows the secret.
+        /// The text before and after the secret.
         #[test]
         fn base64_is_redacted_at_every_alignment(key in "[ -~]{12,40}", before in prop::collection::vec(any::<u8>(), 0..8), after in prop::collection::vec(any::<u8>(), 0..8)) {
             use base64::Engine as _;

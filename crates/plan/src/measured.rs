@@ -1,4 +1,4 @@
-//! What a plan measures, as results keep it: its server and its workload.
+//! The measured server and workload of a plan, as results keep them.
 
 use super::Plan;
 use super::server::Target;

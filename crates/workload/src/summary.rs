@@ -1,4 +1,4 @@
-//! What a workload sends, as results keep it: typed, so that nobody has to read it out of a sentence.
+//! Summary of a workload as results keep it: typed, so that nobody has to read it out of a sentence.
 
 use super::arrivals::Arrivals;
 use super::config::Cache;

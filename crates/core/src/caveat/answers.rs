@@ -50,7 +50,7 @@ pub enum AnswersCaveat {
         of: u64,
         /// The most frequent kind of failure.
         kind: String,
-        /// That kind is more than half of them.
+        /// True if that kind is more than half of the failures.
         #[serde(default)]
         most: bool,
     },

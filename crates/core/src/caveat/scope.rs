@@ -1,17 +1,17 @@
-//! What a caveat applies to.
+//! The scope of a caveat.
 
-/// What a caveat applies to: which step, which comparisons, and how long.
+/// The scope of a caveat: its step, whether comparisons name it, and how long it lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scope {
     /// The step that it is about; `None` where it is about the run or a series.
     pub step: Option<u32>,
     /// Runs with it differ for a reason that their figures do not show, so that comparisons must name it.
     pub weakens_comparison: bool,
-    /// What happens to it when the sweep is resumed.
+    /// Its fate when the sweep is resumed.
     pub on_resume: OnResume,
 }
 
-/// What happens to a caveat of a sweep that is resumed.
+/// The fate of a caveat when its sweep is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnResume {
     /// It stays.

@@ -22,7 +22,7 @@ const KEY_PREFIXES: [&str; 13] = [
     "AKIA",
 ];
 
-/// What the previous word says about the next one.
+/// The meaning that the previous word gives to the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Expected {
     /// Nothing in particular.

@@ -3,7 +3,7 @@ use super::*;
 /// Loads a fixture with one token per word, for the words that prompts and the simulated server use.
 fn fixture() -> Tokenizer {
     Tokenizer::open(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/tokenizer.json")))
-        .unwrap()
+        .expect("fixture")
 }
 
 #[test]

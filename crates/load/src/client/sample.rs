@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(&*sample(b"no such token", false, &secrets), "no such [API key]", "it broke off");
     }
 
-    /// Of several similar positions, the longest match is used.
+    /// The longest match of several similar positions is used.
     #[test]
     fn of_a_request_that_repeats_itself_the_longest_quotation_is_found() {
         let often = "one and the same beginning of all: ";

@@ -365,9 +365,10 @@ pub(super) fn stopped(run: &Run) -> Section {
 /// Returns the end of a search in a sentence or two: `The search ended because the budget of 15m is spent.`
 fn sentence(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
-    let ended = match g.reason.ended() {
-        Some(ended) if ended.is_of_a_search() => format!("The search {}.", words::ended(ended)),
-        Some(_) | None => format!("{}.", words::reason(&g.reason)),
+    let ended = if g.reason.ended().is_of_a_search() {
+        format!("The search {}.", words::ended(g.reason.ended()))
+    } else {
+        format!("{}.", words::reason(&g.reason))
     };
     let meant = match g.status {
         Status::Found => "The limit lies within what was measured.",

@@ -11,7 +11,6 @@ use goodput_core::slo::split_limit_key;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Status};
-use goodput_stats::search::reason::Reason;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::ERRORS;
 
@@ -22,9 +21,6 @@ const MOST: usize = 3;
 pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     let run = &*run.in_levels();
     let g = &a.goodput;
-    if let Reason::Legacy(text) = &g.reason {
-        return text.clone();
-    }
     let met = g.met.and_then(|met| run.step_at(a, met, Verdict::Meets));
     let failed = g.failed.and_then(|failed| run.step_at(a, failed, Verdict::Fails));
     let mut told: Vec<(&Step, Verdict)> = met.map(|s| (s, Verdict::Meets)).into_iter().collect();
@@ -58,7 +54,7 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     for s in steps_of(run, a).into_iter().filter(above).take(1) {
         parts.push(format!("{} met above a level that fails, and is not trusted", step_level(s)));
     }
-    parts.extend(g.reason.ended().filter(|e| e.is_of_a_search()).map(ended));
+    parts.extend(Some(g.reason.ended()).filter(|e| e.is_of_a_search()).map(ended));
     parts.join("; ")
 }
 

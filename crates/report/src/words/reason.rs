@@ -16,13 +16,8 @@ use std::time::Duration;
 /// Returns the evidence of an answer and why its search ended: `2 req/s meets, 8 req/s fails (p99 TTFT: 41 of 1,200
 /// missed); ended because …`.
 pub fn reason(reason: &Reason) -> String {
-    match reason {
-        Reason::Facts { evidence: all, ended: end } => {
-            let parts = all.iter().map(evidence).chain([ended(end)]);
-            parts.collect::<Vec<_>>().join("; ")
-        }
-        Reason::Legacy(text) => text.clone(),
-    }
+    let parts = reason.evidence().iter().map(evidence).chain([ended(reason.ended())]);
+    parts.collect::<Vec<_>>().join("; ")
 }
 
 /// Returns why a search ended: `ended because the budget of 15m is spent`.

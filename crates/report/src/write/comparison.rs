@@ -72,27 +72,9 @@ mod tests {
     use goodput_run::compare::compare;
     use goodput_run::fixture;
 
-    /// Two sides, `old` and `new`.
-    fn sides() -> Vec<Side> {
-        let run = fixture::pair();
-        let plan = goodput_plan::Plan::parse(&run.plan_toml).unwrap();
-        run.parts
-            .iter()
-            .zip(["old", "new"])
-            .map(|(part, label)| Side {
-                label: label.into(),
-                dir: PathBuf::from(label),
-                tier: part.tiers[0].tier().to_owned(),
-                run: part.clone(),
-                plan: plan.clone(),
-                alternating: false,
-            })
-            .collect()
-    }
-
     #[test]
     fn sides_are_one_run_for_the_charts() {
-        let sides = sides();
+        let sides = fixture::pair_sides();
         let joined = together(&sides).unwrap();
         assert_eq!(joined.parts.iter().map(Run::series).collect::<Vec<_>>(), ["old", "new"]);
         assert!(!charts::over(&joined, &Traces::default()).is_empty());

@@ -234,7 +234,7 @@ pub enum LatencyFact {
         share: f64,
         /// The percentile: `p99`.
         percentile: &'static str,
-        /// That percentile of TTFT.
+        /// TTFT at that percentile.
         tail_ms: f64,
         /// The step.
         at: Place,

@@ -8,55 +8,40 @@ use serde::{Deserialize, Serialize};
 
 /// The evidence behind an answer, and why the search ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Reason {
-    /// The findings of the search.
-    Facts {
-        /// The evidence, the most decisive first.
-        evidence: Vec<Evidence>,
-        /// Why the search ended.
-        ended: Ended,
-    },
-    /// The sentence that earlier versions wrote into run folders.
-    Legacy(String),
+pub struct Reason {
+    /// The evidence, the most decisive first.
+    evidence: Vec<Evidence>,
+    /// Why the search ended.
+    ended: Ended,
 }
 
 impl Reason {
-    /// Returns a reason with this evidence.
+    /// Returns a reason of this evidence.
     pub fn new(evidence: impl IntoIterator<Item = Evidence>, ended: Ended) -> Self {
-        Self::Facts { evidence: evidence.into_iter().collect(), ended }
+        Self { evidence: evidence.into_iter().collect(), ended }
     }
 
-    /// Puts `first` before the evidence there is.
+    /// Puts evidence before the present one.
     pub(super) fn preceded_by(mut self, first: Evidence) -> Self {
-        if let Self::Facts { evidence, .. } = &mut self {
-            evidence.insert(0, first);
-        }
+        self.evidence.insert(0, first);
         self
     }
 
-    /// Returns the evidence; empty in a folder of an earlier version.
+    /// Returns the evidence, the most decisive first.
     pub fn evidence(&self) -> &[Evidence] {
-        match self {
-            Self::Facts { evidence, .. } => evidence,
-            Self::Legacy(_) => &[],
-        }
+        &self.evidence
     }
 
-    /// Returns why the search ended; `None` in a folder of an earlier version.
-    pub const fn ended(&self) -> Option<&Ended> {
-        match self {
-            Self::Facts { ended, .. } => Some(ended),
-            Self::Legacy(_) => None,
-        }
+    /// Returns why the search ended.
+    pub const fn ended(&self) -> &Ended {
+        &self.ended
     }
 
     /// Returns the stop rule that ended the search, if one did.
     pub const fn stop(&self) -> Option<&Stop> {
-        match self.ended() {
-            Some(Ended::Stopped(stop)) => Some(stop),
-            Some(Ended::LevelsLeft | Ended::NotSearched | Ended::NotAsked | Ended::NoSlo | Ended::NoStep)
-            | None => None,
+        match &self.ended {
+            Ended::Stopped(stop) => Some(stop),
+            Ended::LevelsLeft | Ended::NotSearched | Ended::NotAsked | Ended::NoSlo | Ended::NoStep => None,
         }
     }
 }

@@ -22,7 +22,7 @@ pub struct BadRow {
     pub element: Option<u64>,
     /// Field with an invalid value.
     pub field: Option<String>,
-    /// What is wrong, to be read after the field's name.
+    /// The problem, to be read after the field's name.
     pub reason: String,
 }
 

@@ -47,7 +47,7 @@ pub struct BadRow {
     pub line: u64,
     /// Column or field; empty if the row as a whole is wrong.
     pub field: String,
-    /// What is wrong, to be read after the field's name.
+    /// The problem, to be read after the field's name.
     pub reason: String,
 }
 

@@ -7,30 +7,11 @@ use goodput_run::compare::Side;
 use goodput_run::compare::answer::Finding;
 use goodput_run::compare::{Column, Place, compare, equal};
 use goodput_run::fixture;
-use std::path::PathBuf;
-
-/// Two sides, `old` and `new`.
-fn sides() -> Vec<Side> {
-    let run = fixture::pair();
-    let plan = goodput_plan::Plan::parse(&run.plan_toml).unwrap();
-    run.parts
-        .iter()
-        .zip(["old", "new"])
-        .map(|(part, label)| Side {
-            label: label.into(),
-            dir: PathBuf::from(label),
-            tier: part.tiers[0].tier().to_owned(),
-            run: part.clone(),
-            plan: plan.clone(),
-            alternating: false,
-        })
-        .collect()
-}
 
 #[test]
 fn a_server_that_went_away_is_no_pass() {
     for (side, finding) in [(1, [Finding::Worse, Finding::Mixed]), (0, [Finding::Undecided; 2])] {
-        let mut sides = sides();
+        let mut sides = fixture::pair_sides();
         sides[side].run.caveats.push(Caveat::Server(ServerCaveat::ServerGone { step: 3 }));
         let c = compare(&sides, true).unwrap();
         assert!(finding.contains(&c.answers[0].finding), "{:?}", c.answers);
@@ -42,7 +23,7 @@ fn a_server_that_went_away_is_no_pass() {
 
 #[test]
 fn costs_in_two_currencies_have_no_change() {
-    let mut sides = sides();
+    let mut sides = fixture::pair_sides();
     for (side, currency) in sides.iter_mut().zip(["USD", "EUR | x"]) {
         (side.run.currency, side.run.price_per_hour) = (Some(currency.into()), Some(0.4));
     }
@@ -60,7 +41,7 @@ fn costs_in_two_currencies_have_no_change() {
 
 #[test]
 fn a_step_is_at_one_level_and_near_ones_claim_nothing() {
-    let mut sides = sides();
+    let mut sides = fixture::pair_sides();
     for side in &mut sides {
         let like = equal::usable(side)[0].clone();
         let at = |value: f64| {
@@ -96,7 +77,7 @@ fn a_step_is_at_one_level_and_near_ones_claim_nothing() {
 #[test]
 fn good_requests_are_no_surer_than_how_many_are_good() {
     let width = |misses: u64| {
-        let mut sides = sides();
+        let mut sides = fixture::pair_sides();
         for side in &mut sides {
             for step in &mut side.run.steps {
                 let mut row = step.limits[0].clone();
@@ -116,7 +97,7 @@ fn good_requests_are_no_surer_than_how_many_are_good() {
 
 #[test]
 fn the_page_says_how_it_was_made() {
-    let mut c = compare(&sides(), true).unwrap();
+    let mut c = compare(&fixture::pair_sides(), true).unwrap();
     c.asked = ["runs/a#x", "runs/b", "--force", "--gate", "goodput >= -5%"].map(str::to_owned).to_vec();
     let text = markdown::render(&page(&c, &[]));
     assert!(text.contains("`goodput compare 'runs/a#x' runs/b --force --gate 'goodput >= -5%'`"), "{text}");

@@ -149,7 +149,7 @@ fn a_dead_server_ends_a_list() {
     assert_eq!(again.level, Level::rate(1.0), "an interrupted step is measured again");
     assert_eq!((again.kind, again.ends, again.extend), (StepKind::List, Ends::AtItsTime, true));
     let a = &search.answers("main", &steps)[0].goodput;
-    assert_eq!((a.status, a.reason.ended()), (Status::Undecided, Some(&Ended::LevelsLeft)));
+    assert_eq!((a.status, a.reason.ended()), (Status::Undecided, &Ended::LevelsLeft));
     assert_eq!(search.next("other", &steps), Next::Measure(again), "each series on its own");
 }
 
