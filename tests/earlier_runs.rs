@@ -30,7 +30,7 @@ fn a_run_of_an_earlier_version_still_reads_and_reports() {
         let got: Vec<(&str, &str, Option<String>)> = run
             .answers
             .iter()
-            .map(|a| (a.series.as_str(), a.tier.as_str(), a.goodput.rate.map(|r| format!("{r:.2}"))))
+            .map(|a| (a.series.as_str(), a.tier.as_str(), a.goodput.rate().map(|r| format!("{r:.2}"))))
             .collect();
         let want: Vec<_> = answers.iter().map(|(s, t, r)| (*s, *t, r.map(str::to_owned))).collect();
         assert_eq!(got, want, "{name}");

@@ -163,10 +163,10 @@ fn ours(case: &Case, search: &Search, sweep: &mut Bare<'_>, events: &mut Events)
     let answer = search.answers(SERIES, sweep.steps()).into_iter().next().context("there is one answer")?;
     let goodput = case.read(answer);
     Ok(Answer {
-        status: goodput.status,
-        rate: goodput.rate,
-        interval: goodput.interval90,
-        safe: goodput.safe_rate,
+        status: goodput.status(),
+        rate: goodput.rate(),
+        interval: goodput.interval90(),
+        safe: goodput.safe_rate(),
         names_change: names_change(&goodput),
         reason: goodput::report::words::reason(&goodput.reason),
     })

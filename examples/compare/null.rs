@@ -193,7 +193,7 @@ pub(crate) fn run(args: &Null) -> Result<()> {
 fn goodputs(case: &Case, args: &Null) -> Result<()> {
     let sweeps: Vec<Goodput> =
         super::each(args.sweeps, |i| case.sweep(args, i + 1))?.into_iter().collect::<Result<_>>()?;
-    let found = sweeps.iter().filter(|g| g.status == Status::Found).count();
+    let found = sweeps.iter().filter(|g| g.status() == Status::Found).count();
     let mut two = Count::default();
     for pair in sweeps.chunks_exact(2) {
         whole::change(&pair[0], &pair[1], None).iter().for_each(|change| two.add(change));

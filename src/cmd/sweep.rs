@@ -223,10 +223,10 @@ fn by_cost(run: &Run, answer: &Answer, code: u8) -> u8 {
 }
 
 fn of_answer(answer: &Answer, plan: &Plan) -> u8 {
-    match answer.goodput.status {
+    match answer.goodput.status() {
         Status::Found => 0,
         Status::None => 2,
-        Status::NotReached => of_met(plan, answer.goodput.rate),
+        Status::NotReached => of_met(plan, answer.goodput.rate()),
         Status::Undecided | Status::Invalid => UNDECIDED,
     }
 }

@@ -42,15 +42,15 @@ fn the_interval_holds_the_truth() {
         ("preset = \"md1\", service = \"5ms\"", "ttft.p99 = \"20ms\"", 92.576),
     ] {
         let (g, steps) = run(&plan(server, slo, &budget("1h", 1000.0)));
-        assert_eq!(g.status, Status::Found, "{server}: {:?}", g.reason);
-        let (rate, safe, [low, high]) = (g.rate.unwrap(), g.safe_rate.unwrap(), g.interval90.unwrap());
+        assert_eq!(g.status(), Status::Found, "{server}: {:?}", g.reason);
+        let (rate, safe, [low, high]) = (g.rate().unwrap(), g.safe_rate().unwrap(), g.interval90().unwrap());
         assert!(low < truth && truth < high, "{server}: {low} to {high} for {truth}");
         // What was held at the end is cut off to three digits, and may be a little below the lower end that all steps
         // come to.
         assert!(safe <= low && safe > 0.9 * low, "{server}: {safe}, {low}");
         assert!(low < rate && rate < high, "{server}: {low}, {rate}, {high}");
         assert!((rate / truth).ln().abs() < 0.08 && high / low < 1.4, "{server}: {low}, {rate}, {high}");
-        let (met, failed) = (g.met.unwrap_or(0.0), g.failed.unwrap_or(f64::INFINITY));
+        let (met, failed) = (g.bracket.met.unwrap_or(0.0), g.bracket.failed.unwrap_or(f64::INFINITY));
         assert!(met < truth && truth < failed, "{server}: {met} to {failed} for {truth}");
         assert_eq!(g.binding.as_deref(), Some("ttft.p99"), "{server}: {:?}", g.reason);
         phases(&steps, 3600.0);
@@ -103,7 +103,12 @@ fn phases(steps: &[Step], budget_s: f64) {
 fn a_limit_that_the_unloaded_server_misses_is_met_at_no_rate() {
     for slo in ["ttft.p99 = \"49ms\"", "ttft.p50 = \"20ms\"\ntpot.p99 = \"1s\""] {
         let (g, steps) = run(&plan(MD1, slo, &budget("15m", 1000.0)));
-        assert_eq!((g.status, g.met, g.failed), (Status::None, None, None), "{:?}", g.reason);
+        assert_eq!(
+            (g.status(), g.bracket.met, g.bracket.failed),
+            (Status::None, None, None),
+            "{:?}",
+            g.reason
+        );
         assert!(
             matches!(g.reason.evidence(), [Evidence::MissedUnloaded(m)] if m.limit.starts_with("ttft.p"))
         );
@@ -117,7 +122,12 @@ fn a_limit_that_the_unloaded_server_misses_is_met_at_no_rate() {
 fn a_limit_that_never_binds_below_max_rate_is_not_reached() {
     let (g, steps) =
         run(&plan("preset = \"md1\", service = \"5ms\"", "ttft.p99 = \"100ms\"", &budget("15m", 60.0)));
-    assert_eq!((g.status, g.rate, g.failed), (Status::NotReached, Some(60.0), None), "{:?}", g.reason);
+    assert_eq!(
+        (g.status(), g.rate(), g.bracket.failed),
+        (Status::NotReached, Some(60.0), None),
+        "{:?}",
+        g.reason
+    );
     let highest = Stop::Highest { key: HighestKey::MaxRate, level: Level::rate(60.0) };
     assert_eq!(g.reason.stop(), Some(&highest));
     phases(&steps, 900.0);
@@ -128,11 +138,15 @@ fn a_limit_that_never_binds_below_max_rate_is_not_reached() {
 fn a_server_that_saturates_is_bound_by_stability() {
     let (g, steps) =
         run(&plan("preset = \"md1\", decode = \"5ms\"", "tpot.p99 = \"50ms\"", &budget("1h", 1000.0)));
-    assert_eq!((g.status, g.binding.as_deref()), (Status::Found, Some("stability")), "{:?}", g.reason);
-    let (rate, [low, high]) = (g.rate.unwrap(), g.interval90.unwrap());
+    assert_eq!((g.status(), g.binding.as_deref()), (Status::Found, Some("stability")), "{:?}", g.reason);
+    let (rate, [low, high]) = (g.rate().unwrap(), g.interval90().unwrap());
     assert!(low < 20.0 && 20.0 < high && high / low < 1.3, "{low} to {high}");
     assert!((rate / 20.0).ln().abs() < 0.1, "{rate}");
-    assert!(g.met.is_none_or(|met| met < 20.6) && g.failed.is_some_and(|f| f > 19.5), "{:?}", g.reason);
+    assert!(
+        g.bracket.met.is_none_or(|met| met < 20.6) && g.bracket.failed.is_some_and(|f| f > 19.5),
+        "{:?}",
+        g.reason
+    );
     phases(&steps, 3600.0);
 }
 
@@ -142,9 +156,9 @@ fn a_small_budget_has_a_wide_interval_and_says_what_more_would_buy() {
     let (g, steps) = of("3m");
     assert_eq!(g.reason.stop(), Some(&Stop::Budget { budget_s: 180.0 }));
     phases(&steps, 180.0);
-    let halve = g.halve_s.unwrap();
+    let halve = g.halve_s().unwrap();
     assert!((180.0..540.0).contains(&halve), "three times what the refinement has taken: {halve} s");
-    let width = |g: &Goodput| g.interval90.map(|[low, high]| high - low).unwrap();
+    let width = |g: &Goodput| g.interval90().map(|[low, high]| high - low).unwrap();
     assert!(width(&of("1h").0) < 0.5 * width(&g));
 }
 
@@ -163,10 +177,10 @@ fn the_published_accuracy_holds_roughly() {
             let mut plan = plan(&server, slo, &budget("15m", 1000.0));
             plan.seed = seed;
             let g = run(&plan).0;
-            let [low, high] = g.interval90.unwrap();
-            errors.push((g.rate.unwrap() / truth).ln());
+            let [low, high] = g.interval90().unwrap();
+            errors.push((g.rate().unwrap() / truth).ln());
             held += u32::from(low <= truth && truth <= high);
-            violated += u32::from(g.safe_rate.is_some_and(|s| s > truth));
+            violated += u32::from(g.safe_rate().is_some_and(|s| s > truth));
             runs += 1;
         }
     }
@@ -193,13 +207,13 @@ fn tiers_share_the_steps_and_have_their_own_answers() {
     };
     // Crommelin: 20 ms, of which 5 are service, at 92.576/s; 40 ms at 143.2/s (within its error).
     let both = answers(&(slo("tight", "20ms") + &slo("loose", "40ms")));
-    let of = |i: usize| both[i].goodput.interval90.unwrap();
+    let of = |i: usize| both[i].goodput.interval90().unwrap();
     assert!(of(0)[0] < 92.576 && 92.576 < of(0)[1], "{:?}", both[0].goodput);
     assert!(of(1)[0] > of(0)[1], "{:?} and {:?}", of(0), of(1));
     // One that nothing can meet does not end the sweep for the other.
     let one = answers(&(slo("never", "4ms") + &slo("tight", "20ms")));
-    assert_eq!(one[0].goodput.status, Status::None, "{:?}", one[0].goodput.reason);
-    let [low, high] = one[1].goodput.interval90.unwrap();
+    assert_eq!(one[0].goodput.status(), Status::None, "{:?}", one[0].goodput.reason);
+    let [low, high] = one[1].goodput.interval90().unwrap();
     assert!(low < 92.576 && 92.576 < high, "{low} to {high}");
 }
 
@@ -208,15 +222,15 @@ fn tiers_share_the_steps_and_have_their_own_answers() {
 fn a_closed_loop_finds_how_many_workers() {
     let text = "adaptive = { over = \"concurrency\", budget = \"10m\" }";
     let (g, steps) = run(&plan(MD1, "ttft.p99 = \"220ms\"", text));
-    assert_eq!((g.status, g.rate), (Status::Found, Some(4.0)), "{:?}", g.reason);
-    assert!(g.throughput.is_some_and(|t| (19.0..21.0).contains(&t)), "{:?}", g.throughput);
+    assert_eq!((g.status(), g.rate()), (Status::Found, Some(4.0)), "{:?}", g.reason);
+    assert!(g.throughput().is_some_and(|t| (19.0..21.0).contains(&t)), "{:?}", g.throughput());
     assert!(steps.iter().all(|s| s.level.control == Control::Concurrency));
-    assert!(g.safe_rate.is_some_and(|s| (2.0..=4.0).contains(&s)), "{:?}", g.safe_rate);
+    assert!(g.safe_rate().is_some_and(|s| (2.0..=4.0).contains(&s)), "{:?}", g.safe_rate());
     let answer = plan(MD1, "ttft.p99 = \"220ms\"", text).searcher().unwrap().answers("main", &steps);
     assert_eq!(answer[0].control, Control::Concurrency);
     // 40 ms: not even one.
     let (g, _) = run(&plan(MD1, "ttft.p99 = \"40ms\"", text));
-    assert_eq!(g.status, Status::None, "{:?}", g.reason);
+    assert_eq!(g.status(), Status::None, "{:?}", g.reason);
 }
 
 /// The soak comes after the search, at the safe rate, lasts as long as was asked for, and is the last step.
@@ -232,7 +246,10 @@ fn a_soak_confirms_the_safe_rate() {
     assert_eq!((soak.kind, soak.verdict), (StepKind::Confirm, Verdict::Meets), "{:?}", soak.reason);
     assert!((soak.measure_s - 600.0).abs() < 1e-9 && soak.level.value < 92.576, "{}", soak.level);
     assert_eq!(steps.iter().filter(|s| s.kind == StepKind::Confirm).count(), 1);
-    assert!(g.met.is_some_and(|met| met >= soak.level.value), "it is a step that meets like any other");
+    assert!(
+        g.bracket.met.is_some_and(|met| met >= soak.level.value),
+        "it is a step that meets like any other"
+    );
     let before = &steps[..steps.len() - 1];
     assert!(before.last().unwrap().ended_s <= 300.0, "the soak is not taken out of the budget");
     // Of a list it confirms what the fit to all levels calls safe: the truth is 92.6.
@@ -242,7 +259,7 @@ fn a_soak_confirms_the_safe_rate() {
     assert!((60.0..=92.6).contains(&soak.level.value), "{}: {:?}", soak.level, g.reason);
     // Without a safe rate there is nothing to confirm.
     let (g, steps) = with("rates = [500]\nconfirm = \"1m\"");
-    assert!(g.met.is_none() && steps.iter().all(|s| s.kind != StepKind::Confirm));
+    assert!(g.bracket.met.is_none() && steps.iter().all(|s| s.kind != StepKind::Confirm));
 }
 
 /// Limits that have no curve, or one of another kind, are no obstacle to those that have. Row: the SLO, the status, and
@@ -264,11 +281,11 @@ fn odd_limits_do_not_spoil_the_answer() {
             &slo.replace("200ms", "20ms").replace("400ms", "40ms").replace("60ms", "6ms"),
             &budget("15m", 1000.0),
         ));
-        assert_eq!((g.status, g.safe_rate.is_some()), (status, safe), "{slo}: {:?}", g.reason);
+        assert_eq!((g.status(), g.safe_rate().is_some()), (status, safe), "{slo}: {:?}", g.reason);
         assert!(
-            g.interval90.is_some_and(|[low, high]| low < high && high < 1000.0),
+            g.interval90().is_some_and(|[low, high]| low < high && high < 1000.0),
             "{slo}: {:?}",
-            g.interval90
+            g.interval90()
         );
         phases(&steps, 900.0);
     }
@@ -281,9 +298,9 @@ fn a_limit_that_asks_for_nothing_is_left_out() {
         [slo]\nttft.p99 = \"20ms\"\ntpot.p99 = \"5ms\"\n[workload.prompts.synthetic]\ninput-tokens = { fixed = 30 }\n\
         output-tokens = { fixed = 1 }\n[search]\nadaptive = { budget = \"5m\" }\nmax-rate = 1000\n";
     let (g, steps) = run(&Plan::from_text(text).unwrap());
-    assert_eq!(g.status, Status::Found, "{:?}", g.reason);
+    assert_eq!(g.status(), Status::Found, "{:?}", g.reason);
     assert!(
-        g.safe_rate.is_some_and(|s| s > 80.0) && g.binding.as_deref() == Some("ttft.p99"),
+        g.safe_rate().is_some_and(|s| s > 80.0) && g.binding.as_deref() == Some("ttft.p99"),
         "{:?}",
         g.reason
     );
@@ -298,7 +315,7 @@ fn gaps_count_by_the_request() {
         [slo]\nitl.p99 = \"30ms\"\n[workload.prompts.synthetic]\ninput-tokens = { fixed = 600 }\n\
         output-tokens = { fixed = 30 }\n[search]\nadaptive = { budget = \"5m\" }\nmax-rate = 200\n";
     let (g, _) = run(&Plan::from_text(text).unwrap());
-    let [low, high] = g.interval90.unwrap();
+    let [low, high] = g.interval90().unwrap();
     assert!(high / low > 1.02, "{low} to {high}: {:?}", g.reason);
 }
 
@@ -330,7 +347,7 @@ fn max_rate_is_reached_exactly() {
     for max in [60.54, 60.56, 64.0, 51.2] {
         let (g, steps) =
             run(&plan("preset = \"md1\", service = \"5ms\"", "ttft.p99 = \"100ms\"", &budget("15m", max)));
-        assert_eq!((g.status, g.met), (Status::NotReached, Some(max)), "{max}: {:?}", g.reason);
+        assert_eq!((g.status(), g.bracket.met), (Status::NotReached, Some(max)), "{max}: {:?}", g.reason);
         assert!(steps.iter().all(|s| s.level.value <= max), "{max}");
     }
 }
@@ -340,7 +357,7 @@ fn max_rate_is_reached_exactly() {
 fn slow_answers_are_no_overload() {
     let server = "preset = \"fixed\", ttft = \"100ms\", tpot = \"20s\"";
     let (g, steps) = run(&plan(server, "ttft.p90 = \"1s\"", &budget("1h", 8.0)));
-    assert_eq!((g.status, g.met), (Status::NotReached, Some(8.0)), "{:?}", g.reason);
+    assert_eq!((g.status(), g.bracket.met), (Status::NotReached, Some(8.0)), "{:?}", g.reason);
     phases(&steps, 3600.0);
 }
 
@@ -349,8 +366,8 @@ fn slow_answers_are_no_overload() {
 fn only_the_unloaded_server_says_that_no_rate_meets() {
     // A request behind another misses: the truth is at about 0.2 requests/s.
     let (g, steps) = run(&plan(MD1, "ttft.p99 = \"60ms\"", &budget("15m", 1000.0)));
-    assert_eq!(g.status, Status::Undecided, "{:?}", g.reason);
-    assert!(g.interval90.is_none_or(|[low, _]| low < 1e-9) && g.safe_rate.is_none(), "{:?}", g.reason);
+    assert_eq!(g.status(), Status::Undecided, "{:?}", g.reason);
+    assert!(g.interval90().is_none_or(|[low, _]| low < 1e-9) && g.safe_rate().is_none(), "{:?}", g.reason);
     phases(&steps, 900.0);
 }
 
@@ -361,18 +378,21 @@ fn a_client_that_gives_out_is_told_from_a_server_that_does() {
     let mut plan = plan("preset = \"mmc\", service = \"1s\"", "ttft.p90 = \"500ms\"", &budget("15m", 1000.0));
     plan.step.max_in_flight = 8;
     let (g, steps) = run(&plan);
-    assert_eq!((g.status, g.interval90), (Status::Invalid, None), "{:?}", g.reason);
+    assert_eq!((g.status(), g.interval90()), (Status::Invalid, None), "{:?}", g.reason);
     let worst = steps.iter().filter(|s| s.verdict == Verdict::Invalid).map(|s| s.level.value);
     let least = worst.fold(f64::INFINITY, f64::min);
-    assert!(g.met.is_none_or(|met| met < least) && g.safe_rate.is_none_or(|s| s < least), "{least}");
+    assert!(
+        g.bracket.met.is_none_or(|met| met < least) && g.safe_rate().is_none_or(|s| s < least),
+        "{least}"
+    );
 }
 
 /// Errors that have nothing to do with the load, on a limit that counts nothing else: the sweep ends by its budget.
 #[test]
 fn a_limit_on_errors_alone_is_bound_by_stability() {
     let (g, steps) = run(&plan(MD1, "error-rate = 0.05", &budget("30m", 1000.0)));
-    assert_eq!((g.status, g.binding.as_deref()), (Status::Found, Some("stability")), "{:?}", g.reason);
-    let [low, high] = g.interval90.unwrap();
+    assert_eq!((g.status(), g.binding.as_deref()), (Status::Found, Some("stability")), "{:?}", g.reason);
+    let [low, high] = g.interval90().unwrap();
     assert!(low < 20.0 && 20.0 < high, "{:?}", g.reason);
     phases(&steps, 1800.0);
 }
@@ -436,7 +456,7 @@ fn in_process_and_on_the_bare_model_the_answer_is_the_same() {
         full[..3].iter().map(|s| s.level).collect::<Vec<_>>()
     );
     let other = plan.searcher().unwrap().answers("main", &full).remove(0).goodput;
-    let (a, b) = (bare.rate.unwrap(), other.rate.unwrap());
+    let (a, b) = (bare.rate().unwrap(), other.rate().unwrap());
     assert!((a / b).ln().abs() < 0.1, "{a} and {b}");
 }
 

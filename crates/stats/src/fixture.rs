@@ -1,8 +1,8 @@
 //! Plausible steps for tests, of a server with latencies like a queue's, judged as by the real code.
 #![expect(clippy::unwrap_used, reason = "a fixture that cannot be made fails the test")]
 
-use crate::search::answer::Goodput;
-use crate::search::reason::{Ended, LevelEvidence};
+use crate::search::answer::{AnswerLevel, Basis, Bracket, Conclusion, Goodput, Status, Support};
+use crate::search::reason::{Ended, LevelEvidence, Reason};
 use crate::search::stop::Stop;
 use crate::search::{Point, bracket as of_verdicts, step_evidence};
 use crate::stats::step::{Abort, LimitRow, Quantiles, Step, StepKind, Verdict};
@@ -167,7 +167,44 @@ pub fn bracket(steps: &[Step]) -> Goodput {
     };
     let points: Vec<Point> = loaded.map(point).collect();
     let ended = Ended::Stopped(Stop::ListDone { levels: points.len() });
-    of_verdicts(&points, ended, Some(1))
+    let mut goodput = of_verdicts(&points, ended);
+    if let Some(at) = goodput.conclusion.level_mut() {
+        at.per_gpu = Some(at.level);
+    }
+    goodput
+}
+
+/// Returns an answer with this conclusion and these ends of its bracket, and without evidence.
+pub fn answered(conclusion: Conclusion, met: Option<f64>, failed: Option<f64>) -> Goodput {
+    Goodput {
+        conclusion,
+        bracket: Bracket { met, failed },
+        binding: None,
+        support: Support::default(),
+        reason: Reason::new([], Ended::NotSearched),
+        basis: Basis::Search,
+    }
+}
+
+/// Returns the conclusion with this rate, interval and safe rate.
+///
+/// # Panics
+///
+/// Panics if no conclusion states exactly these.
+pub fn conclusion(
+    status: Status,
+    rate: Option<f64>,
+    interval: Option<[f64; 2]>,
+    safe: Option<f64>,
+) -> Conclusion {
+    let conclusion = Conclusion::nearest(status, rate.map(AnswerLevel::new), interval, safe, None);
+    let g = answered(conclusion, None, None);
+    assert_eq!(
+        (g.status(), g.rate(), g.interval90(), g.safe_rate()),
+        (status, rate, interval, safe),
+        "no conclusion states this"
+    );
+    conclusion
 }
 
 /// Levels of requests per second.

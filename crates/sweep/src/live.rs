@@ -323,14 +323,14 @@ impl Live {
 
     fn answer(&self, answer: &Answer) {
         let g = &answer.goodput;
-        let [low, high] = g.interval90.map_or([None; 2], |[low, high]| [Some(low), Some(high)]);
+        let [low, high] = g.interval90().map_or([None; 2], |[low, high]| [Some(low), Some(high)]);
         for (figure, value) in [
-            ("rate", g.rate),
+            ("rate", g.rate()),
             ("low", low),
             ("high", high),
-            ("safe", g.safe_rate),
-            ("met", g.met),
-            ("failed", g.failed),
+            ("safe", g.safe_rate()),
+            ("met", g.bracket.met),
+            ("failed", g.bracket.failed),
         ] {
             let of = OfAnswer {
                 series: answer.series.clone(),

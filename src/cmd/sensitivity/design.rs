@@ -110,12 +110,12 @@ fn centre(run: &Run, plan: &Plan, answer: &Answer) -> Result<(f64, f64)> {
             "the answer is a number of requests in flight, but paired steps need a rate: use a search over rates"
         );
     }
-    let bracket = || Some((g.met? * g.failed?).sqrt());
-    let rate = match g.status {
+    let bracket = || Some((g.bracket.met? * g.bracket.failed?).sqrt());
+    let rate = match g.status() {
         Status::None => bail!("no rate meets the SLO, so there is no goodput to measure the sensitivity of"),
         Status::Invalid => bail!("the client was the limit, so the goodput is unknown"),
         Status::Found | Status::NotReached | Status::Undecided => {
-            interval(g).map(|(rate, _)| rate).or_else(bracket).or(g.rate).or(g.met)
+            interval(g).map(|(rate, _)| rate).or_else(bracket).or(g.rate()).or(g.bracket.met)
         }
     };
     let rate = rate.filter(|r| *r > 0.0).context("the search found no goodput")?;

@@ -54,15 +54,15 @@ impl Boundary {
         let Some(a) = run.answers.first() else { return Self::default() };
         let g = &a.goodput;
         let estimate = interval(g);
-        let ends = estimate.map(|(_, [l, h])| (l, h)).or(g.met.zip(g.failed));
+        let ends = estimate.map(|(_, [l, h])| (l, h)).or(g.bracket.met.zip(g.bracket.failed));
         let safe = usable_safe_rate(g);
-        let line = match g.status {
-            _ if estimate.is_some() => g.rate,
-            Status::Found => g.rate.or(g.met),
-            Status::NotReached if safe.is_some() => g.rate,
-            Status::NotReached => g.met.or(g.rate),
+        let line = match g.status() {
+            _ if estimate.is_some() => g.rate(),
+            Status::Found => g.rate().or(g.bracket.met),
+            Status::NotReached if safe.is_some() => g.rate(),
+            Status::NotReached => g.bracket.met.or(g.rate()),
             // The safe rate is more informative than the level that met the SLO.
-            Status::Undecided if g.failed.is_none() && safe.is_none() => g.met,
+            Status::Undecided if g.bracket.failed.is_none() && safe.is_none() => g.bracket.met,
             Status::None | Status::Undecided | Status::Invalid => None,
         };
         let scale = Scale::new(run, a);
@@ -196,9 +196,9 @@ impl<'a> Scale<'a> {
     fn evidence(&self, level: f64) -> Option<f64> {
         let g = &self.answer.goodput;
         let same = |other: Option<f64>| other.is_some_and(|o| (o - level).abs() <= 1e-9 * level.abs());
-        let verdict = if same(g.met) {
+        let verdict = if same(g.bracket.met) {
             Verdict::Meets
-        } else if same(g.failed) {
+        } else if same(g.bracket.failed) {
             Verdict::Fails
         } else {
             return None;
@@ -240,7 +240,7 @@ fn legend(
     let (mut lines, slide) = (lines.iter(), format == Format::Slide);
     let said =
         |own: Option<&String>, short: &str| own.filter(|_| slide).map_or(short.to_owned(), Clone::clone);
-    let name = match (a.goodput.status, interval(&a.goodput)) {
+    let name = match (a.goodput.status(), interval(&a.goodput)) {
         (Status::Found, _) => "goodput",
         (Status::Undecided, Some(_)) => "median estimate",
         (Status::NotReached, _) if safe => "highest of the plan",
@@ -291,7 +291,7 @@ fn lines(run: &Run, a: &Answer) -> Vec<String> {
     let tier = tier_name(run, &a.tier);
     let n = short;
     if let Some(([rate, low, high], safe)) = ends(a.control, g) {
-        let name = if g.status == Status::Found { "goodput" } else { "undecided: about" };
+        let name = if g.status() == Status::Found { "goodput" } else { "undecided: about" };
         let safe = safe.map_or(format!("no {} is shown to be safe", words::noun(a.control)), |s| {
             format!("safe {} {s}{unit}", words::noun(a.control))
         });
@@ -299,12 +299,12 @@ fn lines(run: &Run, a: &Answer) -> Vec<String> {
     }
     if let Some(safe) = usable_safe_rate(g) {
         let safe = format!("safe {} {}{unit}", words::noun(a.control), n(safe));
-        return match g.rate {
+        return match g.rate() {
             Some(rate) => vec![format!("at least{tier} {}{unit}", n(rate)), safe],
             None => vec![safe, "above is undecided".into()],
         };
     }
-    match (g.status, g.rate.or(g.met), g.met, g.failed) {
+    match (g.status(), g.rate().or(g.bracket.met), g.bracket.met, g.bracket.failed) {
         (Status::Found, Some(rate), met, failed) => {
             let ends = met.zip(failed).map(|(m, f)| format!("met at {}, failed at {}", n(m), n(f)));
             std::iter::once(format!("goodput{tier} {}{unit}", n(rate))).chain(ends).collect()
@@ -326,12 +326,14 @@ fn lines(run: &Run, a: &Answer) -> Vec<String> {
 mod tests {
     use super::*;
     use goodput_run::fixture;
+    use goodput_stats::fixture::conclusion;
+    use goodput_stats::search::answer::Conclusion;
 
     #[test]
     fn what_is_met_is_marked_where_the_rest_is_undecided() {
         let mut run = fixture::found();
         let g = &mut run.answers[0].goodput;
-        (g.status, g.rate, g.failed) = (Status::Undecided, None, None);
+        (g.conclusion, g.bracket.failed) = (Conclusion::OPEN, None);
         let b = Boundary::new(&run, Across::Offered, Format::Report);
         assert_eq!(b.words, ["met up to 32 req/s", "above is undecided"]);
         assert_eq!((b.line.map(f64::round), b.band), (Some(32.0), None));
@@ -341,23 +343,23 @@ mod tests {
     fn an_estimate_has_its_interval_and_its_safe_rate() {
         let mut run = fixture::found();
         let g = &mut run.answers[0].goodput;
-        (g.rate, g.interval90, g.safe_rate) = (Some(33.4), Some([31.6, 35.3]), Some(31.2));
+        g.conclusion = conclusion(Status::Found, Some(33.4), Some([31.6, 35.3]), Some(31.2));
         let b = Boundary::new(&run, Across::Offered, Format::Report);
         assert_eq!(b.words, ["goodput 33.4 req/s", "90 % interval 31.6 – 35.3", "safe rate 31.2 req/s"]);
         assert_eq!((b.line, b.band, b.safe), (Some(33.4), Some((31.6, 35.3)), Some(31.2)));
         let slide = format!("{:?}", Boundary::new(&run, Across::Offered, Format::Slide).entries());
         assert!(slide.contains("Safe(\"safe rate 31.2 req/s\")"), "{slide}");
         let g = &mut run.answers[0].goodput;
-        (g.status, g.interval90, g.safe_rate) = (Status::Undecided, Some([0.0, 300.0]), None);
+        g.conclusion = conclusion(Status::Undecided, Some(33.4), Some([0.0, 300.0]), None);
         let b = Boundary::new(&run, Across::Offered, Format::Report);
         assert_eq!(b.words[2], "no rate is shown to be safe");
         assert!(b.values().all(|v| v <= 60.0 + 1e-9), "no room for where nothing was measured");
         let g = &mut run.answers[0].goodput;
-        (g.rate, g.interval90, g.safe_rate, g.failed) = (None, None, Some(30.0), None);
+        (g.conclusion, g.bracket.failed) = (conclusion(Status::Undecided, None, None, Some(30.0)), None);
         let b = Boundary::new(&run, Across::Offered, Format::Report);
         assert_eq!((b.line, b.safe), (None, Some(30.0)), "it says more than what met");
         assert_eq!(b.words, ["safe rate 30 req/s", "above is undecided"]);
-        run.answers[0].goodput.status = Status::None;
+        run.answers[0].goodput.conclusion = Conclusion::None;
         let b = Boundary::new(&run, Across::Offered, Format::Report);
         assert_eq!((b.line, b.safe, b.words.len()), (None, None, 0));
     }

@@ -33,7 +33,7 @@ pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
 fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, &'static str)> {
     let answer = run.answers.first()?;
     let verdict_of = |s: &Step| shown(s, &answer.tier);
-    let failed = answer.goodput.failed.unwrap_or(f64::INFINITY);
+    let failed = answer.goodput.bracket.failed.unwrap_or(f64::INFINITY);
     let known = |s: &&Step| {
         let trace = traces.of(s);
         s.series == answer.series && steady(s) && trace.is_some_and(|t| !t.latency.is_empty())

@@ -194,7 +194,7 @@ fn name_ends(c: &mut Canvas, plot: &Plot, panel: &Panel, curves: &[Curve<'_>], t
 
 /// Returns true if the answer of a series is not a rate that is shown to meet the SLO.
 fn open(part: &Run) -> bool {
-    let kept = |a: &Answer| matches!(a.goodput.status, Status::Found | Status::NotReached);
+    let kept = |a: &Answer| matches!(a.goodput.status(), Status::Found | Status::NotReached);
     !part.answers.first().is_some_and(kept)
 }
 
@@ -208,7 +208,7 @@ fn capacities(
     x_title: &str,
 ) {
     let estimated =
-        run.parts.iter().filter_map(|p| p.answers.first()).any(|a| a.goodput.interval90.is_some());
+        run.parts.iter().filter_map(|p| p.answers.first()).any(|a| a.goodput.interval90().is_some());
     let bar = if estimated { "bar: 90 % interval" } else { "bar: up to the lowest rate that fails" };
     let hollow = run.parts.iter().any(open).then(|| "hollow: undecided".to_owned());
     let notes: Vec<String> = std::iter::once(bar.to_owned()).chain(hollow).collect();
@@ -223,7 +223,7 @@ fn capacities(
         let Some((line, high, low)) =
             boundary.span().map(|(line, high, low)| (plot.at_x(line), plot.at_x(high), plot.at_x(low)))
         else {
-            let status = part.answers.first().map_or("not measured", |a| a.goodput.status.name());
+            let status = part.answers.first().map_or("not measured", |a| a.goodput.status().name());
             c.text((plot.area.x + 8.0, y + 4.0), Align::Left, &face, &format!("{name}: {status}"));
             continue;
         };
@@ -258,6 +258,7 @@ mod tests {
     use super::*;
     use crate::charts::{Look, OVER, over};
     use goodput_run::fixture;
+    use goodput_stats::fixture::conclusion;
 
     #[test]
     fn several_series_have_an_overlay_and_one_has_none() {
@@ -292,9 +293,10 @@ mod tests {
             (svg.matches("<circle").count(), svg.contains("hollow: undecided"))
         };
         let g = &mut run.parts[0].answers[0].goodput;
-        (g.rate, g.interval90) = (Some(30.0), Some([20.0, 33.0]));
+        g.conclusion = conclusion(Status::Found, Some(30.0), Some([20.0, 33.0]), Some(20.0));
         let (full, _) = circles(&run);
-        run.parts[0].answers[0].goodput.status = Status::Undecided;
+        run.parts[0].answers[0].goodput.conclusion =
+            conclusion(Status::Undecided, Some(30.0), Some([0.0, 33.0]), None);
         assert_eq!(circles(&run), (full + 1, true), "a white one within it");
     }
 }

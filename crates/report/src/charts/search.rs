@@ -142,7 +142,7 @@ fn closer(g: &Goodput, control: Control, whole: &Axis) -> Option<Axis> {
 fn y_axis(run: &Run, a: &Answer, all: &[&Step]) -> Axis {
     let g = &a.goodput;
     let known = interval(g).map(|(_, i)| i).into_iter().flatten();
-    let levels = || all.iter().map(|s| s.level.value).chain(g.rate).chain(usable_safe_rate(g));
+    let levels = || all.iter().map(|s| s.level.value).chain(g.rate()).chain(usable_safe_rate(g));
     let top = levels().fold(0.0, f64::max);
     // An upper end far above all steps is given in words.
     let high = known.clone().fold(top, f64::max).min(1.5 * top);
@@ -228,10 +228,10 @@ fn told(run: &Run, a: &Answer) -> Vec<Told> {
     let one = |at: f64, text: String, colour: RGBColor| Told { at, text, colour, safe: false };
     let last = run.view.path.last();
     if let (Some((rate, [low, high])), Some(([r, l, h], safe))) = (interval(g), ends(a.control, g)) {
-        let name = if g.status == Status::Found { "goodput" } else { "about" };
+        let name = if g.status() == Status::Found { "goodput" } else { "about" };
         let mut out =
             vec![one(high, format!("up to {h}"), GREY), one(rate, format!("{name} {r}"), GREEN_TEXT)];
-        match (safe, g.safe_rate) {
+        match (safe, g.safe_rate()) {
             (Some(text), Some(safe)) => {
                 if (safe - low).abs() > 0.02 * low {
                     out.push(one(low, format!("from {l}"), GREY));
@@ -243,7 +243,7 @@ fn told(run: &Run, a: &Answer) -> Vec<Told> {
         return out;
     }
     let noun = words::noun(a.control);
-    match (g.status, g.rate, usable_safe_rate(g)) {
+    match (g.status(), g.rate(), usable_safe_rate(g)) {
         (Status::NotReached, Some(rate), safe) => {
             let safe = safe.map(|s| Told {
                 at: s,
@@ -312,6 +312,7 @@ fn soaks(c: &mut Canvas, plot: &Plot, all: &[&Step], second: f64, taken: &mut Ta
 mod tests {
     use super::*;
     use goodput_run::fixture;
+    use goodput_stats::fixture::conclusion;
 
     fn case(name: &str) -> Run {
         fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
@@ -349,7 +350,8 @@ mod tests {
         assert_eq!(of(&run).scale, Scale::Log);
         run.steps.retain(|s| s.level.value > 20.0);
         assert_eq!(of(&run).scale, Scale::Linear);
-        run.answers[0].goodput.interval90 = Some([1.0, 1e6]);
+        run.answers[0].goodput.conclusion =
+            conclusion(Status::Found, Some(34.0), Some([1.0, 1e6]), Some(33.0));
         assert!(of(&run).max < 200.0, "an end far above all steps squashes nothing");
     }
 

@@ -10,7 +10,8 @@ use super::raster::SCALE;
 use super::*;
 use goodput_run::fixture;
 use goodput_run::rundir::{Scaled, SloScale};
-use goodput_stats::search::answer::Status;
+use goodput_stats::fixture::conclusion;
+use goodput_stats::search::answer::{Bracket, Conclusion, Status};
 use std::path::PathBuf;
 
 /// Returns every case with its name, run and traces.
@@ -31,21 +32,19 @@ fn cases() -> Vec<(&'static str, Run, Traces)> {
 /// Returns answers of every kind for scaled limits, around that of the run.
 fn scaled(run: &Run, estimated: bool) -> SloScale {
     let base = &run.answers[0].goodput;
-    let rate = base.rate.unwrap_or(30.0);
+    let rate = base.rate().unwrap_or(30.0);
     let point = |(i, factor): (usize, f64)| {
         let mut goodput = base.clone();
         let level = rate * factor.sqrt();
-        (goodput.status, goodput.rate, goodput.interval90) = (Status::Found, None, None);
-        (goodput.met, goodput.failed, goodput.safe_rate) = (None, None, None);
-        match (i, estimated) {
-            (0, _) => goodput.failed = Some(level),
-            (8.., _) => goodput.met = Some(1.2 * rate),
-            (_, true) => {
-                let low = if i < 3 { 0.0 } else { 0.9 * level };
-                (goodput.rate, goodput.interval90) = (Some(level), Some([low, 1.1 * level]));
-            }
-            (_, false) => (goodput.met, goodput.failed) = (Some(level), Some(1.15 * level)),
-        }
+        let (rated, low, high) = (Some(level), 0.9 * level, 1.1 * level);
+        let (conclusion, met, failed) = match (i, estimated) {
+            (0, _) => (Conclusion::OPEN, None, Some(level)),
+            (8.., _) => (Conclusion::OPEN, Some(1.2 * rate), None),
+            (..3, true) => (conclusion(Status::Undecided, rated, Some([0.0, high]), None), None, None),
+            (_, true) => (conclusion(Status::Found, rated, Some([low, high]), Some(low)), None, None),
+            (_, false) => (conclusion(Status::Found, rated, None, None), Some(level), Some(1.15 * level)),
+        };
+        (goodput.conclusion, goodput.bracket) = (conclusion, Bracket { met, failed });
         Scaled { factor, goodput }
     };
     let factors = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];

@@ -37,10 +37,11 @@ fn telling<'a>(run: &Run, all: Vec<(&'a Step, &'a Trace)>) -> Vec<(&'a Step, &'a
         return all;
     }
     let g = run.answers.first().map(|a| &a.goodput);
-    let middle = |g: &goodput_stats::search::answer::Goodput| match (g.rate, g.met, g.failed) {
-        (_, Some(m), Some(f)) if g.interval90.is_none() => Some((m * f).sqrt()),
-        (rate, met, failed) => rate.or(met).or(failed),
-    };
+    let middle =
+        |g: &goodput_stats::search::answer::Goodput| match (g.rate(), g.bracket.met, g.bracket.failed) {
+            (_, Some(m), Some(f)) if g.interval90().is_none() => Some((m * f).sqrt()),
+            (rate, met, failed) => rate.or(met).or(failed),
+        };
     let boundary = g.and_then(middle).unwrap_or(all[all.len() / 2].0.level.value);
     // Prefers the soak, which readers look for.
     let soak = |s: &Step| s.kind == StepKind::Confirm;

@@ -27,7 +27,7 @@ pub(super) fn section(run: &Run) -> Section {
     blocks.push(Block::paragraph("Three numbers are called goodput; these are all of them:"));
     blocks.push(Block::List(run.answers.iter().flat_map(|a| three(run, a)).collect()));
     let counted = run.steps.iter().any(|s| s.good_rate > s.achieved_rate);
-    if first.goodput.met.is_some() || counted {
+    if first.goodput.bracket.met.is_some() || counted {
         blocks.push(Block::Paragraph(Text::of([
             emphasis("Good"),
             plain(" counts requests due in the measured window, "),

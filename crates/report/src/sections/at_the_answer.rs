@@ -11,8 +11,8 @@ pub(super) fn at_the_answer(run: &Run, tells: impl Fn(&Step) -> bool) -> Option<
     let answer = run.answers.first();
     let at_answer = answer.and_then(|a| {
         let g = &a.goodput;
-        let estimate = usable_safe_rate(g).and_then(|safe| run.nearest(a, g.rate.unwrap_or(safe)));
-        estimate.or_else(|| run.step_at(a, g.met?, Verdict::Meets))
+        let estimate = usable_safe_rate(g).and_then(|safe| run.nearest(a, g.rate().unwrap_or(safe)));
+        estimate.or_else(|| run.step_at(a, g.bracket.met?, Verdict::Meets))
     });
     let calm = |s: &&Step| !s.kind.is_outside_search() && !s.overloaded();
     let highest = || {

@@ -36,7 +36,7 @@ pub(super) fn cards(run: &Run) -> Vec<Card> {
 
 /// Returns a status in words with its mark, so that it does not depend on colour alone.
 fn status(g: &Goodput) -> (Mark, &'static str) {
-    match g.status {
+    match g.status() {
         Status::Found => (Mark::Good, "● found"),
         Status::None => (Mark::Bad, "✕ none: no level keeps the SLO"),
         Status::NotReached => (Mark::Good, "● kept up to the highest level: the limit was not reached"),
@@ -74,8 +74,8 @@ fn of_answer(run: &Run, a: &Answer) -> Card {
 /// Returns the goodput as a figure, and true if it takes a unit.
 fn figure(a: &Answer) -> (String, bool) {
     let g = &a.goodput;
-    let known = g.rate.or(g.met);
-    match (g.status, words::ends(a.control, g)) {
+    let known = g.rate().or(g.bracket.met);
+    match (g.status(), words::ends(a.control, g)) {
         (Status::None, _) => ("none".into(), false),
         (Status::Undecided, Some(([rate, ..], _))) => (format!("about {rate}"), true),
         (_, Some(([rate, ..], _))) => (rate, true),
@@ -93,7 +93,7 @@ fn facts(run: &Run, a: &Answer) -> Vec<(String, String)> {
     let g = &a.goodput;
     let mut out: Vec<(&str, String)> = Vec::new();
     let ends = words::ends(a.control, g);
-    match (&ends, g.met, g.failed) {
+    match (&ends, g.bracket.met, g.bracket.failed) {
         (Some(([_, low, high], _)), ..) => out.push(("90 % interval", format!("{low} to {high}"))),
         (None, Some(met), Some(failed)) => {
             let [met, failed] = [met, failed].map(words::level_number);
@@ -136,7 +136,11 @@ fn facts(run: &Run, a: &Answer) -> Vec<(String, String)> {
 fn per_gpu(run: &Run, a: &Answer) -> Option<String> {
     let g = &a.goodput;
     let gpus = run.meta.gpus.filter(|n| *n > 0)?;
-    let of = interval(g).map(|(rate, _)| rate).or(g.rate).or(g.met).filter(|_| g.status != Status::None)?;
+    let of = interval(g)
+        .map(|(rate, _)| rate)
+        .or(g.rate())
+        .or(g.bracket.met)
+        .filter(|_| g.status() != Status::None)?;
     let each = words::figure(of / f64::from(gpus));
     if run.answers.len() > 1 {
         return Some(each);

@@ -79,7 +79,7 @@ fn by_fit(run: &Run, a: &Answer) -> Vec<Text> {
         );
         out.push(said.into());
     }
-    if let Some(([.., high], _)) = ends.filter(|_| g.status != Status::NotReached) {
+    if let Some(([.., high], _)) = ends.filter(|_| g.status() != Status::NotReached) {
         let said =
             format!("rejected by all steps together: above {high}{unit}, the upper end of the 90 % interval");
         out.push(said.into());
@@ -125,7 +125,7 @@ fn evidence(of: &Windows<'_>, a: &Answer, all: &[Decided<'_>]) -> Vec<Block> {
     let Windows { run, .. } = of;
     // If nothing was tried under load, the unloaded server decides.
     let unloaded = run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline);
-    let unloaded = unloaded.filter(|_| all.is_empty() && a.goodput.status == Status::None);
+    let unloaded = unloaded.filter(|_| all.is_empty() && a.goodput.status() == Status::None);
     let unloaded: Vec<Decided<'_>> = unloaded
         .map(|s| Decided { level: 0.0, verdict: Verdict::Fails, steps: vec![s] })
         .into_iter()
@@ -223,7 +223,7 @@ impl Decision {
 /// Returns the decision on a level: by its own requests, else by all steps together, if these decide.
 fn decision(a: &Answer, d: &Decided<'_>) -> Decision {
     let g = &a.goodput;
-    let high = interval(g).filter(|_| g.status != Status::NotReached).map(|(_, [_, high])| high);
+    let high = interval(g).filter(|_| g.status() != Status::NotReached).map(|(_, [_, high])| high);
     let (mark, word, by_fit) = match d.verdict {
         Verdict::Meets => (Mark::Good, "accepted", false),
         Verdict::Fails => (Mark::Bad, "rejected", false),
@@ -308,7 +308,7 @@ impl VariantDecision {
             v.answer.as_ref().map_or(crate::document::UNKNOWN.into(), cell)
         };
         let reason = || v.reason.as_deref().map(|r| clip(r.trim_end_matches('.'), 300));
-        match (v.state, v.answer.as_ref().map(|a| a.goodput.status)) {
+        match (v.state, v.answer.as_ref().map(|a| a.goodput.status())) {
             (State::Failed, _) => {
                 Self::rejected(reason().unwrap_or_else(|| "it could not be measured".into()))
             }
@@ -370,14 +370,14 @@ fn sentence(run: &Run, a: &Answer) -> String {
     } else {
         format!("{}.", words::reason(&g.reason))
     };
-    let meant = match g.status {
+    let meant = match g.status() {
         Status::Found => "The limit lies within what was measured.",
         Status::None => "No level was left that could keep the SLO.",
         Status::NotReached => "The limit lies above all that was tried.",
         Status::Undecided => "The limit was not closed in upon.",
         Status::Invalid => "More load would have told of the client, or of a server started anew.",
     };
-    let halve = g.halve_s.filter(|s| *s > 0.0 && interval(g).is_some());
+    let halve = g.halve_s().filter(|s| *s > 0.0 && interval(g).is_some());
     let halve =
         halve.map(|s| format!(" Another {} of measuring would about halve the interval.", words::span(s)));
     let more = words::remedy(run, a).map(|r| format!(" {}.", capital(&r)));

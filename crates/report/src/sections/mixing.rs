@@ -95,7 +95,7 @@ fn range(run: &Run, a: &Answer) -> Option<Range> {
     let g = &a.goodput;
     let (low, high) = match (interval(g), usable_safe_rate(g)) {
         (Some((_, [low, high])), _) => (low, Some(high)),
-        (None, safe) => (safe.or(g.met).filter(|_| g.status != Status::None)?, g.failed),
+        (None, safe) => (safe.or(g.bracket.met).filter(|_| g.status() != Status::None)?, g.bracket.failed),
     };
     let low = run.throughput(a, low).filter(|_| low > 0.0)?;
     Some(Range { low, high: high.and_then(|high| run.throughput(a, high)).map(|high| high.max(low)) })
@@ -112,7 +112,7 @@ fn mixing(run: &Run, a: &Answer) -> Option<Mixing> {
         rest => rest.strip_prefix(", ")?,
     };
     let mixed = range(run, a)?;
-    let at = a.goodput.rate.or(a.goodput.met)?;
+    let at = a.goodput.rate().or(a.goodput.bracket.met)?;
     let step = run.nearest(a, at)?;
     let classes: Vec<_> = step.groups.iter().filter(|g| g.by == GroupBy::Class).collect();
     let all: f64 = classes.iter().map(|g| g.n as f64).sum();
@@ -221,6 +221,8 @@ pub(super) fn brief(run: &Run) -> Section {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_stats::fixture::conclusion;
+    use goodput_stats::search::answer::{Bracket, Conclusion};
 
     fn range(low: f64, high: f64) -> Range {
         Range { low, high: Some(high).filter(|h| h.is_finite()) }
@@ -302,20 +304,19 @@ mod tests {
     #[test]
     fn what_is_known_of_an_answer_are_both_its_ends() {
         let (_, mut run) = goodput_run::fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
-        let set = |run: &mut Run, status, interval90: Option<[f64; 2]>, met, failed| {
-            let g = &mut run.answers[0].goodput;
-            (g.status, g.interval90, g.met, g.failed, g.safe_rate) = (status, interval90, met, failed, None);
-            g.rate = interval90.map(|i| i[0].midpoint(i[1])).or(met);
-            super::range(run, &run.answers[0])
-        };
-        for (status, interval90, met, failed, want) in [
-            (Status::Found, None, Some(8.0), Some(16.0), Some(range(8.0, 16.0))),
-            (Status::Found, Some([9.0, 11.0]), Some(8.0), Some(16.0), Some(range(9.0, 11.0))),
-            (Status::NotReached, None, Some(8.0), None, Some(range(8.0, f64::INFINITY))),
-            (Status::Undecided, None, Some(8.0), None, Some(range(8.0, f64::INFINITY))), // nothing above was shown
-            (Status::None, None, None, Some(4.0), None),
+        let fitted = conclusion(Status::Found, Some(10.0), Some([9.0, 11.0]), Some(9.0));
+        let bracketed = conclusion(Status::Found, Some(8.0), None, None);
+        let reached = conclusion(Status::NotReached, Some(8.0), None, None);
+        for (conclusion, met, failed, want) in [
+            (bracketed, Some(8.0), Some(16.0), Some(range(8.0, 16.0))),
+            (fitted, Some(8.0), Some(16.0), Some(range(9.0, 11.0))),
+            (reached, Some(8.0), None, Some(range(8.0, f64::INFINITY))),
+            (Conclusion::OPEN, Some(8.0), None, Some(range(8.0, f64::INFINITY))), // nothing above was shown
+            (Conclusion::None, None, Some(4.0), None),
         ] {
-            assert_eq!(set(&mut run, status, interval90, met, failed), want, "{status:?} {interval90:?}");
+            let g = &mut run.answers[0].goodput;
+            (g.conclusion, g.bracket) = (conclusion, Bracket { met, failed });
+            assert_eq!(super::range(&run, &run.answers[0]), want, "{conclusion:?}");
         }
     }
 }

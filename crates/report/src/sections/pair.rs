@@ -44,7 +44,7 @@ fn goodput(pair: &Pair, cold: &Answer, warm: &Answer) -> String {
             let least = if gain.at_least { "at least " } else { "" };
             format!("{both}: {least}{} {what}{}.", tenths(gain.share.abs()), range(gain))
         }
-        None if [cold, warm].iter().any(|a| a.goodput.status == Status::NotReached) => {
+        None if [cold, warm].iter().any(|a| a.goodput.status() == Status::NotReached) => {
             format!(
                 "{both}. The plan ended the search before the limit, so the gain in goodput is not known; a higher max-rate tells."
             )
@@ -126,6 +126,7 @@ fn table(pair: &Pair, run: &Run) -> Vec<Block> {
 mod tests {
     use super::*;
     use goodput_run::fixture;
+    use goodput_stats::fixture::conclusion;
 
     #[test]
     fn a_pair_says_what_the_cache_is_worth() {
@@ -154,8 +155,9 @@ mod tests {
     #[test]
     fn what_is_not_known_is_said() {
         let mut run = fixture::pair();
-        run.parts[0].answers[0].goodput.status = Status::NotReached;
-        run.answers[0].goodput.status = Status::NotReached;
+        let reached = conclusion(Status::NotReached, run.answers[0].goodput.rate(), None, None);
+        run.parts[0].answers[0].goodput.conclusion = reached;
+        run.answers[0].goodput.conclusion = reached;
         let said = sentences(&run, &Pair::all(&run).remove(0)).join(" ");
         assert!(said.contains("gain in goodput is not known") && !said.contains("% higher"), "{said}");
         for part in &mut run.parts {

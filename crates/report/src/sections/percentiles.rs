@@ -47,7 +47,7 @@ fn telling(run: &Run) -> Vec<&Step> {
         let unloaded_or_soak = |s: &&Step| s.kind.is_outside_search() || s.kind == StepKind::Confirm;
         return run.steps.iter().filter(|s| near(s) || unloaded_or_soak(s)).collect();
     }
-    let ends = run.answers.first().map(|a| (a.goodput.met, a.goodput.failed));
+    let ends = run.answers.first().map(|a| (a.goodput.bracket.met, a.goodput.bracket.failed));
     let (met, failed) = match ends {
         Some((met, failed)) if run.steps.len() > FEW && (met.is_some() || failed.is_some()) => (met, failed),
         _ => return run.steps.iter().collect(),

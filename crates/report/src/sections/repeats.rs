@@ -43,7 +43,7 @@ fn table(repeats: &Repeats, pooled: &PooledAnswer) -> Table {
             of(run, |a| Cell::text(goodput_cell(a.control, &a.goodput)))
         }),
         Field::new(Column::text("status"), |run: &RepeatedRun| {
-            of(run, |a| Cell::text(a.goodput.status.name()))
+            of(run, |a| Cell::text(a.goodput.status().name()))
         }),
         Field::new(Column::text("binds"), |run: &RepeatedRun| {
             of(run, |a| {

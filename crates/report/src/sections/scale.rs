@@ -56,7 +56,7 @@ pub(crate) fn said(control: Control, p: &Scaled, scale: &SloScale) -> String {
     let most = scale.measured[1];
     match scale.reach(p) {
         Reach::Between { rate, low, high, open } => {
-            let safe = p.goodput.safe_rate.filter(|_| low > 0.0);
+            let safe = p.goodput.safe_rate().filter(|_| low > 0.0);
             let safe = safe.map_or("no level is shown to be safe".into(), |s| format!("safe {}", n(s)));
             let open = if open {
                 format!("; above {} by the fit alone, since nothing was measured there", n(most))

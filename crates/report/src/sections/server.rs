@@ -26,7 +26,7 @@ pub(super) fn section(run: &Run) -> Section {
 /// preemptions, and its GPUs; `None` if there are none.
 pub(super) fn in_short(run: &Run, a: &Answer) -> Option<String> {
     let met = at_the_answer(run, |s| s.server.kv_max.is_some() || s.server.waiting_max.is_some());
-    let failed = a.goodput.failed.and_then(|f| run.step_at(a, f, Verdict::Fails));
+    let failed = a.goodput.bracket.failed.and_then(|f| run.step_at(a, f, Verdict::Fails));
     let both = [met, failed.filter(|f| met.is_none_or(|m| m.step != f.step))];
     let said: Vec<String> = both.into_iter().flatten().filter_map(step_in_short).collect();
     (!said.is_empty()).then(|| said.join("; "))

@@ -58,11 +58,11 @@ impl Row<'_> {
     fn goodput(&self) -> Cell {
         let Some(a) = self.answer else { return Cell::text("not measured") };
         let g = &a.goodput;
-        let value = g.rate.or(g.met).or(g.safe_rate);
+        let value = g.rate().or(g.bracket.met).or(g.safe_rate());
         Cell::figure(
             match ends(a.control, g) {
                 Some(([rate, ..], _)) => {
-                    let open = if g.status == Status::Undecided { "undecided: " } else { "" };
+                    let open = if g.status() == Status::Undecided { "undecided: " } else { "" };
                     format!("{open}{rate}{}", a.control.unit())
                 }
                 None => words::goodput_cell(a.control, g),
@@ -73,7 +73,7 @@ impl Row<'_> {
 
     fn interval(&self) -> Cell {
         let ends = self.answer.and_then(|a| ends(a.control, &a.goodput));
-        let low = self.answer.and_then(|a| a.goodput.interval90).map(|[low, _]| low);
+        let low = self.answer.and_then(|a| a.goodput.interval90()).map(|[low, _]| low);
         ends.map_or(Cell::Unknown, |([_, l, h], _)| Cell::figure(format!("{l} – {h}"), low))
     }
 

@@ -91,13 +91,13 @@ fn tpot(v: &VariantAnswer) -> Cell {
 
 /// Returns the sort key of a goodput.
 fn sorted_by(g: &Goodput) -> Option<f64> {
-    g.rate.or(g.met).or(g.safe_rate)
+    g.rate().or(g.bracket.met).or(g.safe_rate())
 }
 
 fn goodput(a: &Answer, g: &Goodput) -> Cell {
     let text = match words::ends(a.control, g) {
         Some(([rate, ..], _)) => {
-            let open = if g.status == Status::Undecided { "undecided: " } else { "" };
+            let open = if g.status() == Status::Undecided { "undecided: " } else { "" };
             format!("{open}{rate}{}", a.control.unit())
         }
         None => words::goodput_cell(a.control, g),
@@ -117,7 +117,7 @@ fn joint(a: &Answer) -> Cell {
 fn interval(a: &Answer) -> Cell {
     let ends = words::ends(a.control, &a.goodput);
     ends.map_or(Cell::Unknown, |([_, low, high], _)| {
-        Cell::figure(format!("{low} – {high}"), a.goodput.interval90.map(|[low, _]| low))
+        Cell::figure(format!("{low} – {high}"), a.goodput.interval90().map(|[low, _]| low))
     })
 }
 
@@ -131,11 +131,11 @@ fn safe(a: &Answer) -> Cell {
 
 /// Returns an answer for a narrow column: `34.1 req/s`, `at least 30 req/s`, `undecided`.
 fn in_short(a: &Answer, g: &Goodput) -> Cell {
-    let (control, known) = (a.control, matches!(g.status, Status::Found | Status::NotReached));
-    let text = match (words::ends(control, g), g.rate.or(g.met)) {
+    let (control, known) = (a.control, matches!(g.status(), Status::Found | Status::NotReached));
+    let text = match (words::ends(control, g), g.rate().or(g.bracket.met)) {
         (Some(([rate, ..], _)), _) if known => format!("{rate}{}", control.unit()),
         (None, Some(rate)) if known => format!("at least {}{}", words::level_number(rate), control.unit()),
-        _ => g.status.name().to_owned(),
+        _ => g.status().name().to_owned(),
     };
     Cell::figure(text, sorted_by(g))
 }

@@ -82,11 +82,12 @@ fn own_headline(run: &Run) -> String {
     if let Some(open) = open_in_short(run, a) {
         return open;
     }
-    match (g.status, g.rate.or(g.met)) {
+    match (g.status(), g.rate().or(g.bracket.met)) {
         (Status::Found, Some(rate)) if bracket_only(g) => {
             let why = g.binding.as_deref().map(|b| format!(" ({})", cause(b))).unwrap_or_default();
             let it = if plural(&run.meta) { "they fail" } else { "it fails" };
-            let failed = g.failed.map(|f| format!("; {it} at {}{why}", level_number(f))).unwrap_or_default();
+            let failed =
+                g.bracket.failed.map(|f| format!("; {it} at {}{why}", level_number(f))).unwrap_or_default();
             format!("{who} {serves} at least {} {within}{failed}", at(rate))
         }
         (Status::Found, Some(rate)) => {
@@ -111,7 +112,7 @@ fn own_headline(run: &Run) -> String {
         }
         (Status::Undecided | Status::NotReached | Status::Found, _) => match fails_at_the_lowest(run, a) {
             Some(f) => format!("Undecided: {} {}, and nothing lower was tried", at(f), fails(a.control, f)),
-            None => match g.failed {
+            None => match g.bracket.failed {
                 Some(f) => format!("Undecided: fails at {}, too few requests to tell below", at(f)),
                 None => "Undecided: the steps have too few requests to tell".into(),
             },
@@ -122,7 +123,7 @@ fn own_headline(run: &Run) -> String {
 /// Returns an open estimate in short, if its upper end or a safe rate is known.
 fn open_in_short(run: &Run, a: &Answer) -> Option<String> {
     let g = &a.goodput;
-    if g.status != Status::Undecided {
+    if g.status() != Status::Undecided {
         return None;
     }
     let within = format!("within {}", slo_name(run, a));
@@ -160,7 +161,7 @@ fn none_in_short(run: &Run, a: &Answer) -> String {
             level(a.control, from)
         );
     }
-    match (a.goodput.failed, lowest(run, a)) {
+    match (a.goodput.bracket.failed, lowest(run, a)) {
         (None, _) => {
             let misses = if plural(&run.meta) { "miss" } else { "misses" };
             format!("Even unloaded, {} {misses} {}{why}", lower(&subject(&run.meta)), slo_name(run, a))
@@ -180,18 +181,18 @@ fn fails(control: Control, value: f64) -> &'static str {
 
 /// Returns true if the answer has only two measured levels and no interval.
 fn bracket_only(g: &Goodput) -> bool {
-    g.interval90.is_none() && g.failed.is_some()
+    g.interval90().is_none() && g.bracket.failed.is_some()
 }
 
 /// Returns the level that fails, if it is the lowest that was measured.
 fn fails_at_the_lowest(run: &Run, a: &Answer) -> Option<f64> {
-    a.goodput.failed.filter(|f| lowest(run, a).is_some_and(|low| low >= *f))
+    a.goodput.bracket.failed.filter(|f| lowest(run, a).is_some_and(|low| low >= *f))
 }
 
 /// If every request failed, returns where (`at 2 requests/s` or `unloaded`) and their most frequent kind in brackets:
 /// `(server-error 500)`.
 fn nothing_answered(run: &Run, a: &Answer) -> Option<(String, String)> {
-    let (step, place) = match a.goodput.failed {
+    let (step, place) = match a.goodput.bracket.failed {
         Some(failed) => {
             let near = |s: &&Step| (s.level.value - failed).abs() <= 1e-9 * failed && s.all_failed();
             let step = steps_of(run, a).into_iter().find(near)?;
@@ -243,10 +244,11 @@ pub struct Said {
 pub fn sentences(run: &Run, a: &Answer) -> Said {
     let g = &a.goodput;
     let told = estimate::said(run, a);
-    let said = told.unwrap_or_else(|| match g.met.or(g.rate).filter(|_| g.status != Status::None) {
-        Some(rate) => serves(run, a, rate),
-        None => serves_nothing(run, a),
-    });
+    let said =
+        told.unwrap_or_else(|| match g.bracket.met.or(g.rate()).filter(|_| g.status() != Status::None) {
+            Some(rate) => serves(run, a, rate),
+            None => serves_nothing(run, a),
+        });
     let with = match clip(&workload(run), 160) {
         w if w.is_empty() => w,
         w => match &run.meta.imported {
@@ -282,7 +284,7 @@ pub(super) fn kept(run: &Run, a: &Answer) -> String {
 /// rates.
 fn serves(run: &Run, a: &Answer, rate: f64) -> String {
     let g = &a.goodput;
-    let more = match (g.status, g.failed) {
+    let more = match (g.status(), g.bracket.failed) {
         (Status::NotReached, _) => "; more was not tried, so where the limit lies is not known".into(),
         (Status::Invalid, _) => format!("; above that {}", not_the_server(run, a)),
         (_, Some(f)) => format!(", and {} at {}{}", verb(&run.meta, "fail"), level_number(f), binds(g)),
@@ -302,7 +304,7 @@ fn serves(run: &Run, a: &Answer, rate: f64) -> String {
 
 /// Returns a level per GPU in brackets, if there are several GPUs: ` (10 per GPU)`.
 pub(super) fn per_gpu(run: &Run, g: &Goodput, rate: f64) -> String {
-    match (g.per_gpu, run.meta.gpus) {
+    match (g.per_gpu(), run.meta.gpus) {
         (_, None | Some(0 | 1)) => String::new(),
         (per_gpu, Some(n)) => format!(" ({} per GPU)", figure(per_gpu.unwrap_or(rate / f64::from(n)))),
     }
@@ -313,7 +315,7 @@ fn serves_nothing(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
     let (who, keep) = (lower(&subject(&run.meta)), kept(run, a));
     let does = if plural(&run.meta) { "do" } else { "does" };
-    match (g.status, g.failed) {
+    match (g.status(), g.bracket.failed) {
         (Status::None, _) if nothing_answered(run, a).is_some() => {
             let (place, kind) = nothing_answered(run, a).unwrap_or_default();
             format!(
@@ -416,7 +418,7 @@ fn enough(run: &Run, a: &Answer) -> Option<(String, String)> {
 fn advice(run: &Run, a: &Answer) -> Option<&'static str> {
     let interrupted = run.steps.iter().any(Step::broken_off);
     let g = &a.goodput;
-    let text = match g.status {
+    let text = match g.status() {
         Status::None => return None,
         Status::NotReached if usable_safe_rate(g).is_some() && g.basis == Basis::Search => {
             "a higher search.max-rate would tell how much more"
@@ -438,7 +440,7 @@ fn advice(run: &Run, a: &Answer) -> Option<&'static str> {
             "a higher limit of requests at the server, or a load below it (search.max-rate), would decide it"
         }
         Status::Undecided if fails_at_the_lowest(run, a).is_some() => "lower levels would decide it",
-        Status::Undecided if adaptive(&run.steps) && g.halve_s.is_some() && interval(g).is_some() => {
+        Status::Undecided if adaptive(&run.steps) && g.halve_s().is_some() && interval(g).is_some() => {
             return None;
         }
         Status::Undecided if adaptive(&run.steps) => "more time (--budget) would decide it",
@@ -455,7 +457,7 @@ fn open_levels(run: &Run, a: &Answer) -> bool {
     let g = &a.goodput;
     steps_of(run, a).into_iter().any(|s| {
         run.judged(a, s).0 == Verdict::Undecided
-            && g.met.is_none_or(|m| s.level.value > m)
-            && g.failed.is_none_or(|f| s.level.value < f)
+            && g.bracket.met.is_none_or(|m| s.level.value > m)
+            && g.bracket.failed.is_none_or(|f| s.level.value < f)
     })
 }

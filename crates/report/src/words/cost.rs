@@ -64,7 +64,7 @@ fn open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
         return None;
     }
     let top = precise(r.to_rate);
-    Some(match a.goodput.status {
+    Some(match a.goodput.status() {
         Status::NotReached if adaptive(&run.steps) => {
             format!("not tried above {top} (raise search.max-rate)")
         }
@@ -86,6 +86,7 @@ pub fn step_cost(run: &Run, s: &Step) -> Cell {
 mod tests {
     use super::*;
     use goodput_run::fixture;
+    use goodput_stats::fixture::conclusion;
 
     #[test]
     fn a_limit_on_the_cost_is_told_with_its_range() {
@@ -145,12 +146,13 @@ mod tests {
             brief,
             "○ undecided: at most 0.3 USD, kept only from 12.04 requests/s on, not tried above 10 (raise search.max-rate)"
         );
-        run.answers[0].goodput.status = Status::Undecided;
-        run.answers[0].goodput.failed = None;
+        run.answers[0].goodput.conclusion = conclusion(Status::Undecided, None, None, Some(9.6));
+        run.answers[0].goodput.bracket.failed = None;
         let [long, brief] = both(&run);
-        let says = "and above 10 it is not shown whether the SLO is met";
+        let says = "and above 9.6 it is not shown whether the SLO is met";
         assert!(long.contains(says) && brief.ends_with(says), "{long}; {brief}");
-        run.answers[0].goodput.status = Status::Found;
+        run.answers[0].goodput.conclusion =
+            conclusion(Status::Found, Some(10.0), Some([9.6, 10.4]), Some(9.6));
         assert_eq!(both(&run)[1], "✕ rejected: at most 0.3 USD, kept only from 12.04 requests/s on");
         // A list has no max-rate to raise.
         assert!(both(&case("not-reached", 0.1))[1].ends_with(" (add higher levels)"));

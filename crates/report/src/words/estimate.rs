@@ -56,8 +56,8 @@ fn estimated(run: &Run, a: &Answer, value: f64, number: &str) -> String {
 pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
     let g = &a.goodput;
     let who = subject(&run.meta);
-    if g.status == Status::NotReached {
-        let rate = g.rate.filter(|_| g.safe_rate.is_some())?;
+    if g.status() == Status::NotReached {
+        let rate = g.rate().filter(|_| g.safe_rate().is_some())?;
         return Some(format!(
             "{who} {} at least {}{}, the highest {} of the plan, {}; more was not tried, so where the limit lies is not known",
             verb(&run.meta, "serve"),
@@ -68,7 +68,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
         ));
     }
     let Some(([rate, low, high], safe)) = ends(a.control, g) else {
-        let safe = usable_safe_rate(g).filter(|_| g.status == Status::Undecided)?;
+        let safe = usable_safe_rate(g).filter(|_| g.status() == Status::Undecided)?;
         let open = match g.basis {
             Basis::Fit => "whether the highest measured level keeps it is open",
             Basis::Search | Basis::Bracket => "the limit lies above all that was measured",
@@ -112,7 +112,7 @@ fn keeping(run: &Run, a: &Answer) -> String {
 /// Returns the rate to plan with and the benefit of more time, as a sentence; empty if there is nothing to say.
 pub(super) fn plan(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
-    let time = g.halve_s.filter(|s| *s > 0.0 && interval(g).is_some());
+    let time = g.halve_s().filter(|s| *s > 0.0 && interval(g).is_some());
     let time = time.map(|s| format!("nother {} of measuring would about halve the interval", span(s)));
     let Some(safe) = usable_safe_rate(g) else {
         return time.map(|t| format!("A{t}.")).unwrap_or_default();

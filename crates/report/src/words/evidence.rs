@@ -21,8 +21,8 @@ const MOST: usize = 3;
 pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     let run = &*run.in_levels();
     let g = &a.goodput;
-    let met = g.met.and_then(|met| run.step_at(a, met, Verdict::Meets));
-    let failed = g.failed.and_then(|failed| run.step_at(a, failed, Verdict::Fails));
+    let met = g.bracket.met.and_then(|met| run.step_at(a, met, Verdict::Meets));
+    let failed = g.bracket.failed.and_then(|failed| run.step_at(a, failed, Verdict::Fails));
     let mut told: Vec<(&Step, Verdict)> = met.map(|s| (s, Verdict::Meets)).into_iter().collect();
     told.extend(failed.map(|s| (s, Verdict::Fails)));
     let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
@@ -34,7 +34,7 @@ pub(super) fn evidence(run: &Run, a: &Answer) -> String {
     open.truncate(MOST - told.len());
     open.sort_by(|x, y| x.level.value.total_cmp(&y.level.value));
     told.extend(open.into_iter().map(|s| (s, run.judged(a, s).0)));
-    if !fitted && (told.is_empty() || (g.status == Status::None && failed.is_none())) {
+    if !fitted && (told.is_empty() || (g.status() == Status::None && failed.is_none())) {
         return reason(&g.reason);
     }
     let mut parts: Vec<String> = told.iter().map(|(s, verdict)| shows(run, a, s, *verdict)).collect();
@@ -72,8 +72,8 @@ fn between<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let mut open: Vec<&Step> = Vec::new();
     for s in steps_of(run, a).into_iter().filter(|s| !s.kind.is_outside_search()) {
         let x = s.level.value;
-        let inside =
-            g.met.is_none_or(|m| x > m * (1.0 + 1e-9)) && g.failed.is_none_or(|f| x < f * (1.0 - 1e-9));
+        let inside = g.bracket.met.is_none_or(|m| x > m * (1.0 + 1e-9))
+            && g.bracket.failed.is_none_or(|f| x < f * (1.0 - 1e-9));
         let known = |o: &&Step| (o.level.value - x).abs() <= 1e-9 * x;
         if inside && !open.iter().any(known) {
             open.extend(run.step_at(a, x, Verdict::Undecided));
@@ -104,19 +104,20 @@ pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
 /// Returns the steps that decide an answer: at the level that meets, at the one that fails, and all between, in order.
 pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
     let g = &a.goodput;
-    let ends = [g.met, g.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
+    let ends =
+        [g.bracket.met, g.bracket.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
     let soak = soak(run, a);
     let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
     let inside = if fitted { Vec::new() } else { between(run, a) };
     let inside = inside.into_iter().flat_map(|s| run.steps_at(a, s.level.value));
     // Steps of a ramp are short on purpose: undecided ones are expected.
     let brief = |s: &&Step| s.kind == StepKind::Ramp && run.judged(a, s).0 == Verdict::Undecided;
-    let inside = inside.filter(|s| !brief(s) && (g.met.is_some() || g.failed.is_some()));
+    let inside = inside.filter(|s| !brief(s) && (g.bracket.met.is_some() || g.bracket.failed.is_some()));
     let mut steps: Vec<&Step> = ends.chain(inside).collect();
     if let Some(s) = soak.filter(|s| !steps.iter().any(|other| other.step == s.step)) {
         steps.push(s);
     }
-    if steps.is_empty() && g.status == Status::None {
+    if steps.is_empty() && g.status() == Status::None {
         steps.extend(run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline));
     }
     steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value).then(x.step.cmp(&y.step)));

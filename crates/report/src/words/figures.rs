@@ -20,15 +20,15 @@ use goodput_stats::stats::step::Step;
 /// alone.
 pub fn goodput_cell(control: Control, g: &Goodput) -> String {
     let unit = control.unit();
-    let status = g.status.name();
+    let status = g.status().name();
     if let Some(([rate, low, high], safe)) = ends(control, g) {
         let safe = safe.map_or("no safe one".to_owned(), |s| format!("safe {s}"));
-        let open = if g.status == Status::Undecided { "undecided: about " } else { "" };
+        let open = if g.status() == Status::Undecided { "undecided: about " } else { "" };
         return format!("{open}{rate}{unit} (90 % interval {low} – {high}, {safe})");
     }
-    let rate = g.rate.filter(|_| !matches!(g.status, Status::None | Status::Undecided));
+    let rate = g.rate().filter(|_| !matches!(g.status(), Status::None | Status::Undecided));
     let safe = usable_safe_rate(g).map(level_number);
-    match (rate, safe, g.met, g.failed) {
+    match (rate, safe, g.bracket.met, g.bracket.failed) {
         (Some(rate), Some(safe), ..) => format!("at least {}{unit}, safe {safe}", level_number(rate)),
         (None, Some(safe), ..) => format!("{status} ({safe}{unit} is safe)"),
         (Some(rate), None, _, Some(failed)) => {
@@ -68,7 +68,7 @@ pub fn good_requests(run: &Run, a: &Answer) -> String {
 /// Returns the knee, the rate at which more load stops adding throughput or latency turns up, with its evidence. An
 /// untested knee is omitted if the answer itself is open, since a reader would take it for the answer.
 pub fn knee(a: &Answer) -> Option<String> {
-    let known = matches!(a.goodput.status, Status::Found | Status::NotReached);
+    let known = matches!(a.goodput.status(), Status::Found | Status::NotReached);
     let k = a.knee.as_ref().filter(|k| known || k.basis.is_tested())?;
     let [low, high] = k.interval90.unwrap_or([k.rate; 2]);
     let [rate, low, high] = numbers([k.rate, low, high]);
@@ -203,15 +203,15 @@ pub fn price(run: &Run) -> Option<String> {
 pub fn basis(a: &Answer, c: &Capacity) -> String {
     let g = &a.goodput;
     let rate = precise(c.requests_per_s);
-    if let (Some(_), Some(value)) = (usable_safe_rate(g), g.rate) {
-        let [number, _] = numbers([value, g.safe_rate.unwrap_or(value)]);
+    if let (Some(_), Some(value)) = (usable_safe_rate(g), g.rate()) {
+        let [number, _] = numbers([value, g.safe_rate().unwrap_or(value)]);
         let what = if interval(g).is_some() { "the goodput" } else { "the highest of the plan" };
         return match a.control {
             Control::Rate => format!("at {number} requests/s, {what}"),
             _ => format!("at {}, {rate} requests/s, {what}", level(a.control, value)),
         };
     }
-    match g.met {
+    match g.bracket.met {
         Some(met) if a.control != Control::Rate => {
             format!("at {}, {rate} requests/s as achieved in step {}", level(a.control, met), c.step)
         }
@@ -225,8 +225,8 @@ pub fn basis(a: &Answer, c: &Capacity) -> String {
 /// Returns the basis of the figures at the safe rate: `at 31.6 requests/s, the safe rate`.
 pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
     let g = &a.goodput;
-    let safe = g.safe_rate.unwrap_or(c.requests_per_s);
-    let [number, _] = numbers([safe, g.rate.unwrap_or(safe)]);
+    let safe = g.safe_rate().unwrap_or(c.requests_per_s);
+    let [number, _] = numbers([safe, g.rate().unwrap_or(safe)]);
     match a.control {
         Control::Rate => format!("at {number} requests/s, the safe rate"),
         _ => format!(
@@ -316,7 +316,7 @@ mod tests {
         let bulk = Answer { tier: "bulk".into(), ..run.answers[0].clone() };
         assert_eq!(good_requests(&run, &bulk), "10 req/s at 20 req/s", "at the answer's step");
         let mut open = bulk;
-        open.goodput.met = None;
+        open.goodput.bracket.met = None;
         assert_eq!(good_requests(&run, &open), "best step 10 req/s at 20 req/s", "the most of any step");
     }
 

@@ -129,13 +129,13 @@ pub(crate) fn peak_of(v: &VariantAnswer) -> String {
 /// 2.79` if no level is shown to be safe. An undecided answer is never given as a rate that is served.
 fn brief_answer(a: &Answer) -> (String, bool) {
     let g = &a.goodput;
-    let known = matches!(g.status, Status::Found | Status::NotReached);
+    let known = matches!(g.status(), Status::Found | Status::NotReached);
     let from_zero = interval(g).is_some_and(|(_, [low, _])| low <= 0.0);
-    match (ends(a.control, g), g.rate.or(g.met)) {
+    match (ends(a.control, g), g.rate().or(g.bracket.met)) {
         (Some(([_, _, high], _)), _) if from_zero => (format!("at most {high}"), true),
         (Some(([rate, ..], _)), _) if known => (rate, true),
         (None, Some(rate)) if known => (format!("at least {}", level_number(rate)), true),
-        _ => (g.status.name().to_owned(), false),
+        _ => (g.status().name().to_owned(), false),
     }
 }
 
@@ -176,6 +176,8 @@ pub(super) fn of_series(run: &Run) -> Option<String> {
 mod tests {
     use super::*;
     use goodput_run::fixture;
+    use goodput_stats::fixture::conclusion;
+    use goodput_stats::search::answer::Conclusion;
 
     #[test]
     fn the_headline_names_each_series() {
@@ -191,24 +193,20 @@ mod tests {
     #[test]
     fn what_is_undecided_is_no_rate_that_is_served() {
         let mut run = fixture::pair();
-        let mut told = |status, rate: Option<f64>, interval90| {
+        let mut told = |conclusion| {
             let g = &mut run.parts[0].answers[0].goodput;
-            (g.status, g.rate, g.interval90, g.safe_rate) = (status, rate, interval90, None);
+            g.conclusion = conclusion;
             of_series(&run).unwrap()
         };
-        for (status, rate, interval90, says) in [
-            (
-                Status::Undecided,
-                Some(1.83),
-                Some([0.0, 2.79]),
-                "SLO: at most 2.79 requests/s cold and at least ",
-            ),
-            (Status::Undecided, Some(18.3), Some([11.0, 27.9]), "SLO: undecided cold and at least "),
-            (Status::Undecided, None, None, "SLO: undecided cold and at least "),
-            (Status::Invalid, Some(18.3), None, "SLO: invalid cold and at least "),
-            (Status::Found, Some(18.3), Some([11.0, 27.9]), "SLO: 18.3 requests/s cold and at least "),
+        let below = conclusion(Status::Undecided, Some(1.83), Some([0.0, 2.79]), None);
+        let found = conclusion(Status::Found, Some(18.3), Some([11.0, 27.9]), Some(11.0));
+        for (conclusion, says) in [
+            (below, "SLO: at most 2.79 requests/s cold and at least "),
+            (Conclusion::OPEN, "SLO: undecided cold and at least "),
+            (Conclusion::Invalid { safe: None }, "SLO: invalid cold and at least "),
+            (found, "SLO: 18.3 requests/s cold and at least "),
         ] {
-            let head = told(status, rate, interval90);
+            let head = told(conclusion);
             assert!(head.contains(says), "{says}: {head}");
             assert_eq!(head.matches(" requests/s").count(), 1, "behind the first figure: {head}");
         }

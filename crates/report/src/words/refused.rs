@@ -15,6 +15,6 @@ pub(super) fn refused(run: &Run, a: &Answer) -> Option<String> {
     let unloaded = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
     let step: &Step = unloaded.chain(steps_of(run, a)).find(|s| s.refused_beyond(TOLD))?;
     let (refused, of) = (thousands(step.refused as f64), thousands(step.due_n as f64));
-    (a.goodput.status == Status::Undecided)
+    (a.goodput.status() == Status::Undecided)
         .then(|| format!("the server refused {refused} of {of} requests at {} (429 or 503)", step.level))
 }

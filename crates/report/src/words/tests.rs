@@ -6,7 +6,7 @@ use goodput_core::units::short;
 use goodput_plan::MeasuredWorkload;
 use goodput_run::fixture;
 use goodput_run::rundir::{FailureRow, Run};
-use goodput_stats::search::answer::Status;
+use goodput_stats::search::answer::{Bracket, Conclusion};
 use goodput_stats::stats::step::Abort;
 use goodput_stats::stats::summary::ERRORS;
 
@@ -42,7 +42,7 @@ fn headlines_claim_no_more_than_was_shown() {
         assert_eq!(headline(&case(name)), want, "{name}");
     }
     let mut run = case("not-reached");
-    run.answers[0].goodput.status = Status::Undecided;
+    run.answers[0].goodput.conclusion = Conclusion::OPEN;
     assert_eq!(headline(&run), "One A40 serves at least 24 requests/s within the SLO; above is undecided");
     let mut run = case("two-steps");
     run.meta.gpus = Some(4);
@@ -52,7 +52,7 @@ fn headlines_claim_no_more_than_was_shown() {
         "4 × A40 serve at least 20 requests/s within the SLO; they fail at 45 (requests fail)"
     );
     run = case("invalid");
-    run.answers[0].goodput.met = None;
+    run.answers[0].goodput.bracket.met = None;
     assert_eq!(headline(&run), "No answer: the client was the limit, not the server");
 }
 
@@ -132,8 +132,7 @@ fn two_sentences_of_every_status() {
 fn sentences_of_rarer_answers() {
     let said = |run: &Run| sentences(run, &run.answers[0]);
     let mut run = case("not-reached");
-    let g = &mut run.answers[0].goodput;
-    (g.status, g.rate, g.per_gpu) = (Status::Undecided, None, None);
+    run.answers[0].goodput.conclusion = Conclusion::OPEN;
     assert!(
         said(&run).answer.ends_with("p99 TPOT ≤ 20 ms; whether it can take more is undecided."),
         "{:?}",
@@ -146,7 +145,7 @@ fn sentences_of_rarer_answers() {
 
     let mut run = case("two-steps");
     run.meta.gpus = Some(4);
-    run.answers[0].goodput.per_gpu = Some(5.0);
+    run.answers[0].goodput.conclusion.level_mut().unwrap().per_gpu = Some(5.0);
     run.answers[0].goodput.binding = Some("stability".into());
     assert!(
         said(&run).answer.starts_with("4 × A40 serve at least 20 requests/s (5 per GPU) while keeping"),
@@ -158,13 +157,12 @@ fn sentences_of_rarer_answers() {
     assert!(said(&run).answer.ends_with(", and fail at 45, where requests fail."), "{:?}", said(&run));
 
     let mut run = case("invalid");
-    let g = &mut run.answers[0].goodput;
-    (g.met, g.rate) = (None, None);
+    run.answers[0].goodput.bracket.met = None;
     assert!(said(&run).answer.ends_with("the client was the limit, not the server."), "{:?}", said(&run));
 
     // A level above the lowest fails, and those below it are open.
     let mut run = case("undecided");
-    run.answers[0].goodput.failed = Some(20.0);
+    run.answers[0].goodput.bracket.failed = Some(20.0);
     assert!(
         said(&run).answer.ends_with("20 requests/s fails, and no lower level is shown to meet."),
         "{:?}",
@@ -201,8 +199,8 @@ fn every_answer_is_short_and_has_its_slo_and_evidence() {
             assert!(second.matches("req/s (").count() <= 6, "{name}: {second}");
             assert!(
                 run.terms.is_some()
-                    || a.goodput.interval90.is_some()
-                    || a.goodput.failed.is_none_or(|f| first.contains(&short(f))),
+                    || a.goodput.interval90().is_some()
+                    || a.goodput.bracket.failed.is_none_or(|f| first.contains(&short(f))),
                 "{name}: {first}"
             );
         }
@@ -247,8 +245,8 @@ fn a_cell_never_tells_the_low_end_alone() {
 fn a_level_measured_again_says_so() {
     let mut run = case("adaptive-not-reached");
     run.steps[4].verdict = goodput_stats::stats::step::Verdict::Fails;
-    run.answers[0].goodput.failed = Some(10.0);
-    run.answers[0].goodput.met = Some(8.64);
+    run.answers[0].goodput.bracket.failed = Some(10.0);
+    run.answers[0].goodput.bracket.met = Some(8.64);
     let evidence = &sentences(&run, &run.answers[0]).evidence;
     assert!(
         evidence.contains("10 req/s fails (") && evidence.contains("measured twice: fails, meets"),
@@ -287,8 +285,8 @@ fn several_tiers_are_told_apart() {
 fn a_knee_is_no_answer_where_there_is_none() {
     let mut a = case("found").answers[0].clone();
     assert!(knee(&a).is_some_and(|k| k.contains("37 requests/s") && k.contains("not the SLO answer")));
-    for status in [Status::None, Status::Undecided, Status::Invalid] {
-        a.goodput.status = status;
+    for conclusion in [Conclusion::None, Conclusion::OPEN, Conclusion::Invalid { safe: None }] {
+        a.goodput.conclusion = conclusion;
         assert_eq!(knee(&a), None);
     }
 }
@@ -318,13 +316,11 @@ fn a_closed_loop_has_no_arrivals() {
     let text = "lognormal (cv 1.2, max 9) in / 30 out tokens, closed loop, warm cache";
     run.meta.workload = MeasuredWorkload::Legacy(text.into());
     assert_eq!(workload(&run), text, "of an earlier version");
-    run.answers[0].goodput.failed = None;
-    run.answers[0].goodput.status = Status::Undecided;
-    (run.answers[0].goodput.met, run.answers[0].goodput.rate) = (None, None);
-    run.answers[0].goodput.failed = Some(1.0);
+    let g = &mut run.answers[0].goodput;
+    (g.conclusion, g.bracket) = (Conclusion::OPEN, Bracket { met: None, failed: Some(1.0) });
     assert_eq!(headline(&run), "Undecided: 1 request in flight fails, and nothing lower was tried");
     run.steps.retain(|s| s.level.value > 15.0);
-    run.answers[0].goodput.failed = Some(16.0);
+    run.answers[0].goodput.bracket.failed = Some(16.0);
     assert_eq!(headline(&run), "Undecided: 16 requests in flight fail, and nothing lower was tried");
     let open = case("found");
     assert_eq!(workload(&open), open.meta.workload.to_string());

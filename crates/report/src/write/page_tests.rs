@@ -5,6 +5,7 @@ use super::*;
 use crate::document::{Block, Section};
 use crate::escape::plain;
 use goodput_run::fixture;
+use goodput_stats::fixture::conclusion;
 use goodput_stats::search::answer::Status;
 use std::collections::BTreeSet;
 
@@ -69,8 +70,10 @@ fn a_limit_on_the_cost_stands_beside_the_answer() {
     let facts = |run: &Run| Sets::of(run, &Traces::default()).document(run).cards[0].facts.clone();
     assert!(facts(&run).iter().all(|(name, _)| name != "cost limit"));
     run.hardware.max_cost_per_mtok = Some(0.1.try_into().unwrap());
-    for (status, says) in [(Status::Found, "✕ rejected"), (Status::NotReached, "○ undecided")] {
-        run.answers[0].goodput.status = status;
+    let found = run.answers[0].goodput.conclusion;
+    let reached = conclusion(Status::NotReached, Some(33.4), None, Some(31.6));
+    for (conclusion, says) in [(found, "✕ rejected"), (reached, "○ undecided")] {
+        run.answers[0].goodput.conclusion = conclusion;
         let said = facts(&run).into_iter().find(|(name, _)| name == "cost limit").unwrap().1;
         assert!(said.starts_with(says), "{said}");
         assert!(words_of(&page(&run).0).contains(&said), "{said}");

@@ -115,24 +115,24 @@ impl Figure {
     /// that failed and below the lowest level of the search: if the unloaded server already misses, no load was
     /// offered that could fail.
     fn of_goodput(g: &Goodput, lowest: Option<f64>) -> Option<Self> {
-        if g.status == Status::None {
-            let high = [g.failed, lowest].into_iter().flatten().filter(|f| *f > 0.0).reduce(f64::min);
+        if g.status() == Status::None {
+            let high = [g.bracket.failed, lowest].into_iter().flatten().filter(|f| *f > 0.0).reduce(f64::min);
             let ends = [0.0, high.unwrap_or(0.0)];
             return Some(Self { value: 0.0, shown: Some(ends), noise: Noise::Bracket(ends) });
         }
-        if !matches!(g.status, Status::Found | Status::NotReached | Status::Undecided) {
+        if !matches!(g.status(), Status::Found | Status::NotReached | Status::Undecided) {
             return None;
         }
         if let Some((value, shown)) = interval(g) {
             let noise = log_deviations(value, shown).map_or(Noise::Unknown, Noise::Deviations);
             return Some(Self { value, shown: Some(shown), noise });
         }
-        let value = g.rate.or(g.met)?;
-        let noise = match (g.met, g.failed) {
-            (Some(met), Some(failed)) if g.status == Status::Found && met < failed => {
+        let value = g.rate().or(g.bracket.met)?;
+        let noise = match (g.bracket.met, g.bracket.failed) {
+            (Some(met), Some(failed)) if g.status() == Status::Found && met < failed => {
                 Noise::Bracket([met, failed])
             }
-            (Some(met), _) if g.status == Status::NotReached => Noise::Bracket([met, f64::INFINITY]),
+            (Some(met), _) if g.status() == Status::NotReached => Noise::Bracket([met, f64::INFINITY]),
             _ => Noise::Unknown,
         };
         let shown = if let Noise::Bracket(ends) = noise { Some(ends) } else { None };
@@ -206,24 +206,12 @@ fn loaded(side: &Side) -> impl Iterator<Item = &Step> {
 mod tests {
     use super::*;
     use crate::compare::{Basis, Beyond};
-    use goodput_stats::search::reason::{Ended, Reason};
+    use goodput_stats::fixture::{answered, conclusion};
+    use goodput_stats::search::answer::Conclusion;
 
     fn goodput(status: Status, rate: f64, interval90: Option<[f64; 2]>, ends: Option<[f64; 2]>) -> Goodput {
-        Goodput {
-            status,
-            rate: Some(rate),
-            interval90,
-            safe_rate: None,
-            met: ends.map(|e| e[0]),
-            failed: ends.map(|e| e[1]),
-            binding: None,
-            throughput: None,
-            halve_s: None,
-            support: Default::default(),
-            per_gpu: None,
-            reason: Reason::new([], Ended::NotSearched),
-            basis: goodput_stats::search::answer::Basis::Search,
-        }
+        let conclusion = conclusion(status, Some(rate), interval90, interval90.map(|[low, _]| low));
+        answered(conclusion, ends.map(|e| e[0]), ends.map(|e| e[1]))
     }
 
     fn change(a: &Goodput, b: &Goodput) -> Change {
@@ -261,10 +249,8 @@ mod tests {
     fn ends_that_are_open_tell_apart_what_lies_beyond_them() {
         let found = goodput(Status::Found, 8.0, None, Some([8.0, 10.0]));
         let close = goodput(Status::Found, 8.0, Some([7.0, 9.0]), None);
-        let none =
-            Goodput { rate: None, met: None, failed: Some(5.0), ..goodput(Status::None, 0.0, None, None) };
-        let reached =
-            |met| Goodput { failed: None, ..goodput(Status::NotReached, met, None, Some([met, 0.0])) };
+        let none = answered(Conclusion::None, None, Some(5.0));
+        let reached = |met| answered(conclusion(Status::NotReached, Some(met), None, None), Some(met), None);
         for (old, new, beyond, low, high) in [
             (&found, &none, Beyond::Yes, -1.0, 5.0 / 8.0 - 1.0),
             (&close, &none, Beyond::Yes, -1.0, 5.0 / 7.0 - 1.0),
@@ -285,7 +271,7 @@ mod tests {
     #[test]
     fn an_unloaded_server_that_misses_has_a_goodput_of_zero() {
         let found = goodput(Status::Found, 35.0, Some([34.0, 37.0]), None);
-        let hopeless = Goodput { rate: None, ..goodput(Status::None, 0.0, None, None) };
+        let hopeless = answered(Conclusion::None, None, None);
         for (lowest, high) in [(Some(0.5), 0.5), (None, 0.0)] {
             let none = Figure::of_goodput(&hopeless, lowest).unwrap();
             assert_eq!((none.value, none.noise), (0.0, Noise::Bracket([0.0, high])));
@@ -295,7 +281,7 @@ mod tests {
                 (Some(-1.0), Beyond::Yes, Some([-1.0, high / 34.0 - 1.0]))
             );
         }
-        let failed = Goodput { failed: Some(5.0), ..hopeless };
+        let failed = answered(Conclusion::None, None, Some(5.0));
         assert_eq!(Figure::of_goodput(&failed, Some(0.5)).unwrap().noise, Noise::Bracket([0.0, 0.5]));
         assert_eq!(Figure::of_goodput(&failed, Some(8.0)).unwrap().noise, Noise::Bracket([0.0, 5.0]));
     }

@@ -93,13 +93,13 @@ impl Gain {
     fn in_goodput(cold: &Goodput, warm: &Goodput) -> Option<Self> {
         let rate = |g: &Goodput| {
             let estimate = interval(g).map(|(rate, ends)| (rate, Some(ends)));
-            estimate.or_else(|| Some((g.rate.or(g.met)?, None)))
+            estimate.or_else(|| Some((g.rate().or(g.bracket.met)?, None)))
         };
-        let ended = |g: &Goodput| g.status == Status::NotReached;
+        let ended = |g: &Goodput| g.status() == Status::NotReached;
         match (ended(cold), ended(warm)) {
             (false, false) => Some(Self::higher(rate(cold)?, rate(warm)?)),
             (false, true) => {
-                let most = interval(cold).map(|(_, [_, high])| high).or(cold.failed)?;
+                let most = interval(cold).map(|(_, [_, high])| high).or(cold.bracket.failed)?;
                 let share = rate(warm)?.0 / most - 1.0;
                 (share > 0.0).then_some(Self { share, bounds: None, at_least: true })
             }
@@ -151,7 +151,8 @@ pub fn common_level(runs: &[&Run]) -> Option<f64> {
         return None;
     }
     let curves: Vec<Vec<&Step>> = runs.iter().map(|r| r.curve()).collect();
-    let most: Vec<f64> = answers.iter().map(|a| a.goodput.rate.or(a.goodput.met)).collect::<Option<_>>()?;
+    let most: Vec<f64> =
+        answers.iter().map(|a| a.goodput.rate().or(a.goodput.bracket.met)).collect::<Option<_>>()?;
     let within = |level: f64| {
         curves.iter().zip(&most).all(|(curve, most)| {
             let ends = curve.first().zip(curve.last());
@@ -259,6 +260,7 @@ impl Run {
 mod tests {
     use super::*;
     use crate::fixture;
+    use goodput_stats::search::answer::{AnswerLevel, Conclusion};
 
     #[test]
     fn a_pair_is_compared_where_both_can_stand_it() {
@@ -267,7 +269,7 @@ mod tests {
         let [pair] = pairs.as_slice() else { panic!("{pairs:?}") };
         assert_eq!((pair.cold.as_str(), pair.warm.as_str()), ("cold", "warm"));
         let loaded = pair.loaded.as_ref().unwrap();
-        let rate = run.parts[0].answers[0].goodput.rate.unwrap();
+        let rate = run.parts[0].answers[0].goodput.rate().unwrap();
         assert!(
             loaded.cold.level.is_some_and(|l| (l - 34.0).abs() < 1e-9 && l <= rate * SAME),
             "both have measured it: {rate}"
@@ -279,7 +281,8 @@ mod tests {
             "48 and more of less than 34, the upper end of the fit: {pair:?}"
         );
         let mut ended = run.clone();
-        ended.parts[0].answers[0].goodput.status = Status::NotReached;
+        ended.parts[0].answers[0].goodput.conclusion =
+            Conclusion::NotReached { highest: AnswerLevel::new(rate), safe: None };
         assert_eq!(Pair::all(&ended)[0].goodput, None, "both may be anything above");
         assert!(pair.unloaded.is_none(), "no baseline");
         assert_eq!(Pair::all(&fixture::found()), []);
@@ -306,8 +309,8 @@ mod tests {
         let pair = Pair::all(&run).remove(0);
         let loaded = pair.loaded.unwrap();
         assert_eq!((loaded.cold.level, loaded.cold.steps.len(), loaded.warm.steps.len()), (Some(34.0), 1, 2));
-        run.parts[0].answers[0].goodput.met = None;
-        run.parts[0].answers[0].goodput.rate = None;
+        let g = &mut run.parts[0].answers[0].goodput;
+        (g.conclusion, g.bracket.met) = (Conclusion::OPEN, None);
         assert_eq!(Pair::all(&run)[0].loaded, None, "no level is known to be met");
     }
 

@@ -163,9 +163,9 @@ impl Run {
     pub fn capacity(&self, answer: &Answer) -> Option<Capacity> {
         let g = &answer.goodput;
         if let Some(safe) = usable_safe_rate(g) {
-            return self.capacity_at(answer, g.rate.unwrap_or(safe), g.throughput);
+            return self.capacity_at(answer, g.rate().unwrap_or(safe), g.throughput());
         }
-        let step = self.step_at(answer, g.met?, Verdict::Meets)?;
+        let step = self.step_at(answer, g.bracket.met?, Verdict::Meets)?;
         Capacity::of(step, self.meta.gpus, self.price_per_hour)
     }
 
@@ -203,8 +203,8 @@ impl Run {
         let same = |rate: f64| (rate - level).abs() <= 1e-9 * level.abs();
         match answer.control {
             Control::Rate => Some(level),
-            _ if answer.goodput.rate.is_some_and(same) && answer.goodput.throughput.is_some() => {
-                answer.goodput.throughput
+            _ if answer.goodput.rate().is_some_and(same) && answer.goodput.throughput().is_some() => {
+                answer.goodput.throughput()
             }
             _ => self.nearest(answer, level).map(|s| throughput_at(s, level)),
         }
@@ -219,26 +219,20 @@ fn throughput_at(step: &Step, level: f64) -> f64 {
 
 /// Returns the median and the 90 % interval of an answer, if the answer is based on them.
 pub fn interval(g: &Goodput) -> Option<(f64, [f64; 2])> {
-    g.rate.zip(g.interval90).filter(|_| matches!(g.status, Status::Found | Status::Undecided))
+    g.rate().zip(g.interval90())
 }
 
-/// Returns the safe rate of an answer, if the answer is based on it: not if no level is safe, and not if the server
-/// went away, which removes the rate from an interval.
+/// Returns the safe rate of an answer, unless the client was the limit.
 pub fn usable_safe_rate(g: &Goodput) -> Option<f64> {
-    let holds = match g.status {
-        Status::Found | Status::NotReached => true,
-        Status::Undecided => g.rate.is_some() || g.interval90.is_none(),
-        Status::None | Status::Invalid => false,
-    };
-    g.safe_rate.filter(|_| holds)
+    g.safe_rate().filter(|_| g.status() != Status::Invalid)
 }
 
 /// Returns the caveat on the assumed clustering of misses, for the binding limit or else the first.
 fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> {
     // Clustering does not matter if the unloaded server misses the SLO, or if no request was answered.
     let hopeless = |a: &Answer| {
-        let failed = |s: &Step| a.goodput.failed.is_none_or(|f| f >= s.level.value) && s.all_failed();
-        a.goodput.status == Status::None && (a.goodput.failed.is_none() || steps.iter().any(failed))
+        let failed = |s: &Step| a.goodput.bracket.failed.is_none_or(|f| f >= s.level.value) && s.all_failed();
+        a.goodput.status() == Status::None && (a.goodput.bracket.failed.is_none() || steps.iter().any(failed))
     };
     if !answers.is_empty() && answers.iter().all(hopeless) {
         return None;
@@ -262,7 +256,7 @@ fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> 
 
 /// Returns a caveat if the ends of a bracket are far apart; names the tier if there are several.
 fn wide(a: &Answer, all: &[Answer]) -> Option<Caveat> {
-    let (met, failed) = (a.goodput.met?, a.goodput.failed?);
+    let (met, failed) = (a.goodput.bracket.met?, a.goodput.bracket.failed?);
     let factor = failed / met;
     let tier = all.iter().any(|other| other.tier != a.tier).then(|| a.tier.clone());
     let found = bracket(&a.goodput) && factor > WIDE;
@@ -271,7 +265,7 @@ fn wide(a: &Answer, all: &[Answer]) -> Option<Caveat> {
 
 /// Returns true if an answer lies between two measured levels and has no interval.
 fn bracket(g: &Goodput) -> bool {
-    g.met.is_some() && g.failed.is_some() && g.interval90.is_none()
+    g.bracket.met.is_some() && g.bracket.failed.is_some() && g.interval90().is_none()
 }
 
 fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
@@ -294,6 +288,8 @@ fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use goodput_stats::fixture::conclusion;
+    use goodput_stats::search::answer::Conclusion;
 
     fn of(case: &str, change: impl Fn(&mut Run)) -> Vec<Caveat> {
         let plan = Plan::parse(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
@@ -314,7 +310,8 @@ mod tests {
             assert_eq!(of(case, |_| ()).contains(&Caveat::Search(SearchCaveat::BracketOnly)), want, "{case}");
         }
         let narrow = |run: &mut Run| {
-            run.answers[0].goodput.interval90 = Some([30.0, 34.0]);
+            run.answers[0].goodput.conclusion =
+                conclusion(Status::Found, Some(32.0), Some([30.0, 34.0]), Some(30.0));
             run.answers[0].joint_goodput = run.answers[0].goodput.clone();
         };
         assert!(
@@ -370,7 +367,7 @@ mod tests {
             assert_eq!(step, Some(want), "{verdicts:?}: {shows}");
         }
         run.steps[5].verdict = Fails;
-        run.answers[0].goodput.met = Some(10.0);
+        run.answers[0].goodput.bracket.met = Some(10.0);
         run.steps[4].verdict = Meets;
         assert_eq!(run.capacity(&run.answers[0]).map(|c| c.step), Some(5));
     }
@@ -384,12 +381,12 @@ mod tests {
             [run.capacity(a), run.capacity_at_safe_rate(a)].map(|c| c.map(|c| (c.requests_per_s, c.step)))
         };
         assert_eq!(rates(&run), [Some((33.4, 9)), Some((31.6, 8))]);
-        run.answers[0].goodput.status = Status::None;
+        run.answers[0].goodput.conclusion = Conclusion::None;
         assert_eq!(rates(&run)[1], None, "no level is safe");
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "concurrency").unwrap();
         let g = &mut run.answers[0].goodput;
-        (g.rate, g.interval90, g.safe_rate, g.throughput) =
-            (Some(40.0), Some([30.0, 50.0]), Some(30.0), Some(31.0));
+        g.conclusion = conclusion(Status::Found, Some(40.0), Some([30.0, 50.0]), Some(30.0));
+        g.conclusion.level_mut().unwrap().throughput = Some(31.0);
         let [rate, safe] = rates(&run);
         assert_eq!(rate, Some((31.0, 6)));
         let least = run.steps[5].achieved_rate * 30.0 / 32.0;
@@ -400,7 +397,8 @@ mod tests {
     #[test]
     fn a_step_is_judged_by_tier() {
         let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "tiers").unwrap();
-        let (met, failed) = (run.answers[0].goodput.met.unwrap(), run.answers[1].goodput.met.unwrap());
+        let (met, failed) =
+            (run.answers[0].goodput.bracket.met.unwrap(), run.answers[1].goodput.bracket.met.unwrap());
         assert!(met < failed, "gold is stricter");
         let between = run.steps.iter().position(|s| s.level.value > met && s.level.value <= failed).unwrap();
         let both: Vec<Verdict> = run.answers.iter().map(|a| run.judged(a, &run.steps[between]).0).collect();

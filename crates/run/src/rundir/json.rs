@@ -5,7 +5,7 @@ use super::variants::Best;
 use crate::rundir::{Pair, Run};
 use goodput_core::caveat::Caveat;
 use goodput_core::slo::Metric;
-use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
+use goodput_stats::search::answer::{Answer, Basis, Bracket, Conclusion, Goodput, Support};
 use goodput_stats::search::reason::{Ended, Reason};
 use goodput_stats::stats::step::Step;
 use serde_json::{Value, json};
@@ -119,17 +119,10 @@ fn nothing(run: &Run) -> Goodput {
         Ended::NoStep
     };
     Goodput {
-        status: Status::Undecided,
-        rate: None,
-        interval90: None,
-        safe_rate: None,
-        throughput: None,
-        halve_s: None,
-        support: Default::default(),
-        met: None,
-        failed: None,
+        conclusion: Conclusion::OPEN,
+        bracket: Bracket::default(),
         binding: None,
-        per_gpu: None,
+        support: Support::default(),
         reason: Reason::new([], ended),
         basis: Basis::Bracket,
     }

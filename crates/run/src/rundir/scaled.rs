@@ -90,7 +90,7 @@ impl SloScale {
     pub fn reach(&self, point: &Scaled) -> Reach {
         let g = &point.goodput;
         let most = self.measured[1];
-        match (g.status, g.rate, g.interval90, g.met, g.failed) {
+        match (g.status(), g.rate(), g.interval90(), g.bracket.met, g.bracket.failed) {
             // With listed levels the lowest one was chosen for the unscaled SLO, so lower levels remain unknown.
             (Status::None, .., Some(failed)) if !self.estimated => Reach::Below(failed),
             (Status::None, ..) => Reach::Nothing,
@@ -100,8 +100,8 @@ impl SloScale {
             }
             (Status::NotReached, Some(rate), ..) => Reach::AtLeast(rate),
             (_, _, _, Some(met), Some(failed)) => Reach::Bracket { met, failed },
-            (_, _, _, Some(met), None) => Reach::AtLeast(g.safe_rate.map_or(met, |safe| safe.max(met))),
-            _ if g.safe_rate.is_some() => g.safe_rate.map_or(Reach::Unknown, Reach::AtLeast),
+            (_, _, _, Some(met), None) => Reach::AtLeast(g.safe_rate().map_or(met, |safe| safe.max(met))),
+            _ if g.safe_rate().is_some() => g.safe_rate().map_or(Reach::Unknown, Reach::AtLeast),
             (.., Some(failed)) => Reach::Below(failed),
             _ => Reach::Unknown,
         }

@@ -160,7 +160,7 @@ pub(super) fn answers(run: &Run, series: &[goodput_plan::Series]) -> Vec<Variant
 fn of_part(part: &Run, own: VariantRun, variant: &str, series: &str) -> VariantAnswer {
     // A server that misses the SLO unloaded gets no load: that one step decides the answer.
     let told = |a: &&Answer| {
-        let none = a.goodput.status == Status::None;
+        let none = a.goodput.status() == Status::None;
         part.steps.iter().any(|s| if none { !s.kind.is_auxiliary() } else { !s.kind.is_outside_search() })
     };
     let answer = part.answers.first().filter(told).cloned();
@@ -216,14 +216,14 @@ impl VariantAnswer {
     /// Returns the goodput rate with the ends of its interval or bracket, if there is one.
     pub fn goodput(&self) -> Option<(f64, [f64; 2])> {
         let g = &self.answer.as_ref()?.goodput;
-        if !matches!(g.status, Status::Found | Status::NotReached) {
+        if !matches!(g.status(), Status::Found | Status::NotReached) {
             return None;
         }
         if let Some((rate, ends)) = derive::interval(g) {
             return Some((rate, ends));
         }
-        let rate = g.rate.or(g.met)?;
-        Some((rate, [g.met.unwrap_or(rate), g.failed.unwrap_or(f64::INFINITY)]))
+        let rate = g.rate().or(g.bracket.met)?;
+        Some((rate, [g.bracket.met.unwrap_or(rate), g.bracket.failed.unwrap_or(f64::INFINITY)]))
     }
 }
 

@@ -1,23 +1,14 @@
 use super::*;
 use goodput_core::level::Control;
-use goodput_stats::search::answer::{Basis, Goodput};
-use goodput_stats::search::reason::{Ended, Reason};
+use goodput_stats::fixture::{answered, conclusion};
+use goodput_stats::search::answer::Conclusion;
 
 fn variant(name: &str, rate: Option<(f64, [f64; 2])>, peak: Option<(f64, Option<bool>)>) -> VariantAnswer {
-    let goodput = |rate: Option<(f64, [f64; 2])>| Goodput {
-        status: if rate.is_some() { Status::Found } else { Status::None },
-        rate: rate.map(|r| r.0),
-        interval90: rate.map(|r| r.1),
-        safe_rate: rate.map(|r| r.1[0]),
-        throughput: None,
-        halve_s: None,
-        support: Default::default(),
-        met: None,
-        failed: None,
-        binding: None,
-        per_gpu: None,
-        reason: Reason::new([], Ended::NotSearched),
-        basis: Basis::Search,
+    let goodput = |rate: Option<(f64, [f64; 2])>| {
+        let found = |(rate, [low, high]): (f64, [f64; 2])| {
+            conclusion(Status::Found, Some(rate), Some([low, high]), Some(low))
+        };
+        answered(rate.map_or(Conclusion::None, found), None, None)
     };
     let answer = Answer {
         series: name.into(),
@@ -77,7 +68,7 @@ fn best_at_the_slo_and_best_at_raw_throughput_are_told_apart() {
 fn a_rate_that_none_is_shown_to_fail_above_is_a_lower_bound() {
     let mut open = variant("a", Some((10.0, [9.0, 11.0])), None);
     let g = &mut open.answer.as_mut().unwrap().goodput;
-    (g.status, g.interval90, g.met) = (Status::NotReached, None, Some(10.0));
+    (g.conclusion, g.bracket.met) = (conclusion(Status::NotReached, Some(10.0), None, None), Some(10.0));
     assert_eq!(open.goodput(), Some((10.0, [10.0, f64::INFINITY])));
     let best = Best::of(&[open, variant("b", Some((12.0, [11.0, 13.0])), None)]);
     assert_eq!((best.at_slo, best.not_told_apart), (Some(1), vec![0]), "it may be as good");

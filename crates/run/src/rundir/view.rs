@@ -54,7 +54,7 @@ const BEYOND: f64 = 1.25;
 /// Returns the range of levels to draw: from the lowest step to the highest, extended to the ends of the interval by
 /// at most `BEYOND`, because a fit is evidence only near the steps.
 pub fn reach(g: &Goodput, (low, high): (f64, f64)) -> (f64, f64) {
-    let Some([l, h]) = g.interval90 else { return (low, high) };
+    let Some([l, h]) = g.interval90() else { return (low, high) };
     (low.min(l.max(low / BEYOND)), high.max(h.min(high * BEYOND)))
 }
 
@@ -70,7 +70,7 @@ fn levels(steps: &[Step], a: &Answer) -> Vec<f64> {
     let (low, high) = reach(&a.goodput, (low, high));
     let part = |i: u32| f64::from(i) / f64::from(PARTS);
     // Points are denser around the answer, where the curve bends.
-    let [from, to] = a.goodput.interval90.map_or([low, high], |[l, h]| [0.8 * l, 1.2 * h]);
+    let [from, to] = a.goodput.interval90().map_or([low, high], |[l, h]| [0.8 * l, 1.2 * h]);
     let mut all: Vec<f64> = (0..=PARTS)
         .flat_map(|i| {
             let by_ratio = low * (high / low).powf(part(i));
@@ -90,6 +90,8 @@ mod tests {
     use crate::fixture;
     use crate::rundir::Run;
     use goodput_core::times::StepTimes;
+    use goodput_stats::fixture::conclusion;
+    use goodput_stats::search::answer::Status;
     use goodput_stats::search::config::{Open, SearchPlan};
     use goodput_stats::stats::step::StepKind;
     use goodput_workload::arrivals::Arrivals;
@@ -142,7 +144,8 @@ mod tests {
         let mut run = case("found");
         let all = levels(&run.steps, &run.answers[0]);
         assert!((all[0] - 5.0).abs() < 1e-9 && (all[all.len() - 1] - 48.0).abs() < 1e-9 && all.is_sorted());
-        run.answers[0].goodput.interval90 = Some([4.5, 90.0]);
+        run.answers[0].goodput.conclusion =
+            conclusion(Status::Found, Some(32.0), Some([4.5, 90.0]), Some(4.5));
         let all = levels(&run.steps, &run.answers[0]);
         let ends = (all[0], all[all.len() - 1]);
         assert!(

@@ -141,26 +141,26 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
         run.steps.iter().filter(own)
     };
     let lightest = |a: &&Step, b: &&Step| a.level.value.total_cmp(&b.level.value).then(b.due_n.cmp(&a.due_n));
-    if g.status == Status::Invalid {
+    if g.status() == Status::Invalid {
         let invalid = loaded().filter(|s| run.judged(a, s).0 == Verdict::Invalid).min_by(lightest)?;
         return Some((invalid, g.binding.clone()));
     }
     let binding = |s: &Step| g.binding.clone().or_else(|| run.judged(a, s).1);
-    let unloaded_misses = g.status == Status::None && g.failed.is_none();
+    let unloaded_misses = g.status() == Status::None && g.bracket.failed.is_none();
     if unloaded_misses {
         let alone = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
         let alone = alone.max_by_key(|s| s.due_n)?;
         return Some((alone, binding(alone)));
     }
-    let from = g.rate.or(g.met).unwrap_or(0.0) * 0.98;
+    let from = g.rate().or(g.bracket.met).unwrap_or(0.0) * 0.98;
     let misses = |s: &&Step| {
         let of = |key: &str| s.row(&a.tier, key).is_some_and(misses);
         s.level.value >= from && s.verdict != Verdict::Invalid && g.binding.as_deref().is_some_and(of)
     };
-    let named = || g.failed.and_then(|level| run.step_at(a, level, Verdict::Fails));
+    let named = || g.bracket.failed.and_then(|level| run.step_at(a, level, Verdict::Fails));
     // The binding limit shows at the boundary itself; far beyond it everything is slow.
     let near = || {
-        let at = g.rate.filter(|_| g.interval90.is_some() && g.binding.is_some())?;
+        let at = g.rate().filter(|_| g.interval90().is_some() && g.binding.is_some())?;
         let close =
             |s: &&Step| (s.level.value / at).ln().abs() < NEAR.ln() && s.due_n >= ENOUGH && !s.overloaded();
         let far = |s: &&Step| (s.level.value / at).ln().abs();
@@ -208,7 +208,7 @@ fn at_goodput<'a>(run: &'a Run, curve: &Curve) -> Option<&'a Step> {
     match answer {
         Some(a) if run.matrix.is_empty() => {
             let g = &a.goodput;
-            run.nearest(a, g.rate.or(g.safe_rate).or(g.met)?)
+            run.nearest(a, g.rate().or(g.safe_rate()).or(g.bracket.met)?)
         }
         _ => run.steps.iter().find(|s| s.series == curve.series && s.step == curve.step),
     }

@@ -1,6 +1,6 @@
 //! Reads an answer off the verdicts of measured levels: the highest shown to meet below the lowest shown to fail.
 
-use super::answer::{Basis, Goodput, Status};
+use super::answer::{AnswerLevel, Basis, Bracket, Conclusion, Goodput, Located, Support};
 use super::reason::{Ended, Evidence, LevelEvidence, LevelsEvidence, Reason};
 use crate::stats::step::Verdict;
 
@@ -30,7 +30,7 @@ impl Point {
 /// |---|---|---|
 /// | some meet (below it) | *not reached* if the highest measured level does; else *invalid* if the client was the limit above `met`, else *undecided* | *found* |
 /// | none meets (below it) | *invalid* if every step is, else *undecided* | if it is the lowest, *none* if the failure is `inherent`, else *undecided*; else *invalid* if all below it are, else *undecided* |
-pub(crate) fn bracket(points: &[Point], ended: Ended, gpus: Option<u32>) -> Goodput {
+pub(crate) fn bracket(points: &[Point], ended: Ended) -> Goodput {
     let mut points: Vec<&Point> = points.iter().collect();
     points.sort_by(|a, b| a.value().total_cmp(&b.value()));
     let failed = points.iter().copied().find(|p| p.verdict == Verdict::Fails);
@@ -41,36 +41,24 @@ pub(crate) fn bracket(points: &[Point], ended: Ended, gpus: Option<u32>) -> Good
     let beyond: Vec<&Point> =
         under.iter().copied().filter(|p| met.is_none_or(|m| p.value() > m.value())).collect();
     let all_invalid = |of: &[&Point]| !of.is_empty() && of.iter().all(|p| p.verdict == Verdict::Invalid);
-    let status = match (met, failed) {
-        (Some(_), Some(_)) => Status::Found,
-        (Some(_), None) if beyond.iter().any(|p| p.verdict == Verdict::Invalid) => Status::Invalid,
-        (Some(_), None) if !beyond.is_empty() => Status::Undecided,
-        (Some(_), None) => Status::NotReached,
-        (None, Some(f)) if under.is_empty() && f.inherent => Status::None,
-        (None, _) if all_invalid(&under) => Status::Invalid,
-        (None, _) => Status::Undecided,
+    let invalid = Conclusion::Invalid { safe: None };
+    let conclusion = match (met, failed) {
+        (Some(m), Some(_)) => Conclusion::Found(Located::Bracket(AnswerLevel::new(m.value()))),
+        (Some(_), None) if beyond.iter().any(|p| p.verdict == Verdict::Invalid) => invalid,
+        (Some(_), None) if !beyond.is_empty() => Conclusion::OPEN,
+        (Some(m), None) => Conclusion::NotReached { highest: AnswerLevel::new(m.value()), safe: None },
+        (None, Some(f)) if under.is_empty() && f.inherent => Conclusion::None,
+        (None, _) if all_invalid(&under) => invalid,
+        (None, _) => Conclusion::OPEN,
     };
-    let rate = met.map(|m| m.value()).filter(|_| matches!(status, Status::Found | Status::NotReached));
     Goodput {
-        status,
-        rate,
-        interval90: None,
-        throughput: None,
-        halve_s: None,
-        support: Default::default(),
-        safe_rate: None,
-        met: met.map(|m| m.value()),
-        failed: failed.map(|f| f.value()),
+        conclusion,
+        bracket: Bracket { met: met.map(|m| m.value()), failed: failed.map(|f| f.value()) },
         binding: failed.and_then(|f| f.binding.clone()),
-        per_gpu: per_gpu(rate, gpus),
+        support: Support::default(),
         reason: Reason::new(evidence(met, failed, &beyond, &points), ended),
         basis: Basis::Bracket,
     }
-}
-
-/// Returns the rate per GPU, if the plan declares GPUs.
-pub(super) fn per_gpu(rate: Option<f64>, gpus: Option<u32>) -> Option<f64> {
-    rate.zip(gpus.filter(|g| *g > 0)).map(|(rate, gpus)| rate / f64::from(gpus))
 }
 
 /// Returns the highest level shown to meet and the lowest shown to fail, each with its counts.
@@ -120,6 +108,7 @@ fn evidence(met: Option<&Point>, failed: Option<&Point>, beyond: &[&Point], all:
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::search::answer::Status;
     use crate::search::reason::StepEvidence;
     use crate::search::stop::Stop;
     use goodput_core::level::Level;
@@ -128,7 +117,7 @@ mod tests {
     /// `m`eets, `f`ails, fails by `o`verload, `u`ndecided, `i`nvalid at levels 1, 2, 3 …
     fn answer(verdicts: &str) -> Goodput {
         let points: Vec<Point> = verdicts.chars().enumerate().map(|(i, c)| point(i, c)).collect();
-        bracket(&points, Ended::Stopped(Stop::ListDone { levels: points.len() }), Some(2))
+        bracket(&points, Ended::Stopped(Stop::ListDone { levels: points.len() }))
     }
 
     fn point(i: usize, c: char) -> Point {
@@ -182,14 +171,13 @@ mod tests {
             let a = answer(verdicts);
             let level = |v: Option<f64>| v.map_or(0, |v| v as u32);
             assert_eq!(
-                (a.status, level(a.met), level(a.failed)),
+                (a.status(), level(a.bracket.met), level(a.bracket.failed)),
                 (status, met, failed),
                 "{verdicts}: {:?}",
                 a.reason
             );
             let trusted = matches!(status, Found | NotReached);
-            assert_eq!(a.rate, a.met.filter(|_| trusted), "{verdicts}");
-            assert_eq!(a.per_gpu, a.rate.map(|r| r / 2.0), "{verdicts}");
+            assert_eq!(a.rate(), a.bracket.met.filter(|_| trusted), "{verdicts}");
             assert_eq!(a.binding.is_some(), failed > 0, "{verdicts}");
         }
     }
@@ -223,13 +211,13 @@ mod tests {
     fn two_steps_at_one_level_are_one_word() {
         let mut points = vec![point(0, 'm'), point(1, 'u'), point(1, 'm'), point(2, 'f')];
         assert_eq!(
-            bracket(&points, Ended::LevelsLeft, None).met.map(|m| m as u32),
+            bracket(&points, Ended::LevelsLeft).bracket.met.map(|m| m as u32),
             Some(2),
             "measured again after an interruption"
         );
         points.push(point(1, 'f'));
-        let a = bracket(&points, Ended::LevelsLeft, None);
-        assert_eq!((a.met, a.failed), (Some(1.0), Some(2.0)), "a fail at the same level wins");
+        let ends = bracket(&points, Ended::LevelsLeft).bracket;
+        assert_eq!((ends.met, ends.failed), (Some(1.0), Some(2.0)), "a fail at the same level wins");
     }
 
     proptest! {
@@ -238,7 +226,7 @@ mod tests {
             let points: Vec<Point> = verdicts.chars().enumerate().map(|(i, c)| point(i, c)).collect();
             let mut turned = points.clone();
             turned.rotate_left(turn.min(points.len()));
-            prop_assert_eq!(bracket(&points, Ended::LevelsLeft, None), bracket(&turned, Ended::LevelsLeft, None));
+            prop_assert_eq!(bracket(&points, Ended::LevelsLeft), bracket(&turned, Ended::LevelsLeft));
         }
     }
 }

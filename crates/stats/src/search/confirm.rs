@@ -17,7 +17,7 @@ pub(super) fn soak(
     times: &StepTimes,
     confidence: f64,
 ) -> Option<Ask> {
-    let value = answer.safe_rate.or_else(|| answer.met.filter(|_| answer.interval90.is_none()))?;
+    let value = answer.safe_or_met()?;
     let level = match control {
         Control::Concurrency => Level::concurrency(value as u32),
         // Rounded down: the confirmed level is never above the safe one.

@@ -2,7 +2,7 @@
 //! there is none.
 
 use super::adaptive::Policy;
-use super::answer::{Goodput, Held, Misfit, Status, Support};
+use super::answer::{AnswerLevel, Bracket, Conclusion, Goodput, Held, Located, Misfit, Support, Undecided};
 use super::change::current;
 use super::posterior::{Posterior, limits};
 use super::reason::{Evidence, NotSafe, SearchEvidence};
@@ -43,14 +43,14 @@ fn whole(policy: &Policy, level: f64) -> f64 {
 }
 
 /// Replaces the answer of the verdicts alone by an estimate from the posterior of a tier's boundary and the finished
-/// steps that it rests on. `bracket` is the answer of the verdicts; its reason already has the evidence to print with
+/// steps that it rests on. `verdicts` is the answer of the verdicts alone; its reason already has the evidence to print with
 /// the estimate.
 pub(super) fn estimate(
     policy: &Policy,
     slo: &Slo,
     steps: &[&Step],
     posterior: &Posterior,
-    bracket: Goodput,
+    verdicts: Goodput,
 ) -> Goodput {
     let change = posterior.change();
     let now = current(steps, change);
@@ -64,43 +64,40 @@ pub(super) fn estimate(
     let held_at = now.iter().rfind(|s| s.kind == StepKind::Hold).map_or(f64::INFINITY, |s| s.level.value);
     let safe = safe_level(policy, slo, steps, posterior).map(|s| s.min(held_at));
     let (rate, high) = (posterior.quantile(0.5), whole(policy, posterior.quantile(0.95)));
-    let mut says = SearchEvidence::FarFromBoundary;
-    let mut g = Goodput {
-        status: Status::Undecided,
-        rate: None,
-        // Not above the levels that were measured, nor above the load that the client could send.
-        safe_rate: safe.map(|s| s.min(sent)).filter(|s| *s > 0.0),
-        support: Support { held: held(slo, steps), change, ..Support::default() },
-        ..bracket
+    // Not above the levels that were measured, nor above the load that the client could send.
+    let tried = safe.map(|s| s.min(sent)).filter(|s| *s > 0.0);
+    let at = |level: f64| AnswerLevel {
+        throughput: Some(throughput(policy, steps, level)),
+        ..AnswerLevel::new(level)
     };
-    if g.met.is_none() && posterior.below(from) >= SHOWN {
-        (g.status, g.safe_rate) = (Status::None, None);
-        g.binding = Some(posterior.missed(from).to_owned());
-        says = SearchEvidence::NoneFrom { level: policy.level(from) };
+    let mut support = Support { held: held(slo, steps), change, ..Support::default() };
+    let mut binding = verdicts.binding;
+    let (conclusion, says) = if verdicts.bracket.met.is_none() && posterior.below(from) >= SHOWN {
+        binding = Some(posterior.missed(from).to_owned());
+        (Conclusion::None, SearchEvidence::NoneFrom { level: policy.level(from) })
     } else if 1.0 - posterior.below(policy.highest) >= SHOWN {
-        (g.status, g.rate, g.safe_rate) = (Status::NotReached, Some(policy.highest), safe);
-        says = SearchEvidence::HighestMeets { level: policy.level(policy.highest) };
+        let says = SearchEvidence::HighestMeets { level: policy.level(policy.highest) };
+        (Conclusion::NotReached { highest: at(policy.highest), safe }, says)
     } else if client.is_some_and(|c| high >= c || rate > GUESS * most) {
-        g.status = Status::Invalid;
-        says = SearchEvidence::ClientLimit;
+        (Conclusion::Invalid { safe: tried }, SearchEvidence::ClientLimit)
     } else if rate <= GUESS * most {
         let low = if safe.is_some() { whole(policy, posterior.quantile(0.05)) } else { 0.0 };
-        g.rate = Some(whole(policy, rate)).filter(|r| *r > 0.0);
-        (g.interval90, g.safe_rate, g.halve_s) = (Some([low, high]), safe, halve_s(steps));
-        g.binding = Some(posterior.binding().to_owned());
-        (g.support.flat, g.support.scatter) = (Some(posterior.flat()), posterior.widened());
-        says = bracketed(policy, &mut g).unwrap_or_else(|| match g.safe_rate {
-            Some(_) => SearchEvidence::Between { low: policy.level(low), high: policy.level(high) },
-            None => SearchEvidence::Below { high: policy.level(high) },
-        });
-        g.status = if g.safe_rate.is_some() { Status::Found } else { Status::Undecided };
+        let fit = Estimate { rate: whole(policy, rate), low, high, safe };
+        let (fit, misfit, says) = fit.checked(policy, verdicts.bracket);
+        binding = Some(posterior.binding().to_owned());
+        support.misfit = misfit;
+        (support.flat, support.scatter) = (Some(posterior.flat()), posterior.widened());
+        (fit.conclusion(at, halve_s(steps)), says)
+    } else {
+        let known = tried.map_or(Undecided::Open, Undecided::Safe);
+        (Conclusion::Undecided(known), SearchEvidence::FarFromBoundary)
+    };
+    let mut reason = verdicts.reason.preceded_by(Evidence::Search(says));
+    if let Some(change) = change {
+        reason = reason.preceded_by(Evidence::ServerChanged(change));
     }
-    g.throughput = g.rate.map(|r| throughput(policy, steps, r));
-    g.reason = g.reason.preceded_by(Evidence::Search(says));
-    if let Some(change) = g.support.change {
-        g.reason = g.reason.preceded_by(Evidence::ServerChanged(change));
-    }
-    match (g.safe_rate, g.failed) {
+    let g = Goodput { conclusion, binding, support, reason, ..verdicts };
+    match (g.safe_rate(), g.bracket.failed) {
         (Some(safe), Some(failed)) if safe >= failed => {
             distrusted(g, NotSafe::StepFailed { level: policy.level(failed) })
         }
@@ -108,30 +105,60 @@ pub(super) fn estimate(
     }
 }
 
-/// Checks an estimate against the verdicts of single steps (a posterior predictive check). If one of them contradicts
-/// it, the family of curves does not describe this server, and the answer becomes the bracket of the decided steps.
-/// Returns the contradiction.
-fn bracketed(policy: &Policy, g: &mut Goodput) -> Option<SearchEvidence> {
-    let (rate, [low, high]) = (g.rate?, g.interval90?);
-    let above_failed = g.failed.filter(|f| rate > *f || g.safe_rate.is_some_and(|safe| safe >= *f));
-    let below_met = g.met.filter(|m| rate < *m);
-    if let Some(failed) = above_failed {
-        g.support.misfit = Some(Misfit::AboveFailed);
-        g.safe_rate = g.safe_rate.filter(|safe| *safe < failed).or(g.met);
-        let low = g.safe_rate.map_or(0.0, |safe| low.min(safe));
-        // Nothing shows the place in the bracket, so its middle is used. Without a shown lower end, half of the failed
-        // level replaces it.
-        let middle = (low.max(0.5 * failed) * failed).sqrt();
-        g.rate = Some(middle.max(g.met.unwrap_or(0.0)));
-        g.interval90 = Some([low, failed]);
-        Some(SearchEvidence::AboveFailed { failed: policy.level(failed) })
-    } else if let Some(met) = below_met {
-        g.support.misfit = Some(Misfit::BelowMet);
-        g.rate = Some(met);
-        g.interval90 = Some([low.min(met), high.max(g.failed.unwrap_or(met))]);
-        Some(SearchEvidence::BelowMet { met: policy.level(met) })
-    } else {
-        None
+/// What the posterior says of the boundary.
+#[derive(Debug, Clone, Copy)]
+struct Estimate {
+    /// Median; 0 if it is less than one request in flight.
+    rate: f64,
+    /// Lower end of the 90 % interval; 0 without a safe level.
+    low: f64,
+    high: f64,
+    safe: Option<f64>,
+}
+
+impl Estimate {
+    /// Checks the estimate against the verdicts of single steps (a posterior predictive check). If one of them
+    /// contradicts it, the family of curves does not describe this server, and the bracket of the decided steps
+    /// replaces it. Returns it with the contradiction and the evidence to print.
+    fn checked(self, policy: &Policy, bracket: Bracket) -> (Self, Option<Misfit>, SearchEvidence) {
+        let Self { rate, low, high, safe } = self;
+        let known = rate > 0.0;
+        let above = |failed: &f64| rate > *failed || safe.is_some_and(|safe| safe >= *failed);
+        let Bracket { met, failed } = bracket;
+        if let Some(failed) = failed.filter(above).filter(|_| known) {
+            let safe = safe.filter(|safe| *safe < failed).or(met);
+            let low = safe.map_or(0.0, |safe| low.min(safe));
+            // Nothing shows the place in the bracket, so its middle is used. Without a shown lower end, half of the
+            // failed level replaces it.
+            let middle = (low.max(0.5 * failed) * failed).sqrt();
+            let middle = Self { rate: middle.max(met.unwrap_or(0.0)), low, high: failed, safe };
+            (middle, Some(Misfit::AboveFailed), SearchEvidence::AboveFailed { failed: policy.level(failed) })
+        } else if let Some(met) = met.filter(|met| known && rate < *met) {
+            let (low, high) = (low.min(met), high.max(failed.unwrap_or(met)));
+            let raised = Self { rate: met, low, high, safe };
+            (raised, Some(Misfit::BelowMet), SearchEvidence::BelowMet { met: policy.level(met) })
+        } else {
+            let high = policy.level(high);
+            let says = match safe {
+                Some(_) => SearchEvidence::Between { low: policy.level(low), high },
+                None => SearchEvidence::Below { high },
+            };
+            (self, None, says)
+        }
+    }
+
+    /// Returns the conclusion that the estimate gives; `at` makes the level of an answer.
+    fn conclusion(self, at: impl Fn(f64) -> AnswerLevel, halve_s: Option<f64>) -> Conclusion {
+        let median = Some(self.rate).filter(|rate| *rate > 0.0).map(at);
+        match (median, self.safe) {
+            (Some(median), Some(safe)) => Conclusion::Found(Located::Estimate {
+                median,
+                interval: [self.low, self.high],
+                safe,
+                halve_s,
+            }),
+            (median, _) => Conclusion::Undecided(Undecided::Below { median, high: self.high, halve_s }),
+        }
     }
 }
 
@@ -158,9 +185,7 @@ fn throughput(policy: &Policy, steps: &[&Step], level: f64) -> f64 {
 /// Returns the answer without its safe level, which a step contradicts; the interval then begins at 0.
 pub(super) fn distrusted(answer: Goodput, why: NotSafe) -> Goodput {
     Goodput {
-        status: Status::Undecided,
-        safe_rate: None,
-        interval90: answer.interval90.map(|[_, high]| [0.0, high]),
+        conclusion: answer.conclusion.contradicted(),
         reason: answer.reason.preceded_by(Evidence::NotSafe(why)),
         ..answer
     }

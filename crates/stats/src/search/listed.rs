@@ -4,7 +4,7 @@
 //! The fit applies between the lowest and the highest measured level. A boundary above them gives *not reached*, or is
 //! open; one below them is open.
 
-use super::answer::{Basis, Goodput, Status};
+use super::answer::{AnswerLevel, Basis, Conclusion, Goodput, Located, Undecided};
 use super::posterior::Posterior;
 use super::reason::{Evidence, FitEvidence};
 use crate::stats::step::{Step, StepKind, Verdict};
@@ -42,28 +42,28 @@ pub(super) fn evidence<'a>(steps: &[&'a Step], tier: &str) -> Vec<&'a Step> {
     steps.iter().copied().filter(tells).collect()
 }
 
-/// Combines the fit with the bracket. `steps` are those that the posterior rests on.
-pub(super) fn answer(posterior: &Posterior, steps: &[&Step], tier: &str, bracket: Goodput) -> Goodput {
+/// Combines the fit with the answer of the verdicts alone. `steps` are those that the posterior rests on.
+pub(super) fn answer(posterior: &Posterior, steps: &[&Step], tier: &str, verdicts: Goodput) -> Goodput {
     let valid = |s: &&&Step| tier_verdict(&s.limits, tier).0 != Verdict::Invalid;
     let loaded = steps.iter().filter(|s| s.kind != StepKind::Baseline && s.due_n >= FEW).filter(valid);
     let levels: Vec<Level> = loaded.map(|s| s.level).collect();
     let by_value = |a: &&Level, b: &&Level| a.value.total_cmp(&b.value);
     let (Some(lowest), Some(highest)) = (levels.iter().min_by(by_value), levels.iter().max_by(by_value))
     else {
-        return bracket;
+        return verdicts;
     };
-    if matches!(bracket.status, Status::Invalid | Status::None) {
-        return bracket;
+    if matches!(verdicts.conclusion, Conclusion::Invalid { .. } | Conclusion::None) {
+        return verdicts;
     }
     let read = Reading::of(posterior, *lowest, *highest);
-    if bracket.failed.is_none() && read.above >= SHOWN {
-        return read.not_reached(bracket);
+    if verdicts.bracket.failed.is_none() && read.above >= SHOWN {
+        return read.not_reached(verdicts);
     }
-    if bracket.status == Status::NotReached {
+    if matches!(verdicts.conclusion, Conclusion::NotReached { .. }) {
         // The requests of the highest level show that it meets, even if the fit to all steps leaves a doubt.
-        return bracket;
+        return verdicts;
     }
-    if read.lies_within() { read.found(posterior, bracket) } else { read.open(bracket) }
+    if read.lies_within() { read.found(posterior, verdicts) } else { read.open(verdicts) }
 }
 
 /// The reading of the posterior for the measured levels.
@@ -97,72 +97,66 @@ impl Reading {
         Level { value: three_digits(value, f64::round), ..self.lowest }
     }
 
-    fn not_reached(&self, bracket: Goodput) -> Goodput {
+    fn not_reached(&self, verdicts: Goodput) -> Goodput {
         let says = FitEvidence::HighestMeets { level: self.highest, chance: self.above };
         Goodput {
-            status: Status::NotReached,
-            rate: Some(self.highest.value),
-            safe_rate: self.safe,
+            conclusion: Conclusion::NotReached {
+                highest: AnswerLevel::new(self.highest.value),
+                safe: self.safe,
+            },
             basis: Basis::Fit,
-            reason: bracket.reason.preceded_by(Evidence::Fit(says)),
-            ..bracket
+            reason: verdicts.reason.preceded_by(Evidence::Fit(says)),
+            ..verdicts
         }
     }
 
     /// Returns the answer for a boundary among the levels. If a level shown to meet lies above the median, or one shown
     /// to fail does not lie above it, no curve of the family fits, and only the verdicts are used.
-    fn found(&self, posterior: &Posterior, bracket: Goodput) -> Goodput {
-        let contradicted =
-            bracket.met.is_some_and(|m| m > self.median) || bracket.failed.is_some_and(|f| f <= self.median);
+    fn found(&self, posterior: &Posterior, verdicts: Goodput) -> Goodput {
+        let contradicted = verdicts.bracket.met.is_some_and(|m| m > self.median)
+            || verdicts.bracket.failed.is_some_and(|f| f <= self.median);
         if contradicted {
             let says = FitEvidence::Contradicted { about: self.level(self.median) };
-            return Goodput { reason: bracket.reason.preceded_by(Evidence::Fit(says)), ..bracket };
+            return Goodput { reason: verdicts.reason.preceded_by(Evidence::Fit(says)), ..verdicts };
         }
-        let Some(safe) = self.safe else {
-            let says = FitEvidence::Below { high: self.level(self.high) };
-            return Goodput {
-                status: Status::Undecided,
-                rate: Some(self.median),
-                interval90: Some([0.0, self.high]),
-                safe_rate: None,
-                binding: Some(posterior.binding().to_owned()),
-                basis: Basis::Fit,
-                reason: bracket.reason.preceded_by(Evidence::Fit(says)),
-                ..bracket
-            };
-        };
-        let says = FitEvidence::Between {
-            low: self.level(self.low),
-            high: self.level(self.high),
-            above_highest: self.high > self.highest.value,
+        let (median, high) = (AnswerLevel::new(self.median), self.level(self.high));
+        let (conclusion, says) = match self.safe {
+            Some(safe) => {
+                let interval = [self.low, self.high];
+                let (low, above_highest) = (self.level(self.low), self.high > self.highest.value);
+                let says = FitEvidence::Between { low, high, above_highest };
+                (Conclusion::Found(Located::Estimate { median, interval, safe, halve_s: None }), says)
+            }
+            None => {
+                let known = Undecided::Below { median: Some(median), high: self.high, halve_s: None };
+                (Conclusion::Undecided(known), FitEvidence::Below { high })
+            }
         };
         Goodput {
-            status: Status::Found,
-            rate: Some(self.median),
-            interval90: Some([self.low, self.high]),
-            safe_rate: Some(safe),
+            conclusion,
             binding: Some(posterior.binding().to_owned()),
             basis: Basis::Fit,
-            reason: bracket.reason.preceded_by(Evidence::Fit(says)),
-            ..bracket
+            reason: verdicts.reason.preceded_by(Evidence::Fit(says)),
+            ..verdicts
         }
     }
 
     /// Returns the answer for a boundary that lies, or may lie, outside the levels. The findings of the verdicts of
     /// single levels remain.
-    fn open(&self, bracket: Goodput) -> Goodput {
+    fn open(&self, verdicts: Goodput) -> Goodput {
         let below = self.median < self.lowest.value;
         let says = match below {
             true => FitEvidence::BelowLowest { level: self.lowest },
             false => FitEvidence::HighestMayMeet { level: self.highest, chance: self.above },
         };
-        let reason = bracket.reason.clone().preceded_by(Evidence::Fit(says));
-        if bracket.status == Status::Found || below {
-            return Goodput { reason, ..bracket };
+        let reason = verdicts.reason.clone().preceded_by(Evidence::Fit(says));
+        match self.safe.filter(|s| verdicts.bracket.failed.is_none_or(|f| *s < f)) {
+            Some(safe) if verdicts.conclusion == Conclusion::OPEN && !below => {
+                let conclusion = Conclusion::Undecided(Undecided::Safe(safe));
+                Goodput { conclusion, basis: Basis::Fit, reason, ..verdicts }
+            }
+            _ => Goodput { reason, ..verdicts },
         }
-        let safe_rate = self.safe.filter(|s| bracket.failed.is_none_or(|f| *s < f));
-        let basis = if safe_rate.is_some() { Basis::Fit } else { bracket.basis };
-        Goodput { safe_rate, basis, reason, ..bracket }
     }
 }
 

@@ -196,7 +196,7 @@ impl Search {
             let loaded = own.iter().filter(|s| !s.kind.is_outside_search());
             loaded.map(|s| s.level.value).reduce(f64::min)
         };
-        found.and_then(|g| g.safe_rate.filter(|r| *r > 0.0).or(g.met)).or_else(lowest)
+        found.and_then(|g| g.safe_rate().filter(|r| *r > 0.0).or(g.bracket.met)).or_else(lowest)
     }
 }
 

@@ -113,9 +113,11 @@ impl Search {
     /// Returns the level to hold: the safe rate, or the highest level shown to meet if no interval is published.
     fn recovery_level(&self, recovery: &Recovery, own: &[&Step]) -> Result<Level, NotMeasured> {
         let answer = self.tiers.first().map(|slo| self.goodput(own, &Ended::NotSearched, slo));
-        let safe = answer.and_then(|a| a.safe_rate.or_else(|| a.met.filter(|_| a.interval90.is_none())));
         // Rounded down: the level held is never above the one called safe.
-        let value = safe.map(|safe| three_digits(safe, f64::floor)).filter(|v| *v > 0.0);
+        let value = answer
+            .and_then(|a| a.safe_or_met())
+            .map(|safe| three_digits(safe, f64::floor))
+            .filter(|v| *v > 0.0);
         let value =
             value.filter(|_| self.control() != Control::Concurrency).ok_or(NotMeasured::NoSafeRate)?;
         let surge = value * recovery.factor.get();

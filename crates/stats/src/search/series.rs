@@ -2,9 +2,9 @@
 //! alone.
 
 use super::adaptive::{BASELINE_CONFIDENCE, Policy, missed_unloaded};
-use super::answer::{Answer, Basis, Goodput, Status};
+use super::answer::{Answer, Basis, Conclusion, Goodput, Status};
 use super::ask::{Ask, Ends, Next};
-use super::bracket::{Point, bracket, decided, per_gpu};
+use super::bracket::{Point, bracket, decided};
 use super::change::{last_change, since};
 use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan};
 use super::confirm;
@@ -337,9 +337,9 @@ impl Search {
             loaded.into_iter().filter(|s| s.started_s >= since && !contradicted(s)).collect();
         let levels = together(&loaded, &self.tiers, &self.times);
         let points: Vec<Point> = levels.iter().map(|s| point(&&**s)).collect();
-        let mut goodput = bracket(&points, ended.clone(), self.gpus);
+        let mut goodput = bracket(&points, ended.clone());
         if let Levels::Adaptive(policy) = &self.levels
-            && goodput.status != Status::Invalid
+            && goodput.status() != Status::Invalid
             && let finished = finished(steps)
             && let Some(posterior) =
                 Posterior::of(&finished, slo.tier(), limits, policy.dispersion, last_change(&finished))
@@ -347,39 +347,43 @@ impl Search {
             goodput.reason = Reason::new([decided(&points)], ended.clone());
             goodput = estimate(policy, slo, &finished, &posterior, goodput);
             goodput.basis = Basis::Search;
-            goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
-            if goodput.status == Status::None && loaded.iter().any(|s| s.refused_beyond(self.put_up_with())) {
-                goodput = none_of_it(Status::Undecided, goodput);
+            let refused = || loaded.iter().any(|s| s.refused_beyond(self.put_up_with()));
+            if goodput.conclusion == Conclusion::None && refused() {
+                goodput.conclusion = Conclusion::OPEN;
             }
         } else {
             if let Some((posterior, evidence)) = self.fit(steps, slo.tier(), limits) {
                 goodput = listed::answer(&posterior, &evidence, slo.tier(), goodput);
-                goodput.per_gpu = per_gpu(goodput.rate, self.gpus);
             }
-            goodput.throughput = goodput.rate.and_then(|rate| self.throughput(&loaded, rate));
+            if let Some(at) = goodput.conclusion.level_mut() {
+                at.throughput = self.throughput(&loaded, at.level);
+            }
+        }
+        if let Some(at) = goodput.conclusion.level_mut() {
+            at.per_gpu = self.gpus.filter(|gpus| *gpus > 0).map(|gpus| at.level / f64::from(gpus));
         }
         // A failed soak revokes the safe rate of the answer that chose its level, and every safe rate at or above that
         // level.
         let soak = steps.iter().rfind(|s| s.kind == StepKind::Confirm && verdict(s).0 == Verdict::Fails);
         let first = self.tiers.first().is_some_and(|t| t.tier() == slo.tier()) && *limits != joint(slo);
-        let promised = |level: f64| first || goodput.safe_rate.is_some_and(|safe| level <= safe);
+        let promised = |level: f64| first || goodput.safe_rate().is_some_and(|safe| level <= safe);
         if let Some(soak) = soak.filter(|s| promised(s.level.value)) {
             goodput = distrusted(goodput, NotSafe::SoakFailed { level: soak.level });
         }
-        if goodput.status == Status::Undecided
+        if goodput.status() == Status::Undecided
             && let Some(refused) = because(steps, self.put_up_with())
         {
             goodput.reason = goodput.reason.preceded_by(refused);
         }
         if let Some(missed) = missed_unloaded(&baselines, slo) {
-            goodput = none_of_it(Status::None, goodput);
+            goodput.conclusion = Conclusion::None;
             goodput.binding = Some(missed.limit.clone());
             goodput.reason = Reason::new([Evidence::MissedUnloaded(missed)], ended.clone());
         }
         if steps.iter().any(|s| s.abort == Some(Abort::ServerGone)) {
             // A server that goes away under load has no goodput yet; the levels met and failed before remain as
             // evidence.
-            goodput = none_of_it(Status::Undecided, goodput);
+            goodput.conclusion = Conclusion::OPEN;
         }
         goodput
     }
@@ -396,20 +400,6 @@ impl Search {
         }
         let measured = loaded.iter().rfind(|s| (s.level.value - rate).abs() < 1e-9);
         measured.map(|s| s.achieved_rate).or_else(|| listed::achieved(loaded, rate))
-    }
-}
-
-/// Returns the answer with this status and without its rates.
-fn none_of_it(status: Status, answer: Goodput) -> Goodput {
-    Goodput {
-        status,
-        rate: None,
-        interval90: None,
-        safe_rate: None,
-        throughput: None,
-        halve_s: None,
-        per_gpu: None,
-        ..answer
     }
 }
 

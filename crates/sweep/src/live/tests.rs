@@ -3,6 +3,7 @@
 use super::*;
 use goodput_core::record::Failure;
 use goodput_plan::Plan;
+use goodput_stats::search::answer::{AnswerLevel, Conclusion, Located};
 use goodput_stats::server::prometheus::samples;
 use std::collections::BTreeSet;
 
@@ -80,10 +81,10 @@ fn the_page_says_what_happened() {
 fn an_answer_that_is_in_doubt_again_is_taken_away() {
     let (live, page) = shown();
     let mut run = goodput_run::fixture::found();
-    run.answers[0].goodput.rate = Some(5.0);
+    run.answers[0].goodput.conclusion = Conclusion::Found(Located::Bracket(AnswerLevel::new(5.0)));
     live.answers(&run);
     assert_eq!(value(&page.text(), "goodput_answer", &["figure=\"rate\""]), Some(5.0));
-    run.answers[0].goodput.rate = None;
+    run.answers[0].goodput.conclusion = Conclusion::OPEN;
     live.answers(&run);
     assert_eq!(value(&page.text(), "goodput_answer", &["figure=\"rate\""]), None);
 }

@@ -148,13 +148,13 @@ pub fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Resul
         }
     };
     let g = &answer.goodput;
-    let estimate = usable_safe_rate(g).is_some() && g.rate.is_some();
+    let estimate = usable_safe_rate(g).is_some() && g.rate().is_some();
     Ok(Some(Candidate {
         name: name.to_owned(),
         gpu: hardware.gpu.clone(),
         goodput: replica(&goodput),
         safe: safe.as_ref().map(replica),
-        basis: if estimate && g.status != Status::NotReached {
+        basis: if estimate && g.status() != Status::NotReached {
             "the goodput"
         } else {
             "the highest rate shown to meet"
@@ -206,7 +206,7 @@ fn watts(run: &Run, answer: &Answer, hardware: &Hardware, c: &Capacity) -> (Opti
 fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<String> {
     let g = &answer.goodput;
     let mut notes = Vec::new();
-    match g.status {
+    match g.status() {
         Status::Undecided => {
             notes.push("Its goodput is undecided: what is planned with is what was shown so far.".into())
         }
@@ -282,6 +282,7 @@ mod tests {
     use super::*;
     use goodput_core::caveat::SweepCaveat;
     use goodput_run::fixture;
+    use goodput_stats::search::answer::Conclusion;
 
     fn case(name: &str) -> Run {
         fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
@@ -411,7 +412,7 @@ mod tests {
         assert_eq!(found[0].name, "r, warm");
         let cold = run.answers.iter_mut().chain(&mut run.parts[0].answers).filter(|a| a.series == "cold");
         for a in cold {
-            (a.goodput.status, a.goodput.rate, a.goodput.met) = (Status::Undecided, None, None);
+            (a.goodput.conclusion, a.goodput.bracket.met) = (Conclusion::OPEN, None);
         }
         let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
         assert!(found.is_empty() && refused[0].name == "r, cold", "{found:?}");

@@ -41,7 +41,7 @@ pub(super) fn refusal(run: &Run, answer: &Answer, name: String, folder: &Path) -
         return Refused { name, why, advice: format!("measure it: {resume}") };
     }
     let g = &answer.goodput;
-    let why = match g.status {
+    let why = match g.status() {
         Status::None => format!("no rate meets its SLO: {}", clip(&words::reason(&g.reason), 300)),
         status => format!(
             "its goodput is {}, and no rate is shown to meet its SLO: {}",
@@ -49,7 +49,7 @@ pub(super) fn refusal(run: &Run, answer: &Answer, name: String, folder: &Path) -
             clip(&words::reason(&g.reason), 300)
         ),
     };
-    let advice = match g.status {
+    let advice = match g.status() {
         // Imported measurements cannot be resumed.
         _ if run.meta.imported.is_some() => {
             "measure it with goodput sweep, import results of higher and lower rates, or give a rate of your own with --goodput".into()

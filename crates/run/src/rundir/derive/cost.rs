@@ -10,11 +10,11 @@ impl Run {
     pub fn cost_range(&self, answer: &Answer) -> Option<CostRange> {
         let max = self.hardware.max_cost_per_mtok?.get();
         let g = &answer.goodput;
-        let above = match g.status {
+        let above = match g.status() {
             Status::Found | Status::None => AboveGoodput::Missed,
             Status::NotReached => AboveGoodput::NotTried,
             Status::Undecided | Status::Invalid => {
-                AboveGoodput::Open(g.failed.and_then(|level| self.throughput(answer, level)))
+                AboveGoodput::Open(g.bracket.failed.and_then(|level| self.throughput(answer, level)))
             }
         };
         CostRange::of(max, &self.capacity(answer)?, self.capacity_at_safe_rate(answer).as_ref(), above)
@@ -25,6 +25,7 @@ impl Run {
 mod tests {
     use crate::fixture;
     use goodput_stats::capacity::CostVerdict;
+    use goodput_stats::fixture::conclusion;
     use goodput_stats::search::answer::Status;
 
     #[test]
@@ -50,18 +51,21 @@ mod tests {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
         run.price_per_hour = Some(0.39);
         run.hardware.max_cost_per_mtok = Some(0.1.try_into().unwrap());
-        for (status, failed, kept) in [
-            (Status::Found, None, CostVerdict::Rejected),
-            (Status::NotReached, None, CostVerdict::Undecided),
-            (Status::Undecided, None, CostVerdict::Undecided),
-            (Status::Undecided, Some(36.0), CostVerdict::Rejected),
+        let (found, safe) = (run.answers[0].goodput.conclusion, Some(31.6));
+        let reached = conclusion(Status::NotReached, Some(33.4), None, safe);
+        let undecided = conclusion(Status::Undecided, None, None, safe);
+        for (conclusion, failed, kept) in [
+            (found, None, CostVerdict::Rejected),
+            (reached, None, CostVerdict::Undecided),
+            (undecided, None, CostVerdict::Undecided),
+            (undecided, Some(36.0), CostVerdict::Rejected),
         ] {
             let g = &mut run.answers[0].goodput;
-            (g.status, g.failed) = (status, failed);
+            (g.conclusion, g.bracket.failed) = (conclusion, failed);
             assert_eq!(
                 run.cost_range(&run.answers[0]).map(|r| r.verdict),
                 Some(kept),
-                "{status:?}, {failed:?}"
+                "{conclusion:?}, {failed:?}"
             );
         }
     }

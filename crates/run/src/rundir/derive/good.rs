@@ -17,7 +17,7 @@ impl Run {
     /// Returns the step whose figures represent an answer: the one that shows the highest level to meet, else the
     /// nearest to its rate.
     pub fn answering_step(&self, answer: &Answer) -> Option<&Step> {
-        let shown = answer.goodput.met.and_then(|met| self.step_at(answer, met, Verdict::Meets));
+        let shown = answer.goodput.bracket.met.and_then(|met| self.step_at(answer, met, Verdict::Meets));
         let near = || interval(&answer.goodput).and_then(|(rate, _)| self.nearest(answer, rate));
         shown.or_else(near)
     }

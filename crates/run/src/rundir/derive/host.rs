@@ -33,7 +33,9 @@ pub(super) fn shared_cores(steps: &[Step], answers: &[Answer]) -> Option<Caveat>
 /// Returns true for a step under load at a level near an answer, or for every step under load if no answer has a
 /// level.
 fn is_near(step: &Step, answers: &[Answer]) -> bool {
-    let levels = |a: &Answer| [a.goodput.rate, a.goodput.met, a.goodput.failed].into_iter().flatten().next();
+    let levels = |a: &Answer| {
+        [a.goodput.rate(), a.goodput.bracket.met, a.goodput.bracket.failed].into_iter().flatten().next()
+    };
     let mut own = answers.iter().filter(|a| a.control == step.level.control).filter_map(levels).peekable();
     if step.kind.is_outside_search() {
         return false;
@@ -113,7 +115,7 @@ mod tests {
         let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
         assert_eq!(shared_cores(&run.steps, &run.answers), None, "nothing is known");
         let crowded = HostLoad { busy: 1.0, others: Some(0.7), waiting: Some(0.9), ..ALONE };
-        let level = run.answers[0].goodput.rate.unwrap();
+        let level = run.answers[0].goodput.rate().unwrap();
         for step in &mut run.steps {
             let near = (step.level.value / level).ln().abs() <= NEAR.ln();
             step.host = Some(if near { ALONE } else { crowded });

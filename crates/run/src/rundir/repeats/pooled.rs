@@ -103,7 +103,7 @@ fn is_same(a: &Answer, b: &Answer) -> bool {
 /// Returns the logarithm of a run's rate and its variance, from the 90 % interval under a normal approximation;
 /// `None` if there is no rate, no interval, or one that begins at zero.
 pub fn study(goodput: &Goodput) -> Option<Study> {
-    let (rate, [low, high]) = interval(goodput).filter(|_| goodput.status == Status::Found)?;
+    let (rate, [low, high]) = interval(goodput).filter(|_| goodput.status() == Status::Found)?;
     let sound = low > 0.0 && low <= rate && rate <= high && high.is_finite();
     sound.then(|| Study { value: rate.ln(), variance: ((high / low).ln() / (2.0 * Z90)).powi(2) })
 }
@@ -111,7 +111,7 @@ pub fn study(goodput: &Goodput) -> Option<Study> {
 impl PooledAnswer {
     /// Pools the goodputs of runs; series, tier, class and control are those of `key`.
     pub fn of(key: &Answer, goodputs: &[&Goodput], confidence: f64) -> Self {
-        let count = |status| goodputs.iter().filter(|g| g.status == status).count() as u32;
+        let count = |status| goodputs.iter().filter(|g| g.status() == status).count() as u32;
         let studies: Vec<Study> = goodputs.iter().filter_map(|g| study(g)).collect();
         let all = goodputs.len() as u32;
         let pooled = Pooled::of(&studies);
@@ -187,48 +187,28 @@ fn bracket(goodputs: &[&Goodput], studies: &[Study]) -> Option<[Option<f64>; 2]>
         let all: Option<Vec<f64>> = goodputs.iter().map(|g| of(g)).collect();
         all?.into_iter().reduce(f64::min)
     };
-    if goodputs.iter().all(|g| g.status == Status::NotReached) {
-        return Some([Some(least(|g| g.rate.or(g.met))?), None]);
+    if goodputs.iter().all(|g| g.status() == Status::NotReached) {
+        return Some([Some(least(|g| g.rate().or(g.bracket.met))?), None]);
     }
-    let bracketed = goodputs.iter().all(|g| g.status == Status::Found);
+    let bracketed = goodputs.iter().all(|g| g.status() == Status::Found);
     bracketed.then_some(())?;
-    Some([Some(least(|g| g.met)?), Some(least(|g| g.failed)?)])
+    Some([Some(least(|g| g.bracket.met)?), Some(least(|g| g.bracket.failed)?)])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rundir::repeats::State;
-    use goodput_stats::search::reason::{Ended, Reason};
-
-    fn goodput(
-        status: Status,
-        rate: Option<f64>,
-        interval90: Option<[f64; 2]>,
-        ends: [Option<f64>; 2],
-    ) -> Goodput {
-        Goodput {
-            status,
-            rate,
-            interval90,
-            safe_rate: None,
-            met: ends[0],
-            failed: ends[1],
-            binding: None,
-            throughput: None,
-            halve_s: None,
-            per_gpu: None,
-            reason: Reason::new([], Ended::NotSearched),
-            ..crate::fixture::found().answers[0].goodput.clone()
-        }
-    }
+    use goodput_stats::fixture::{answered, conclusion};
+    use goodput_stats::search::answer::Conclusion;
 
     fn found(rate: f64, half: f64) -> Goodput {
-        goodput(Status::Found, Some(rate), Some([rate * (1.0 - half), rate * (1.0 + half)]), [None, None])
+        let [low, high] = [rate * (1.0 - half), rate * (1.0 + half)];
+        answered(conclusion(Status::Found, Some(rate), Some([low, high]), Some(low)), None, None)
     }
 
     fn none() -> Goodput {
-        goodput(Status::None, None, None, [None, Some(1.0)])
+        answered(Conclusion::None, None, Some(1.0))
     }
 
     fn pooled(goodputs: &[Goodput]) -> PooledAnswer {
@@ -274,10 +254,11 @@ mod tests {
     /// Row: the runs, the pooled status, the number of pooled runs, and the shortfalls.
     #[test]
     fn runs_without_a_rate_are_counted_and_not_dropped() {
-        let undecided = || goodput(Status::Undecided, None, None, [Some(3.0), None]);
-        let open = || goodput(Status::Found, Some(5.0), Some([0.0, 9.0]), [None, None]);
-        let reached = || goodput(Status::NotReached, Some(20.0), None, [Some(20.0), None]);
-        let listed = |met, failed| goodput(Status::Found, Some(met), None, [Some(met), Some(failed)]);
+        let undecided = || answered(Conclusion::OPEN, Some(3.0), None);
+        let open = || answered(conclusion(Status::Found, Some(5.0), Some([0.0, 9.0]), Some(1.0)), None, None);
+        let reached = || answered(conclusion(Status::NotReached, Some(20.0), None, None), Some(20.0), None);
+        let listed =
+            |met, failed| answered(conclusion(Status::Found, Some(met), None, None), Some(met), Some(failed));
         use Shortfall::{Contradiction, Minority, NoPrediction, TooFewRates};
         for (runs, status, used, shortfalls) in [
             (

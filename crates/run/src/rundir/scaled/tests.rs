@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::fixture;
+use goodput_stats::fixture::conclusion;
+use goodput_stats::search::answer::{Bracket, Conclusion};
 
 fn scaled(factor: f64, change: impl FnOnce(&mut Goodput)) -> Scaled {
     let mut goodput = fixture::found().answers.swap_remove(0).goodput;
-    (goodput.status, goodput.rate, goodput.interval90, goodput.safe_rate) =
-        (Status::Undecided, None, None, None);
-    (goodput.met, goodput.failed) = (None, None);
+    (goodput.conclusion, goodput.bracket) = (Conclusion::OPEN, Bracket::default());
     change(&mut goodput);
     Scaled { factor, goodput }
 }
@@ -23,23 +23,35 @@ fn an_answer_ends_where_the_levels_do() {
     };
     let between = |rate, high, open| Reach::Between { rate, low: 7.0, high, open };
     let interval = |rate: f64, high: f64| {
-        scaled(1.0, |g| (g.status, g.rate, g.interval90) = (Status::Found, Some(rate), Some([7.0, high])))
+        let found = conclusion(Status::Found, Some(rate), Some([7.0, high]), Some(7.0));
+        scaled(1.0, |g| g.conclusion = found)
     };
+    let safe = conclusion(Status::Undecided, None, None, Some(9.5));
+    let reached = conclusion(Status::NotReached, Some(10.0), None, None);
+    let invalid = Conclusion::Invalid { safe: None };
     for (point, estimated, want) in [
         (interval(8.0, 9.0), true, between(8.0, 9.0, false)),
         (interval(9.5, 12.0), true, between(9.5, 12.0, true)), // above 10 nothing was measured
         (
-            scaled(1.0, |g| (g.met, g.failed) = (Some(4.0), Some(6.0))),
+            scaled(1.0, |g| (g.bracket.met, g.bracket.failed) = (Some(4.0), Some(6.0))),
             false,
             Reach::Bracket { met: 4.0, failed: 6.0 },
         ),
-        (scaled(2.0, |g| g.met = Some(10.0)), false, Reach::AtLeast(10.0)),
-        (scaled(2.0, |g| (g.safe_rate, g.failed) = (Some(9.5), Some(20.0))), true, Reach::AtLeast(9.5)),
-        (scaled(0.4, |g| g.failed = Some(2.0)), false, Reach::Below(2.0)),
-        (scaled(0.4, |g| (g.status, g.failed) = (Status::None, Some(2.0))), false, Reach::Below(2.0)),
-        (scaled(0.4, |g| (g.status, g.failed) = (Status::None, Some(2.0))), true, Reach::Nothing),
-        (scaled(2.0, |g| (g.status, g.rate) = (Status::NotReached, Some(10.0))), true, Reach::AtLeast(10.0)),
-        (scaled(1.0, |g| (g.status, g.met) = (Status::Invalid, Some(3.0))), true, Reach::Unknown),
+        (scaled(2.0, |g| g.bracket.met = Some(10.0)), false, Reach::AtLeast(10.0)),
+        (scaled(2.0, |g| (g.conclusion, g.bracket.failed) = (safe, Some(20.0))), true, Reach::AtLeast(9.5)),
+        (scaled(0.4, |g| g.bracket.failed = Some(2.0)), false, Reach::Below(2.0)),
+        (
+            scaled(0.4, |g| (g.conclusion, g.bracket.failed) = (Conclusion::None, Some(2.0))),
+            false,
+            Reach::Below(2.0),
+        ),
+        (
+            scaled(0.4, |g| (g.conclusion, g.bracket.failed) = (Conclusion::None, Some(2.0))),
+            true,
+            Reach::Nothing,
+        ),
+        (scaled(2.0, |g| g.conclusion = reached), true, Reach::AtLeast(10.0)),
+        (scaled(1.0, |g| (g.conclusion, g.bracket.met) = (invalid, Some(3.0))), true, Reach::Unknown),
         (scaled(1.0, |_| ()), true, Reach::Unknown),
     ] {
         assert_eq!(scale(estimated).reach(&point), want, "{:?}", point.goodput);

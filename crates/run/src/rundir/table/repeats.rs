@@ -44,11 +44,11 @@ impl RepeatColumns {
             tier: answer.map(|a| a.tier.clone()),
             class: answer.map(|a| a.class.clone()),
             control: answer.map(|a| a.control.name().to_owned()),
-            status: goodput.map(|g| g.status.name().to_owned()),
-            rate: goodput.and_then(|g| g.rate),
-            low: goodput.and_then(|g| g.interval90).map(|ends| ends[0]),
-            high: goodput.and_then(|g| g.interval90).map(|ends| ends[1]),
-            safe_rate: goodput.and_then(|g| g.safe_rate),
+            status: goodput.map(|g| g.status().name().to_owned()),
+            rate: goodput.and_then(|g| g.rate()),
+            low: goodput.and_then(|g| g.interval90()).map(|ends| ends[0]),
+            high: goodput.and_then(|g| g.interval90()).map(|ends| ends[1]),
+            safe_rate: goodput.and_then(|g| g.safe_rate()),
             binding: goodput.and_then(|g| g.binding.clone()),
         }
     }

@@ -45,7 +45,7 @@ fn the_step_that_shows_what_binds_is_looked_into() {
     }
     let run = case("interval");
     let (step, limit) = examined(&run, &run.answers[0]).unwrap();
-    let rate = run.answers[0].goodput.rate.unwrap();
+    let rate = run.answers[0].goodput.rate().unwrap();
     assert!((step.level.value / rate).ln().abs() < NEAR.ln() && !step.overloaded(), "{}", step.level);
     assert!(limit.is_some());
 }

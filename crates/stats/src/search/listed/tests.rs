@@ -1,7 +1,7 @@
 //! Answers of lists of levels, with made-up counts.
 
 use super::*;
-use crate::search::answer::Answer;
+use crate::search::answer::{Answer, Status};
 use crate::search::reason::LevelsEvidence;
 use crate::search::series::tests::{search, step};
 use crate::stats::step::Quantiles;
@@ -83,17 +83,17 @@ fn a_list_is_answered_by_all_of_its_levels() {
     for (levels, status, basis, rate, says) in cases {
         let mut unstable = answer(&levels);
         let g = &mut unstable.goodput;
-        assert_eq!((g.status, g.basis), (status, basis), "{levels:?}: {:?}", g.reason);
-        assert_eq!(g.rate.is_some(), rate.is_some(), "{levels:?}: {:?}", g.reason);
-        if let (Some(got), Some((low, high))) = (g.rate, rate) {
+        assert_eq!((g.status(), g.basis), (status, basis), "{levels:?}: {:?}", g.reason);
+        assert_eq!(g.rate().is_some(), rate.is_some(), "{levels:?}: {:?}", g.reason);
+        if let (Some(got), Some((low, high))) = (g.rate(), rate) {
             assert!(low <= got && got <= high, "{levels:?}: {got}: {:?}", g.reason);
         }
         assert!(g.reason.evidence().iter().any(says), "{levels:?}: {:?}", g.reason);
         let highest = levels.iter().map(|l| l.0).fold(0.0, f64::max);
-        assert!(g.rate.is_none_or(|r| r <= highest) && g.safe_rate.is_none_or(|s| s <= highest));
-        if let Some([low, high]) = g.interval90 {
-            assert!(g.safe_rate.is_some_and(|s| (s - low).abs() < 1e-9) && low < high, "{levels:?}");
-            assert_eq!(g.throughput, g.rate, "an open loop gets what it asks for");
+        assert!(g.rate().is_none_or(|r| r <= highest) && g.safe_rate().is_none_or(|s| s <= highest));
+        if let Some([low, high]) = g.interval90() {
+            assert!(g.safe_rate().is_some_and(|s| (s - low).abs() < 1e-9) && low < high, "{levels:?}");
+            assert_eq!(g.throughput(), g.rate(), "an open loop gets what it asks for");
         }
         let joint = &unstable.joint_goodput;
         assert_eq!(joint.basis, basis, "{levels:?}: {:?}", joint.reason);
@@ -110,11 +110,11 @@ fn numbers_in_flight_are_answered_in_whole_ones() {
     };
     let steps = [closed(4.0, 0, 8.0), closed(8.0, 2, 15.0), closed(16.0, 30, 20.0), closed(32.0, 900, 21.0)];
     let g = &search("concurrency = [4, 8, 16, 32]").answers("main", &steps)[0].goodput;
-    let rate = g.rate.unwrap();
+    let rate = g.rate().unwrap();
     assert!((9.0..16.0).contains(&rate) && rate.fract() < 1e-9, "{:?}", g.reason);
-    let got = g.throughput.unwrap();
+    let got = g.throughput().unwrap();
     assert!((15.0..20.0).contains(&got), "{got}: between what the levels around it achieved");
-    assert!(g.safe_rate.unwrap().fract() < 1e-9);
+    assert!(g.safe_rate().unwrap().fract() < 1e-9);
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn what_refuses_a_load_may_take_a_lower_one() {
         let (measured, steps) = run(&search(plan), server);
         assert_eq!(measured, levels, "{plan}");
         let a = &search(plan).answers("main", &steps)[0].goodput;
-        assert_eq!(a.status, status, "{plan}, {abort:?}: {:?}", a.reason);
+        assert_eq!(a.status(), status, "{plan}, {abort:?}: {:?}", a.reason);
         assert!(says(&a.reason), "{plan}, {abort:?}: {:?}", a.reason);
     }
 }
@@ -84,10 +84,10 @@ fn a_few_refusals_are_no_excuse() {
     (slow.binding, slow.in_flight_mean) = (Some("ttft.p99".into()), 0.5);
     slow.limits.iter_mut().for_each(|row| row.misses = 41);
     let a = &search("rates = [20]").answers("main", &[slow])[0].goodput;
-    assert_eq!(a.status, Status::None, "{:?}", a.reason);
+    assert_eq!(a.status(), Status::None, "{:?}", a.reason);
     let failed = failing(Level::rate(20.0), Some(Abort::AllFailed), (600, 200));
     let a = &search("rates = [20]").answers("main", &[failed])[0].goodput;
-    assert_eq!(a.status, Status::None, "two thirds failed otherwise: {:?}", a.reason);
+    assert_eq!(a.status(), Status::None, "two thirds failed otherwise: {:?}", a.reason);
 }
 
 /// Returns one request at a time: of 643, the last ones were refused, as by a limit of 300.
@@ -105,7 +105,7 @@ fn a_baseline_that_was_refused_shows_nothing_of_the_unloaded_server() {
     let plan = search("");
     let stop = |steps: &[Step]| match plan.next("main", steps) {
         Next::Measure(ask) => Ok(ask.kind),
-        Next::Done => Err(plan.answers("main", steps)[0].goodput.status),
+        Next::Done => Err(plan.answers("main", steps)[0].goodput.status()),
     };
     assert_eq!(stop(&[baseline(343)]), Ok(StepKind::Ramp), "the 300 that were served met");
     let mut slow = baseline(343);
@@ -131,7 +131,7 @@ fn a_baseline_that_was_refused_shows_nothing_of_the_unloaded_server() {
     let listed = search("rates = [1]\nbaseline = true");
     let steps = [baseline(343), failing(Level::rate(1.0), Some(Abort::Errors), (60, 60))];
     let a = &listed.answers("main", &steps)[0].goodput;
-    assert_eq!(a.status, Status::Undecided, "{:?}", a.reason);
+    assert_eq!(a.status(), Status::Undecided, "{:?}", a.reason);
     let refused = Evidence::Refused { refused: 343, due: 643, level: Level::concurrency(1) };
     assert_eq!(a.reason.evidence().first(), Some(&refused));
 }
@@ -148,7 +148,7 @@ fn a_server_that_refuses_everything_is_asked_three_times() {
         assert!(steps.len() < 9, "it does not end");
     }
     let a = &plan.answers("main", &steps)[0].goodput;
-    assert_eq!((steps.len(), a.status), (3, Status::Undecided), "{:?}", a.reason);
+    assert_eq!((steps.len(), a.status()), (3, Status::Undecided), "{:?}", a.reason);
     assert_eq!(a.reason.stop(), Some(&Stop::Refused { level: Level::concurrency(1) }));
 }
 
@@ -170,6 +170,6 @@ fn few_failures_end_nothing() {
         let (measured, steps) = run(&search(plan), few);
         assert_eq!(measured, levels, "{plan}");
         let a = &search(plan).answers("main", &steps)[0].goodput;
-        assert_eq!(a.status, Status::Undecided, "{plan}: {:?}", a.reason);
+        assert_eq!(a.status(), Status::Undecided, "{plan}: {:?}", a.reason);
     }
 }

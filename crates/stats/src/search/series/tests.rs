@@ -100,9 +100,12 @@ fn lists_are_run_as_they_are_written() {
     let (levels, steps) = run(&search("rates = [8, 1, 2]"), server(2.0, 100.0));
     assert_eq!(levels, [8.0, 1.0, 2.0]);
     let a = &search("rates = [8, 1, 2]").answers("main", &steps)[0];
-    assert_eq!((a.goodput.status, a.goodput.met, a.goodput.failed), (Status::Found, Some(2.0), Some(8.0)));
     assert_eq!(
-        (a.goodput.rate, a.goodput.per_gpu, a.goodput.binding.as_deref()),
+        (a.goodput.status(), a.goodput.bracket.met, a.goodput.bracket.failed),
+        (Status::Found, Some(2.0), Some(8.0))
+    );
+    assert_eq!(
+        (a.goodput.rate(), a.goodput.per_gpu(), a.goodput.binding.as_deref()),
         (Some(2.0), Some(1.0), Some("ttft.p99"))
     );
     let counts = || StepEvidence::Misses { limit: "ttft.p99".into(), misses: 41, n: 1200 };
@@ -117,14 +120,18 @@ fn lists_are_run_as_they_are_written() {
             Ended::Stopped(Stop::ListDone { levels: 3 })
         )
     );
-    assert_eq!((a.goodput.interval90, a.goodput.safe_rate), (None, None), "a bracket carries no interval");
+    assert_eq!(
+        (a.goodput.interval90(), a.goodput.safe_rate()),
+        (None, None),
+        "a bracket carries no interval"
+    );
     assert_eq!(a.goodput.basis, Basis::Bracket, "counts that no curve fits");
     let (levels, steps) = run(&search("concurrency = [1, 8, 64]"), |level| Step {
         achieved_rate: 12.3,
         ..server(8.0, 100.0)(level)
     });
     let a = &search("concurrency = [1, 8, 64]").answers("main", &steps)[0];
-    assert_eq!((levels.len(), a.control, a.goodput.rate), (3, Control::Concurrency, Some(8.0)));
+    assert_eq!((levels.len(), a.control, a.goodput.rate()), (3, Control::Concurrency, Some(8.0)));
     let [.., Evidence::Levels(LevelsEvidence::Bracket { met, .. })] = a.goodput.reason.evidence() else {
         panic!("{:?}", a.goodput.reason)
     };
@@ -149,7 +156,7 @@ fn a_dead_server_ends_a_list() {
     assert_eq!(again.level, Level::rate(1.0), "an interrupted step is measured again");
     assert_eq!((again.kind, again.ends, again.extend), (StepKind::List, Ends::AtItsTime, true));
     let a = &search.answers("main", &steps)[0].goodput;
-    assert_eq!((a.status, a.reason.ended()), (Status::Undecided, &Ended::LevelsLeft));
+    assert_eq!((a.status(), a.reason.ended()), (Status::Undecided, &Ended::LevelsLeft));
     assert_eq!(search.next("other", &steps), Next::Measure(again), "each series on its own");
 }
 
@@ -325,7 +332,7 @@ fn each_tier_has_its_answer() {
     });
     assert_eq!(levels, [1.0, 2.0, 4.0, 8.0, 16.0], "until the last tier is missed");
     let answers = search.answers("main", &steps);
-    let bracket = |g: &Goodput| (g.met.unwrap(), g.failed.unwrap());
+    let bracket = |g: &Goodput| (g.bracket.met.unwrap(), g.bracket.failed.unwrap());
     assert_eq!((answers[0].tier.as_str(), answers[1].tier.as_str()), ("gold", "bulk"));
     assert_eq!(answers.iter().map(|a| bracket(&a.goodput)).collect::<Vec<_>>(), [(2.0, 4.0), (8.0, 16.0)]);
     assert_eq!(bracket(&answers[0].joint_goodput), (1.0, 2.0), "the joint goodput is its own");
@@ -338,7 +345,7 @@ fn instability_fails_the_joint_goodput_too() {
     s.stable = Some(false);
     let a = &search("rates = [4]").answers("main", &[s])[0];
     assert_eq!(
-        (a.joint_goodput.status, a.joint_goodput.binding.as_deref()),
+        (a.joint_goodput.status(), a.joint_goodput.binding.as_deref()),
         (Status::Undecided, Some("stability"))
     );
     assert_eq!(decisive(&a.goodput), Some(&StepEvidence::Unstable), "{:?}", a.goodput.reason);
@@ -365,7 +372,7 @@ fn none_needs_a_server_that_is_not_overloaded() {
         ("nothing is answered, closed loop", all_failed(Level::concurrency(4)), Status::None),
     ] {
         let a = &search("rates = [100]").answers("main", &[step])[0].goodput;
-        assert_eq!((a.status, a.rate), (want, None), "{what}: {:?}", a.reason);
+        assert_eq!((a.status(), a.rate()), (want, None), "{what}: {:?}", a.reason);
         let overloaded = |e: &Evidence| matches!(e, Evidence::Levels(LevelsEvidence::LowestOverloaded(_)));
         let lower = a.reason.evidence().iter().any(overloaded);
         assert_eq!(lower, want == Status::Undecided, "{what}: {:?}", a.reason);

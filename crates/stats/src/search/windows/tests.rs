@@ -122,7 +122,12 @@ fn hours_are_measured_in_windows() {
     }
     assert_eq!((steps.len(), measured.as_secs_f64().round()), (15, 28_800.0));
     let goodput = &search.answers("main", &steps)[0].goodput;
-    assert_eq!((goodput.status, goodput.met), (Status::NotReached, Some(500.0)), "{:?}", goodput.reason);
+    assert_eq!(
+        (goodput.status(), goodput.bracket.met),
+        (Status::NotReached, Some(500.0)),
+        "{:?}",
+        goodput.reason
+    );
     let counts = StepEvidence::Misses { limit: "ttft.p99".into(), misses: 900, n: 150_000 };
     assert_eq!(decisive(goodput), Some(&counts), "{:?}", goodput.reason);
 }
