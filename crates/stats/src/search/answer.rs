@@ -1,4 +1,4 @@
-//! The answer of a sweep.
+//! The answer of a sweep, and its form in files.
 
 use super::change::Change;
 pub use super::conclusion::{AnswerLevel, Conclusion, Located, Status, Undecided};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of an conclusion.
+/// The kind of a conclusion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -78,7 +78,7 @@ pub enum Located {
 /// What is known without an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Undecided {
-    /// No level and no interval.
+    /// Neither a level nor an interval.
     Open,
     /// A level is safe, but nothing shows where the boundary above it is.
     Safe(f64),
@@ -91,7 +91,7 @@ pub enum Undecided {
         /// Seconds of further budget that would about halve the interval.
         halve_s: Option<f64>,
     },
-    /// This level was the answer, without an interval, until a step at or below its safe level failed.
+    /// This level was the answer, without an interval, until a step contradicted that it is safe.
     Contradicted(AnswerLevel),
 }
 
@@ -117,8 +117,8 @@ impl Conclusion {
     /// An undecided conclusion of which nothing else is known.
     pub const OPEN: Self = Self::Undecided(Undecided::Open);
 
-    /// Returns the conclusion that states these values, or if they contradict one another the nearest one that promises
-    /// no more: a safe level that lacks what it belongs to is dropped.
+    /// Returns the conclusion that states these values. If they contradict one another, it is the nearest one that
+    /// promises no more: values that it has no place for are dropped.
     pub(crate) const fn nearest(
         status: Status,
         level: Option<AnswerLevel>,
