@@ -1,6 +1,6 @@
 //! Sends one load to a null server with the client that a sweep uses, and collects the measurements of that client.
 
-use crate::client::dialect::{Encoder, Pinning};
+use crate::client::encoder::{Encoder, Pinning};
 use crate::client::{Client, preflight};
 use crate::load::host::{Host, Share};
 use crate::load::job::{Gauge, Job};
@@ -261,13 +261,14 @@ fn rss_mib() -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::null::{NullServer, Settings};
+    use crate::sim::null::Settings;
+    use crate::sim::serve::Embedded;
     use goodput_core::units::Span;
     use goodput_plan::server::Target;
 
-    async fn driver(first: &str) -> (NullServer, Driver) {
+    async fn driver(first: &str) -> (Embedded, Driver) {
         let settings: Settings = toml::from_str(&format!("first = \"{first}\"")).unwrap();
-        let server = NullServer::start(settings).unwrap();
+        let server = Embedded::null(settings).unwrap();
         let at = Server::new(Target::Url(server.url.parse().unwrap()));
         let own = ClientLimits { threads: std::num::NonZeroU32::new(2), ..ClientLimits::default() };
         (server, Driver::new(at, &own, CancellationToken::new()).await.unwrap())

@@ -70,6 +70,11 @@ pub struct Event {
 }
 
 impl Event {
+    /// Returns true if a channel of a chat has text: the answer, its reasoning, or a tool call.
+    pub(super) fn has_text(&self) -> bool {
+        [self.content, self.reasoning, self.tool_calls].iter().any(|t| t.some())
+    }
+
     /// Merges the delta of one choice.
     fn add(&mut self, said: Delta) {
         self.content = self.content.max(said.content).max(said.refusal);

@@ -5,9 +5,11 @@
 //! payloads, [`event`] parses one payload, and [`Tally`] turns events and their times into a record. [`preflight`]
 //! checks the server before the first request.
 
+mod answer_text;
 mod broken;
-pub mod dialect;
+mod dialect;
 mod dns;
+pub mod encoder;
 pub mod event;
 pub mod key;
 pub mod negotiate;
@@ -16,7 +18,6 @@ pub mod preflight;
 pub mod proxy;
 pub mod public;
 mod retry_after;
-mod said;
 mod sample;
 mod send;
 pub mod sse;
@@ -25,7 +26,7 @@ pub mod tls;
 mod transport;
 pub mod way;
 
-pub use dialect::{Encoder, Pinning};
+pub use encoder::{Encoder, Pinning};
 pub use key::ApiKey;
 pub use payload::Payload;
 pub use send::{Client, Shot};

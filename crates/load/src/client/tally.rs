@@ -2,10 +2,10 @@
 //! ended.
 //!
 //! The rules are those of the design, §6. With continuous usage, an event carries tokens iff the count rose. Without
-//! it, chat needs text on some channel, and completions counts every event with a choice that has text or has not
-//! finished (a token may have empty text). Totals come from the server's usage, or else from the events, flagged as an
-//! estimate.
+//! it, its contents decide (see [`super::dialect`]). Totals come from the server's usage, or else from the events,
+//! flagged as an estimate.
 
+use super::dialect;
 use super::event::{Event, Parsed, Usage};
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Outcome, Record, TokenSource};
@@ -161,9 +161,7 @@ impl Tally {
         if event.error.is_some() {
             return self.fail(at, Failure::StreamError, body);
         }
-        let counted = event.usage.and_then(|u| u.completion).is_some_and(|n| n > 0);
-        let text = [event.content, event.reasoning, event.tool_calls, event.text].iter().any(|t| t.some());
-        if text || (counted && self.api == Api::Completions) {
+        if dialect::document_has_tokens(self.api, &event) {
             (self.events, self.last_token) = (1, Some(at));
         }
         self.take_usage(event.usage.unwrap_or_default());
@@ -183,11 +181,7 @@ impl Tally {
             self.take_usage(usage);
         }
         if let Some(tokens) = tokens {
-            let content = match self.api {
-                Api::Chat => event.content.some(),
-                Api::Completions => true,
-            };
-            self.token_event(at, tokens, content);
+            self.token_event(at, tokens, dialect::is_content(self.api, &event));
             if event.tool_calls.some() {
                 self.first_tool_call.get_or_insert(at);
             }
@@ -213,13 +207,7 @@ impl Tally {
             self.credited += rise;
             return (rise > 0).then_some(Some(rise));
         }
-        let text = [event.content, event.reasoning, event.tool_calls].iter().any(|t| t.some());
-        let carries = match self.api {
-            Api::Chat => text,
-            Api::Completions => {
-                event.has_choice && (event.text.some() || (event.finish_reason.is_none() && count != Some(0)))
-            }
-        };
+        let carries = dialect::carries_tokens(self.api, event);
         self.credited += u32::from(carries);
         carries.then_some(None)
     }

@@ -7,7 +7,7 @@ use super::lag;
 use super::source::Builder;
 use super::spec::{Selection, Spec, Terms};
 use crate::client::Client;
-use crate::client::dialect::Encoder;
+use crate::client::encoder::Encoder;
 use anyhow::{Result, ensure};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Slo;

@@ -1,6 +1,6 @@
 //! Request bodies, built a little ahead of their due times, but never all before the step.
 
-use crate::client::dialect::Encoder;
+use crate::client::encoder::Encoder;
 use crate::client::payload::Payload;
 use bytes::Bytes;
 use goodput_core::message::{Message, Role};
@@ -182,7 +182,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::dialect::Pinning;
+    use crate::client::encoder::Pinning;
     use goodput_core::endpoint::Api;
     use goodput_core::level::Level;
     use goodput_workload::data::Counter;

@@ -1,7 +1,7 @@
 //! The description of a load: everything that decides which requests are sent and when, as data that another machine
 //! can be given.
 
-use crate::client::dialect::{Encoder, Pinning};
+use crate::client::encoder::{Encoder, Pinning};
 use goodput_core::level::Level;
 use goodput_core::record::Phase;
 use goodput_plan::{Plan, Timeout};

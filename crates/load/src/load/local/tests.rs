@@ -1,5 +1,5 @@
 use super::*;
-use crate::client::dialect::Pinning;
+use crate::client::encoder::Pinning;
 use crate::client::preflight;
 use crate::load::spec::{Status, StepSpec};
 use crate::sim::router::router;
