@@ -5,6 +5,7 @@ pub mod check;
 mod checked;
 pub mod distribution;
 pub mod endpoint;
+pub mod hash;
 pub mod key;
 pub mod level;
 pub mod message;

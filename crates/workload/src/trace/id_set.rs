@@ -1,6 +1,6 @@
 //! A set of ids in bounded memory.
 
-use crate::seed::mix;
+use goodput_core::hash::mix;
 
 /// Ids below this are stored exactly, as programs that number their blocks start at 0.
 const EXACT_IDS: u64 = 1 << 29;
