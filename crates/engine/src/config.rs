@@ -17,10 +17,10 @@ use crate::{
 use goodput_core::units::{Positive, Span};
 pub use presets::{Deployment, Preset};
 pub use reasoning::Reasoning;
-pub use summary::SimulatedSummary;
-pub use table::DEFAULT_SEED;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32, time::Duration};
+pub use summary::SimulatedSummary;
+pub use table::DEFAULT_SEED;
 use table::{Raw, is_normal_speed};
 
 /// Configuration of a simulated server.

@@ -1,14 +1,13 @@
 //! Data sets: prompts and conversations read from files and checked row by row, with 16 bytes of memory per row.
 //!
 //! ```text
-//! DataSource (plan) ─ Blob (blob, spool) ─ rows (scan) ─ formats ─ build ─ index + Summary
+//! DataSource (plan) ─ StoredFile ─ Scanner ─ formats ─ build ─ index + Summary
 //!                                                                     DataSet::order ─ get ─ Sample
 //! ```
 //!
 //! [`DataSet::open`] reads every row once and stores its position; [`DataSet::get`] reads a row again when it is
 //! needed. A new format is a variant of [`Format`] and a file next to `sharegpt.rs`.
 
-pub mod blob;
 mod build;
 pub mod config;
 pub mod estimate;
@@ -17,7 +16,6 @@ mod formats;
 mod index;
 pub mod order;
 pub mod sample;
-mod scan;
 pub mod set;
 pub mod summary;
 pub mod text;

@@ -4,9 +4,6 @@ use goodput_core::distribution::Distribution;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Number of bad rows kept as examples; all are counted.
-pub(super) const MAX_EXAMPLES: usize = 5;
-
 /// A row that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]

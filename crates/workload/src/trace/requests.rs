@@ -271,7 +271,7 @@ mod tests {
     fn read(line: &str, hashing: Option<&Hashing>) -> Item {
         let layout = Layout {
             format: Format::Requests,
-            names: Format::Requests.names(),
+            names: Default::default(),
             named: false,
             unit: Unit::S,
             block_tokens: 2,

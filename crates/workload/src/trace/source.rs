@@ -79,18 +79,18 @@ impl TraceSource {
     /// A key does not apply to the format; the message says what to do.
     pub fn check(&self) -> Result<(), String> {
         let Some(format) = self.format else { return Ok(()) };
-        if !self.columns.is_empty() && !format.has_custom_names() {
+        if !self.columns.is_empty() && !format.properties().custom_names {
             return Err(format!(
                 "columns can be named in the formats csv, jsonl and vllm; those of {format} are fixed: remove columns, or \
                  set format = \"csv\" or \"jsonl\""
             ));
         }
-        if self.unit.is_some() && format.dated() {
+        if self.unit.is_some() && format.properties().dated {
             return Err(format!(
                 "unit applies to numeric timestamps; those of {format} are dates: remove unit"
             ));
         }
-        if self.block_tokens.is_some() && !format.may_have_blocks() {
+        if self.block_tokens.is_some() && format.properties().block_tokens.is_none() {
             return Err(format!("block-tokens: traces of {format} have no prefix blocks: remove it"));
         }
         Ok(())

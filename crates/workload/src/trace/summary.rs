@@ -3,6 +3,7 @@
 use super::counts::{ArrivalStats, Bin, Dispersion, OverTime};
 use super::id_set::IdSet;
 use super::row::{BadRow, UncheckedRow};
+use super::rows::Skipped;
 use goodput_core::distribution::Lengths;
 pub use goodput_core::distribution::{Bar, Distribution};
 use serde::Serialize;
@@ -112,9 +113,7 @@ pub(super) struct Builder {
 pub(super) struct File {
     pub(super) format: &'static str,
     pub(super) rows: u64,
-    pub(super) bad: u64,
-    pub(super) first_bad: Vec<BadRow>,
-    pub(super) failures: u64,
+    pub(super) skipped: Skipped,
     pub(super) out_of_order: u64,
     pub(super) out_of_order_s: f64,
 }
@@ -225,9 +224,9 @@ impl Builder {
             format: file.format,
             rows: self.rows,
             rows_in_file: file.rows,
-            bad_rows: file.bad,
-            first_bad_rows: file.first_bad,
-            failures: file.failures,
+            bad_rows: file.skipped.bad,
+            first_bad_rows: file.skipped.examples,
+            failures: file.skipped.failed,
             out_of_order: file.out_of_order,
             out_of_order_s: file.out_of_order_s,
             span_s,
