@@ -71,6 +71,7 @@ pub(crate) struct Scanner<R> {
     line: u64,
     element: u64,
     inside: Inside,
+    malformed: bool,
     row: Vec<u8>,
     /// Byte offset and line of the row's first byte.
     begin: (u64, u64),
@@ -100,6 +101,7 @@ impl<R: BufRead> Scanner<R> {
             line: 1,
             element: 0,
             inside: Inside::Before,
+            malformed: false,
             row: Vec::new(),
             begin: (0, 1),
         }
@@ -110,15 +112,18 @@ impl<R: BufRead> Scanner<R> {
         self.line
     }
 
-    /// Returns the next row that is not blank.
+    /// Returns the next row that is not blank; nothing after the file was found to be malformed.
     pub(crate) fn next(&mut self) -> Result<Option<RowBytes<'_>>, ScanError> {
         let found = loop {
             self.row.clear();
             let found = match self.framing {
-                Framing::Lines => self.line()?,
-                Framing::Array => self.element()?,
-                Framing::Csv(delimiter) => self.record(delimiter)?,
+                _ if self.malformed => Ok(false),
+                Framing::Lines => self.line(),
+                Framing::Array => self.element(),
+                Framing::Csv(delimiter) => self.record(delimiter),
             };
+            self.malformed |= matches!(found, Err(ScanError::Malformed { .. }));
+            let found = found?;
             if !found || !self.row.iter().all(u8::is_ascii_whitespace) {
                 break found;
             }

@@ -100,10 +100,14 @@ impl Rows {
     /// Reads the next row of the file; returns false at its end.
     fn fill(&mut self, layout: &Layout, hashing: Option<&Hashing>) -> Result<bool> {
         let line = self.scanner.line_number();
-        let row = self.scanner.next().map_err(|e| match e {
-            ScanError::Io(e) => anyhow!(e).context(format!("line {line}: failed to read")),
-            malformed @ ScanError::Malformed { .. } => malformed.into(),
-        })?;
+        let row = match self.scanner.next() {
+            Ok(row) => row,
+            Err(ScanError::Io(e)) => return Err(e).with_context(|| format!("line {line}: failed to read")),
+            Err(ScanError::Malformed { line, reason, .. }) => {
+                self.ready.push_back(Item::Bad(BadRow { line, field: String::new(), reason }));
+                return Ok(true);
+            }
+        };
         let Some(RowBytes { line, bytes, .. }) = row else { return Ok(false) };
         let bytes = if self.columns.is_some() { bytes } else { bytes.trim_ascii() };
         let item = match (layout.format, &mut self.columns) {
