@@ -21,7 +21,7 @@
 
 pub mod cost;
 mod kv;
-pub mod noise;
+pub(crate) mod noise;
 mod sequence;
 
 use super::{Emission, KvCache, PrefixCounts, Request};

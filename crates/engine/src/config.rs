@@ -1,9 +1,9 @@
 //! The plan's `[server.simulated]` table: a preset and overrides of its settings.
 
 mod count;
-pub mod memory;
-pub mod presets;
-pub mod reasoning;
+mod memory;
+mod presets;
+mod reasoning;
 mod startup;
 mod summary;
 mod table;

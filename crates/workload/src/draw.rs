@@ -3,7 +3,7 @@
 use super::arrivals::Times;
 use super::chain::{Chain, Recipe, Start, Text, Turn};
 use super::conversation::Think;
-use super::part::{Dealer, Part};
+use super::part::{PartFilter, StepPart};
 use super::seed::{Purpose, stream};
 use super::trace::{Begin, Replay, Replayed, Start as TraceStart, Trace};
 use super::traffic::{Kind, OpenedSource, Traffic};
@@ -41,7 +41,7 @@ pub struct Chains {
     /// Reduces every prompt to its shared prefix.
     prefixes_only: bool,
     /// Chooses the chains that are wanted. The others are drawn and passed over.
-    dealer: Dealer,
+    part_filter: PartFilter,
     /// Number of the next chain of the step, whichever part it falls to.
     next: u64,
     /// Number of the chain before which the step ends.
@@ -118,7 +118,7 @@ impl Chains {
             no_think: false,
             surge: None,
             prefixes_only: false,
-            dealer: Dealer::new(key, Part::WHOLE),
+            part_filter: PartFilter::new(key, StepPart::WHOLE),
             next: 0,
             end: u64::MAX,
         })
@@ -169,8 +169,8 @@ impl Chains {
     }
 
     /// Keeps the chains of the step with this key that fall to a part of it.
-    pub fn part(self, key: &StepKey, part: Part) -> Self {
-        Self { dealer: Dealer::new(key, part), ..self }
+    pub fn part(self, key: &StepKey, part: StepPart) -> Self {
+        Self { part_filter: PartFilter::new(key, part), ..self }
     }
 
     /// Draws the kind of the next chain; in round-robin order also its shared prefix.
@@ -313,7 +313,7 @@ impl Iterator for Chains {
     fn nth(&mut self, n: usize) -> Option<Chain> {
         let mut before = n;
         while self.next < self.end {
-            let falls_here = self.dealer.includes(self.next);
+            let falls_here = self.part_filter.includes(self.next);
             let chain = self.step(falls_here && before == 0)?;
             match (falls_here, before) {
                 (true, 0) => return Some(chain),
@@ -397,7 +397,7 @@ mod tests {
         let key = StepKey { seed: 7, series: "main".into(), step: 3 };
         let part = |i| {
             let chains = Chains::new(traffic, &key, level).unwrap().in_series(&key, 3).first(400);
-            chains.part(&key, Part::new(i, of).unwrap()).collect::<Vec<_>>()
+            chains.part(&key, StepPart::new(i, of).unwrap()).collect::<Vec<_>>()
         };
         let mut all: Vec<Chain> = (0..of).flat_map(part).collect();
         all.sort_by_key(|chain| chain.turns[0].request.id);

@@ -251,7 +251,7 @@ impl Lengths {
     }
 
     /// Returns the mean of a function of the length, after clamping.
-    pub fn mean_of(&self, f: impl Fn(f64) -> f64) -> f64 {
+    pub(crate) fn mean_of(&self, f: impl Fn(f64) -> f64) -> f64 {
         let at = |i: u32| f(f64::from(self.quantile((f64::from(i) + 0.5) / f64::from(GRID))));
         match self {
             Self::Fixed(n) => f(f64::from(n.get())),

@@ -6,7 +6,7 @@
 pub mod arrivals;
 pub mod chain;
 pub mod config;
-pub mod conversation;
+mod conversation;
 pub mod data;
 pub mod draw;
 pub mod factors;

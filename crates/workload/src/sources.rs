@@ -88,7 +88,7 @@ impl Prompts {
     }
 
     /// Returns true if a row may be a conversation of several turns.
-    pub fn may_have_turns(&self) -> bool {
+    pub(crate) fn may_have_turns(&self) -> bool {
         matches!(self, Self::Data(d) if d.turns == Turns::All)
     }
 }

@@ -70,7 +70,7 @@ fn add(out: &mut String, raw: Option<&RawValue>) {
     match raw.as_bytes().first() {
         Some(b'"') => out.push_str(&serde_json::from_str::<String>(raw).unwrap_or_default()),
         Some(b'[') => {
-            let parts = serde_json::from_str::<Vec<Part<'_>>>(raw).unwrap_or_default();
+            let parts = serde_json::from_str::<Vec<ContentPart<'_>>>(raw).unwrap_or_default();
             parts.into_iter().for_each(|part| add(out, part.text));
         }
         Some(b'{') => out.push_str(raw),
@@ -125,7 +125,7 @@ struct Function<'a> {
 }
 
 #[derive(Deserialize)]
-struct Part<'a> {
+struct ContentPart<'a> {
     #[serde(borrow)]
     text: Option<&'a RawValue>,
 }

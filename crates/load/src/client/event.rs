@@ -76,11 +76,11 @@ impl Event {
     }
 
     /// Merges the delta of one choice.
-    fn add(&mut self, said: Delta) {
-        self.content = self.content.max(said.content).max(said.refusal);
-        self.reasoning = self.reasoning.max(said.reasoning).max(said.reasoning_content);
-        let call = said.function_call.map_or(Text::Absent, |f| f.text());
-        self.tool_calls = self.tool_calls.max(said.tool_calls.0).max(call);
+    fn add(&mut self, delta: Delta) {
+        self.content = self.content.max(delta.content).max(delta.refusal);
+        self.reasoning = self.reasoning.max(delta.reasoning).max(delta.reasoning_content);
+        let call = delta.function_call.map_or(Text::Absent, |f| f.text());
+        self.tool_calls = self.tool_calls.max(delta.tool_calls.0).max(call);
     }
 }
 
@@ -158,14 +158,16 @@ struct WireEvent {
 
 impl WireEvent {
     fn into_event(self) -> Event {
-        let own = self.error.as_ref().and_then(message);
-        // Old vLLM: {"object": "error", "message": …}.
-        let error = own.or_else(|| {
-            let said = self.message.as_ref().and_then(message).unwrap_or_else(|| "error".into());
-            self.object.0.then_some(said)
-        });
+        let error = error_of(self.error.as_ref(), &self.object, self.message.as_ref());
         Event { usage: self.usage.map(WireUsage::usage), error, ..self.choices.0 }
     }
+}
+
+/// Returns the error of an event or a document.
+fn error_of(error: Option<&Value>, object: &IsError, text: Option<&Value>) -> Option<Box<str>> {
+    // Old vLLM: {"object": "error", "message": …}.
+    let old = || object.0.then(|| text.and_then(message).unwrap_or_else(|| "error".into()));
+    error.and_then(message).or_else(old)
 }
 
 #[derive(serde::Deserialize, Default)]
@@ -423,5 +425,4 @@ lenient!(IsError, IsErrorVisitor {
 });
 
 #[cfg(test)]
-#[path = "event_tests.rs"]
 mod tests;

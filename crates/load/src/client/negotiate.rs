@@ -143,5 +143,4 @@ fn failed(client: &Client, probe: &Finished, failure: Failure) -> String {
 }
 
 #[cfg(test)]
-#[path = "negotiate_tests.rs"]
 mod tests;

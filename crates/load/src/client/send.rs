@@ -129,7 +129,7 @@ impl Client {
             .into_iter()
             .map(|base| Endpoints {
                 generate: base.join(server.api.path()),
-                proxy: proxy::to(&server.proxy, &base).map(|proxy| proxy.url),
+                proxy: proxy::proxy_for(&server.proxy, &base).map(|proxy| proxy.url),
                 base,
             })
             .collect();

@@ -137,7 +137,7 @@ impl Tally {
     }
 
     /// Returns the time since which nothing that follows matters.
-    pub fn sealed_at(&self) -> Option<Duration> {
+    pub(crate) fn sealed_at(&self) -> Option<Duration> {
         self.sealed_at
     }
 
@@ -313,5 +313,4 @@ impl Tally {
 }
 
 #[cfg(test)]
-#[path = "tally_tests.rs"]
 mod tests;

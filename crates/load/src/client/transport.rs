@@ -5,8 +5,8 @@ use super::dns::InTurn;
 use super::payload::Payload;
 use super::proxy::apply;
 use super::retry_after::retry_after;
+use super::route::any_tls;
 use super::tls::Loaded;
-use super::way::any_tls;
 use anyhow::Context as _;
 use axum::Router;
 use bytes::Bytes;
@@ -267,7 +267,6 @@ fn builder(
         builder = builder.pool_max_idle_per_host(0);
     }
     builder = trusting(builder, server, tls);
-    #[cfg(unix)]
     if let Some(path) = url.socket() {
         builder = builder.unix_socket(path);
     }

@@ -10,14 +10,14 @@
 
 mod build;
 pub mod config;
-pub mod estimate;
+mod estimate;
 mod fields;
 mod formats;
 mod index;
-pub mod order;
-pub mod sample;
-pub mod set;
-pub mod summary;
+mod order;
+mod sample;
+mod set;
+mod summary;
 pub mod text;
 
 pub use config::{DataSource, Format};

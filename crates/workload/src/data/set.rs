@@ -51,7 +51,7 @@ impl DataSet {
 
     /// Returns this set with another counter for the lengths of reference answers, such as one calibrated by the
     /// server. Filters and summary do not change.
-    pub fn with_counter(&self, counter: Counter) -> Self {
+    pub(crate) fn with_counter(&self, counter: Counter) -> Self {
         let parser = Parser { counter, ..(*self.parser).clone() };
         Self { inner: Arc::clone(&self.inner), parser: Arc::new(parser) }
     }

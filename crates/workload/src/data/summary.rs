@@ -69,7 +69,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the mean number of turns of a conversation.
-    pub fn turns_mean(&self) -> f64 {
+    pub(crate) fn turns_mean(&self) -> f64 {
         self.turns as f64 / self.samples.max(1) as f64
     }
 }
