@@ -350,8 +350,4 @@ impl Batch {
 }
 
 #[cfg(test)]
-mod admission;
-#[cfg(test)]
-mod invariants;
-#[cfg(test)]
 mod tests;

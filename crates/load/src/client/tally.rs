@@ -34,7 +34,7 @@ const GAPS: usize = 64;
 const EVENTS_A_TOKEN: u64 = 4;
 
 /// The state of one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tally {
     api: Api,
     itl_limit: Option<Duration>,
@@ -74,28 +74,7 @@ pub struct Tallied {
 impl Tally {
     /// Makes the state before the first byte. Gaps above `itl_limit` are counted in the record.
     pub fn new(api: Api, itl_limit: Option<Duration>) -> Self {
-        Self {
-            api,
-            itl_limit,
-            first_event: None,
-            first_token: None,
-            first_content: None,
-            first_tool_call: None,
-            last_token: None,
-            first_event_tokens: None,
-            reasoned: false,
-            events: 0,
-            gaps_us: Vec::new(),
-            itl_max: None,
-            itl_over: 0,
-            usage: Usage::default(),
-            continuous: false,
-            credited: 0,
-            finish: None,
-            done: false,
-            failure: None,
-            sealed_at: None,
-        }
+        Self { api, itl_limit, ..Self::default() }
     }
 
     /// Processes one payload whose bytes arrived `at`. Ignores everything after `[DONE]` or a failure.

@@ -10,7 +10,7 @@ use super::summary::{BadRow, Summary};
 use crate::files::{Framing, MAX_EXAMPLES, RowBytes, ScanError, Scanner, StoredFile};
 use crate::lengths::TokenCount;
 use anyhow::{Context, Result, anyhow, bail};
-use goodput_core::distribution::{Distribution, Lengths};
+use goodput_core::distribution::Lengths;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -96,21 +96,7 @@ impl<'a> Builder<'a> {
             entries: Vec::new(),
             sessions: grouped.then(Sessions::default),
             unseen,
-            summary: Summary {
-                rows: 0,
-                bad: 0,
-                bad_rows: Vec::new(),
-                nothing: 0,
-                filtered: 0,
-                samples: 0,
-                turns: 0,
-                turns_max: 0,
-                exact: parser.counter.is_exact(),
-                input: Distribution::default(),
-                output: Distribution::default(),
-                output_from_plan: 0,
-                longest: None,
-            },
+            summary: Summary { exact: parser.counter.is_exact(), ..Summary::default() },
             input: Lengths::default(),
             output: Lengths::default(),
             longest: 0,

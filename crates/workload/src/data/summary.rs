@@ -36,7 +36,7 @@ impl BadRow {
 }
 
 /// Summary of a data set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Summary {
     /// Number of rows in the files.

@@ -98,7 +98,7 @@ impl TextCorpus {
         let (begin, length) = (self.inner.file.start(), self.inner.file.len() - self.inner.file.start());
         let mut at = at % length;
         let wanted = chars.saturating_mul(2);
-        let mut excerpt = Excerpt::new(chars, at == 0);
+        let mut excerpt = Excerpt { wanted: chars, after_blank: at == 0, ..Excerpt::default() };
         // One byte earlier, to know if a word begins at `at`.
         at = at.saturating_sub(1);
         let mut bytes = Vec::new();
@@ -135,6 +135,7 @@ fn take_valid_utf8(bytes: &mut Vec<u8>) -> Result<String> {
 }
 
 /// An excerpt under construction.
+#[derive(Default)]
 struct Excerpt {
     /// Requested number of characters.
     wanted: usize,
@@ -151,19 +152,6 @@ struct Excerpt {
 }
 
 impl Excerpt {
-    const fn new(wanted: usize, first: bool) -> Self {
-        Self {
-            wanted,
-            text: String::new(),
-            chars: 0,
-            complete: (0, 0),
-            skipped: 0,
-            begun: false,
-            after_blank: first,
-            full: false,
-        }
-    }
-
     fn push(&mut self, text: &str) {
         for c in text.chars() {
             if self.full {

@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A trace file and how to read and replay it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(rename = "TraceTable")]
 pub struct TraceSource {
@@ -59,17 +59,7 @@ impl Start {
 impl TraceSource {
     /// Creates a source with default settings.
     pub fn of(file: impl Into<PathBuf>) -> Self {
-        Self {
-            file: file.into(),
-            format: None,
-            window: None,
-            columns: Columns::default(),
-            unit: None,
-            block_tokens: None,
-            output_tokens: None,
-            skip_bad_rows: false,
-            start: Start::Drawn,
-        }
+        Self { file: file.into(), ..Self::default() }
     }
 
     /// Checks that the settings fit the format.

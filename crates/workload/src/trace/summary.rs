@@ -82,6 +82,7 @@ pub struct Prefix {
 }
 
 /// Accumulator of a [`Summary`].
+#[derive(Default)]
 pub(super) struct Builder {
     block_tokens: u32,
     arrival_stats: ArrivalStats,
@@ -123,25 +124,10 @@ impl Builder {
         Self {
             block_tokens,
             arrival_stats: ArrivalStats::new(),
-            input: Lengths::default(),
-            output: Lengths::default(),
-            base: 0,
-            last: 0,
-            rows: 0,
-            without_output: 0,
-            estimated: 0,
-            longest: 0,
-            cached: None,
             blocks: IdSet::new(28),
-            in_blocks: 0,
-            repeated: 0,
             sessions: IdSet::new(27),
-            session_count: 0,
-            following: 0,
-            turns: 0,
             turns_max: 1,
-            history: 0,
-            histories: 0,
+            ..Self::default()
         }
     }
 

@@ -1,6 +1,7 @@
 //! Parses an answer that is one JSON document.
 
-use super::{Delta, Event, Finish, IsError, Parsed, Text, WireUsage, error_of};
+use super::wire::{Delta, Finish, IsError, WireUsage, error_of};
+use super::{Event, Parsed, Text};
 use serde_json::Value;
 
 #[derive(serde::Deserialize, Default)]
