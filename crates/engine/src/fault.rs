@@ -1,6 +1,6 @@
 //! Faults that the simulated server injects: the types, their probabilities, and the draw for each request.
 //!
-//! The list is closed: a new variant makes the compiler ask for its behaviour (`play`, `stream`). `docs/faults.md`
+//! The list is closed: for a new variant, the compiler asks where it is played (`crates/load/src/sim/fault/`). `docs/faults.md`
 //! describes how a client sees each fault; a test compares it with this list and with observed behaviour.
 
 use goodput_core::named_enum;

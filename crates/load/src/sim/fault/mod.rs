@@ -47,7 +47,25 @@ pub(super) async fn play(
             }
             sound.await
         }
-        _ => within(fault, connection, sound.await),
+        Fault::ResetMidstream
+        | Fault::Stall
+        | Fault::HeadersOnly
+        | Fault::SlowDrip
+        | Fault::Truncated
+        | Fault::NoFinish
+        | Fault::BadJson
+        | Fault::ErrorEvent
+        | Fault::Endless
+        | Fault::LongLine
+        | Fault::HugeBody
+        | Fault::ByteByByte
+        | Fault::SplitUtf8
+        | Fault::Crlf
+        | Fault::Comments
+        | Fault::Bundled
+        | Fault::WrongType
+        | Fault::Compressed
+        | Fault::StreamReset => within(fault, connection, sound.await),
     }
 }
 
