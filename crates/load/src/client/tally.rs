@@ -2,7 +2,7 @@
 //! ended.
 //!
 //! The rules are those of the design, §6. With continuous usage, an event carries tokens iff the count rose. Without
-//! it, its contents decide (see [`super::dialect`]). Totals come from the server's usage, or else from the events,
+//! it, its contents decide (see `client/dialect.rs`). Totals come from the server's usage, or else from the events,
 //! flagged as an estimate.
 
 use super::dialect;

@@ -143,7 +143,8 @@ impl Load {
         let (chains, trace) = self.chains(spec)?;
         let prompter = Prompter::new(&self.traffic, step.prompts.clone(), spec.terms.words.clone());
         let prompter = prompter.resumed(spec.terms.resumed);
-        let builder = Builder::new(chains, prompter, self.encoders.clone()).as_ids(self.tokenizer.clone());
+        let builder =
+            Builder::new(chains, prompter, self.encoders.clone()).with_token_ids(self.tokenizer.clone());
         let share = self.spread(spec);
         // One client suffices to warm up the server; connections are opened before each step.
         let clients = if step.is_warmup() { &self.clients[..1] } else { &self.clients[..] };

@@ -2,8 +2,8 @@
 //!
 //! The director uses three parts of it: [`spec::Spec`] describes the load, [`local::Load::fire`] fires it, and
 //! [`firing::Firing`] is the load while it runs. A `Spec` and the results of its load can be sent to another machine.
-//! The other modules implement the load on this machine: the threads that send ([`host`], [`worker`]), the pacer, and
-//! the bodies built ahead ([`source`]).
+//! The other modules implement the load on this machine: the threads that send ([`host`], `worker`), the pacer, and
+//! the bodies built ahead (`source`).
 
 pub mod descriptors;
 pub mod firing;

@@ -75,7 +75,7 @@ impl Builder {
     }
 
     /// With a tokenizer, makes prompts of token ids, with exactly the requested number of tokens.
-    pub(crate) fn as_ids(self, ids: Option<Tokenizer>) -> Self {
+    pub(crate) fn with_token_ids(self, ids: Option<Tokenizer>) -> Self {
         Self { ids, ..self }
     }
 

@@ -1,5 +1,5 @@
 //! The simulated server as a [`Router`], called in process or served on a socket: carries the answers of
-//! [`super::rules`] from an engine model.
+//! `sim/rules.rs` from an engine model.
 
 use crate::sim::actor::{Answer, Handle};
 use crate::sim::dialect::{self, TEMPLATE_TOKEN};
