@@ -11,7 +11,8 @@
 
 use goodput::load::descriptors::Descriptors;
 use goodput::load::pacer::{Clock, Pacer};
-use goodput::sim::null::{NullServer, Settings};
+use goodput::sim::null::Settings;
+use goodput::sim::serve::Embedded;
 use goodput::stats::percentile::order_statistic;
 use goodput::units::{Rate, ms};
 use goodput::workload::arrivals::{Arrivals, Times};
@@ -193,7 +194,7 @@ fn main() {
     let rates = if rates.is_empty() { vec![100.0, 1_000.0, 10_000.0] } else { rates };
     Descriptors::raise();
     rustls::crypto::ring::default_provider().install_default().unwrap();
-    let server = NullServer::start(Settings::default()).unwrap();
+    let server = Embedded::null(Settings::default()).unwrap();
     let url: reqwest::Url = format!("{}/v1/chat/completions", server.url).parse().unwrap();
     println!("| req/s | design | late p50 / p99 / p99.9 ms | first bytes p50 / p99 ms | CPU ms/request |");
     println!("| --- | --- | --- | --- | --- |");

@@ -9,7 +9,7 @@ mod protocol;
 mod servers;
 
 use crate::cli::CheckArgs;
-use crate::client::way as route;
+use crate::client::route;
 use crate::cmd::print_line;
 use crate::level::{Control, Level};
 use crate::plan::{PER_TOKEN, Plan, Series, Source, TimeoutBasis, schema};

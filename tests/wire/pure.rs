@@ -11,7 +11,7 @@ use goodput::record::{Failure, Outcome, Phase, Record, TokenSource};
 use std::{fs, time::Duration};
 
 fn api_of(recording: &Recording) -> Api {
-    if recording.path == Api::Chat.path() { Api::Chat } else { Api::Completions }
+    Api::of_path(&recording.path).unwrap()
 }
 
 fn tallied(name: &str) -> (Record, Tallied) {

@@ -12,7 +12,7 @@ fn script(recording: &Recording) -> Script {
 }
 
 fn api(recording: &Recording) -> Api {
-    if recording.path == Api::Chat.path() { Api::Chat } else { Api::Completions }
+    Api::of_path(&recording.path).unwrap()
 }
 
 #[tokio::test]

@@ -1,18 +1,21 @@
 //! Server addresses and API dialects.
 
+use crate::named_enum;
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::Path, str::FromStr};
 use url::Url;
 
-/// The HTTP API that requests are sent to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Api {
-    /// `/v1/chat/completions`: takes messages, streams deltas.
-    #[default]
-    Chat,
-    /// `/v1/completions`: takes a prompt, streams text.
-    Completions,
+named_enum! {
+    /// The HTTP API that requests are sent to. What the client knows of it is in `crates/load/src/client/dialect.rs`, what the simulated server
+    /// knows in `crates/load/src/sim/dialect.rs`.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub enum Api {
+        /// `/v1/chat/completions`: takes messages, streams deltas.
+        #[default]
+        Chat = "chat",
+        /// `/v1/completions`: takes a prompt, streams text.
+        Completions = "completions",
+    }
 }
 
 impl Api {
@@ -21,6 +24,19 @@ impl Api {
         match self {
             Self::Chat => "/v1/chat/completions",
             Self::Completions => "/v1/completions",
+        }
+    }
+
+    /// Returns the API of an endpoint's path.
+    pub fn of_path(path: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|api| api.path() == path)
+    }
+
+    /// Returns true if a prompt may be a list of token ids.
+    pub const fn takes_token_ids(self) -> bool {
+        match self {
+            Self::Chat => false,
+            Self::Completions => true,
         }
     }
 }
@@ -85,11 +101,11 @@ impl FromStr for BaseUrl {
                 .into());
         }
         let base = url.as_str().trim_end_matches('/');
-        for api in [Api::Chat, Api::Completions] {
+        for api in Api::ALL {
             if base.ends_with(api.path()) {
+                let apis = Api::ALL.map(|api| format!("{:?}", api.name())).join(" or ");
                 return Err(format!(
-                    "the URL ends in {}: write only the part before it; api = \"chat\" or \"completions\" chooses the \
-                     endpoint",
+                    "the URL ends in {}: write only the part before it; api = {apis} chooses the endpoint",
                     api.path()
                 ));
             }

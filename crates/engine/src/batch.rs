@@ -21,7 +21,7 @@
 
 pub mod cost;
 mod kv;
-pub mod noise;
+pub(crate) mod noise;
 mod sequence;
 
 use super::{Emission, KvCache, PrefixCounts, Request};
@@ -349,9 +349,5 @@ impl Batch {
     }
 }
 
-#[cfg(test)]
-mod admission;
-#[cfg(test)]
-mod invariants;
 #[cfg(test)]
 mod tests;

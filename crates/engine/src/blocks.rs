@@ -1,5 +1,6 @@
 //! Hashes that identify prompt prefixes for the prefix cache.
 
+use goodput_core::hash::{fnv1a, mix};
 use std::sync::Arc;
 
 /// Returns the hashes of the full blocks of `block_size` tokens; tokens are any numbers that identify them. The hash of
@@ -24,16 +25,9 @@ pub fn blocks_of(tokens: impl IntoIterator<Item = u64>, block_size: u32) -> Arc<
     blocks.into()
 }
 
-/// Returns a number that identifies a word: FNV-1a, 64 bits.
+/// Returns a number that identifies a word.
 pub fn token_of(word: &str) -> u64 {
-    word.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the input reaches every bit of the output.
-const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    fnv1a(word.as_bytes())
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Faults that the simulated server injects: the types, their probabilities, and the draw for each request.
 //!
-//! The list is closed: a new variant makes the compiler ask for its behaviour (`play`, `stream`). `docs/faults.md`
+//! The list is closed: for a new variant, the compiler asks where it is played (`crates/load/src/sim/fault/`). `docs/faults.md`
 //! describes how a client sees each fault; a test compares it with this list and with observed behaviour.
 
+use goodput_core::named_enum;
 use goodput_core::units::Fraction;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -14,181 +15,88 @@ use std::{
     sync::atomic::{AtomicU64, Ordering},
 };
 
-/// A fault of a server, or unusual behaviour that a client must tolerate.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Fault {
-    /// The connection is accepted and reset at once; drawn per connection, not per request.
-    Refused,
-    /// The connection is closed cleanly before the first byte of the answer, as by a server whose keep-alive timeout
-    /// just expired.
-    Closed,
-    /// The connection is reset before the response head.
-    Reset,
-    /// The connection is reset in the middle of the stream.
-    ResetMidstream,
-    /// The stream stalls in the middle, and the connection stays open.
-    Stall,
-    /// No response ever arrives.
-    Silent,
-    /// The response head arrives, and nothing after it.
-    HeadersOnly,
-    /// The stream arrives one byte every 50 ms.
-    SlowDrip,
-    /// The stream ends cleanly in the middle, without `[DONE]`.
-    Truncated,
-    /// The stream ends with `[DONE]`, but no event has a finish reason.
-    NoFinish,
-    /// An event in the middle of the stream is half a JSON object.
-    BadJson,
-    /// An error object in the middle of the stream ends it, under HTTP 200.
-    ErrorEvent,
-    /// HTTP 400.
-    #[serde(rename = "status-400")]
-    Status400,
-    /// HTTP 401.
-    #[serde(rename = "status-401")]
-    Status401,
-    /// HTTP 404.
-    #[serde(rename = "status-404")]
-    Status404,
-    /// HTTP 408.
-    #[serde(rename = "status-408")]
-    Status408,
-    /// HTTP 413.
-    #[serde(rename = "status-413")]
-    Status413,
-    /// HTTP 429, with `Retry-After: 1`.
-    #[serde(rename = "status-429")]
-    Status429,
-    /// HTTP 500.
-    #[serde(rename = "status-500")]
-    Status500,
-    /// HTTP 502 with a proxy's HTML page.
-    #[serde(rename = "status-502")]
-    Status502,
-    /// HTTP 503, with `Retry-After: 1`.
-    #[serde(rename = "status-503")]
-    Status503,
-    /// HTTP 504 with a proxy's HTML page.
-    #[serde(rename = "status-504")]
-    Status504,
-    /// An HTML page under HTTP 200.
-    Html,
-    /// HTTP 307 to another address.
-    Redirect,
-    /// The stream continues past `max_tokens`, one token per millisecond, without end.
-    Endless,
-    /// One line of 64 MiB in the middle of the stream.
-    LongLine,
-    /// A gigabyte of comments in the middle of the stream.
-    HugeBody,
-    /// Every byte of the stream is written separately.
-    ByteByByte,
-    /// Text of multi-byte characters, with writes split within characters.
-    SplitUtf8,
-    /// Lines end in CR LF.
-    Crlf,
-    /// Comments before, between and within events.
-    Comments,
-    /// Every write carries four events.
-    Bundled,
-    /// The stream is declared as `text/plain`.
-    WrongType,
-    /// The stream is gzip-compressed, although the client did not accept gzip.
-    Compressed,
-    /// The server announces during the answer that it closes the connection: GOAWAY in HTTP/2, `connection: close` in
-    /// HTTP/1.1.
-    Goaway,
-    /// The stream is aborted in the middle: RST_STREAM in HTTP/2, a connection closed within the body in HTTP/1.1.
-    StreamReset,
+named_enum! {
+    /// A fault of a server, or unusual behaviour that a client must tolerate. `docs/faults.md` has its name.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Fault {
+        /// The connection is accepted and reset at once; drawn per connection, not per request.
+        Refused = "refused",
+        /// The connection is closed cleanly before the first byte of the answer, as by a server whose keep-alive timeout
+        /// just expired.
+        Closed = "closed",
+        /// The connection is reset before the response head.
+        Reset = "reset",
+        /// The connection is reset in the middle of the stream.
+        ResetMidstream = "reset-midstream",
+        /// The stream stalls in the middle, and the connection stays open.
+        Stall = "stall",
+        /// No response ever arrives.
+        Silent = "silent",
+        /// The response head arrives, and nothing after it.
+        HeadersOnly = "headers-only",
+        /// The stream arrives one byte every 50 ms.
+        SlowDrip = "slow-drip",
+        /// The stream ends cleanly in the middle, without `[DONE]`.
+        Truncated = "truncated",
+        /// The stream ends with `[DONE]`, but no event has a finish reason.
+        NoFinish = "no-finish",
+        /// An event in the middle of the stream is half a JSON object.
+        BadJson = "bad-json",
+        /// An error object in the middle of the stream ends it, under HTTP 200.
+        ErrorEvent = "error-event",
+        /// HTTP 400.
+        Status400 = "status-400",
+        /// HTTP 401.
+        Status401 = "status-401",
+        /// HTTP 404.
+        Status404 = "status-404",
+        /// HTTP 408.
+        Status408 = "status-408",
+        /// HTTP 413.
+        Status413 = "status-413",
+        /// HTTP 429, with `Retry-After: 1`.
+        Status429 = "status-429",
+        /// HTTP 500.
+        Status500 = "status-500",
+        /// HTTP 502 with a proxy's HTML page.
+        Status502 = "status-502",
+        /// HTTP 503, with `Retry-After: 1`.
+        Status503 = "status-503",
+        /// HTTP 504 with a proxy's HTML page.
+        Status504 = "status-504",
+        /// An HTML page under HTTP 200.
+        Html = "html",
+        /// HTTP 307 to another address.
+        Redirect = "redirect",
+        /// The stream continues past `max_tokens`, one token per millisecond, without end.
+        Endless = "endless",
+        /// One line of 64 MiB in the middle of the stream.
+        LongLine = "long-line",
+        /// A gigabyte of comments in the middle of the stream.
+        HugeBody = "huge-body",
+        /// Every byte of the stream is written separately.
+        ByteByByte = "byte-by-byte",
+        /// Text of multi-byte characters, with writes split within characters.
+        SplitUtf8 = "split-utf8",
+        /// Lines end in CR LF.
+        Crlf = "crlf",
+        /// Comments before, between and within events.
+        Comments = "comments",
+        /// Every write carries four events.
+        Bundled = "bundled",
+        /// The stream is declared as `text/plain`.
+        WrongType = "wrong-type",
+        /// The stream is gzip-compressed, although the client did not accept gzip.
+        Compressed = "compressed",
+        /// The server announces during the answer that it closes the connection: GOAWAY in HTTP/2, `connection: close` in
+        /// HTTP/1.1.
+        Goaway = "goaway",
+        /// The stream is aborted in the middle: RST_STREAM in HTTP/2, a connection closed within the body in HTTP/1.1.
+        StreamReset = "stream-reset",
+    }
 }
 
 impl Fault {
-    /// All faults, in the order in which they are drawn.
-    pub const ALL: [Self; 36] = [
-        Self::Refused,
-        Self::Closed,
-        Self::Reset,
-        Self::ResetMidstream,
-        Self::Stall,
-        Self::Silent,
-        Self::HeadersOnly,
-        Self::SlowDrip,
-        Self::Truncated,
-        Self::NoFinish,
-        Self::BadJson,
-        Self::ErrorEvent,
-        Self::Status400,
-        Self::Status401,
-        Self::Status404,
-        Self::Status408,
-        Self::Status413,
-        Self::Status429,
-        Self::Status500,
-        Self::Status502,
-        Self::Status503,
-        Self::Status504,
-        Self::Html,
-        Self::Redirect,
-        Self::Endless,
-        Self::LongLine,
-        Self::HugeBody,
-        Self::ByteByByte,
-        Self::SplitUtf8,
-        Self::Crlf,
-        Self::Comments,
-        Self::Bundled,
-        Self::WrongType,
-        Self::Compressed,
-        Self::Goaway,
-        Self::StreamReset,
-    ];
-
-    /// Returns the name in plans, on the command line and in `docs/faults.md`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Refused => "refused",
-            Self::Closed => "closed",
-            Self::Reset => "reset",
-            Self::ResetMidstream => "reset-midstream",
-            Self::Stall => "stall",
-            Self::Silent => "silent",
-            Self::HeadersOnly => "headers-only",
-            Self::SlowDrip => "slow-drip",
-            Self::Truncated => "truncated",
-            Self::NoFinish => "no-finish",
-            Self::BadJson => "bad-json",
-            Self::ErrorEvent => "error-event",
-            Self::Status400 => "status-400",
-            Self::Status401 => "status-401",
-            Self::Status404 => "status-404",
-            Self::Status408 => "status-408",
-            Self::Status413 => "status-413",
-            Self::Status429 => "status-429",
-            Self::Status500 => "status-500",
-            Self::Status502 => "status-502",
-            Self::Status503 => "status-503",
-            Self::Status504 => "status-504",
-            Self::Html => "html",
-            Self::Redirect => "redirect",
-            Self::Endless => "endless",
-            Self::LongLine => "long-line",
-            Self::HugeBody => "huge-body",
-            Self::ByteByByte => "byte-by-byte",
-            Self::SplitUtf8 => "split-utf8",
-            Self::Crlf => "crlf",
-            Self::Comments => "comments",
-            Self::Bundled => "bundled",
-            Self::WrongType => "wrong-type",
-            Self::Compressed => "compressed",
-            Self::Goaway => "goaway",
-            Self::StreamReset => "stream-reset",
-        }
-    }
-
     /// Returns true for a fault of the connection, which cannot be injected in process, in virtual time.
     pub const fn needs_socket(self) -> bool {
         matches!(self, Self::Refused | Self::Closed | Self::Reset | Self::Goaway)
@@ -200,8 +108,8 @@ impl FromStr for Fault {
 
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.into_iter().find(|f| f.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|f| f.name()).collect();
-            format!("there is no fault \"{text}\"; the faults are {}", names.join(", "))
+            let names = Self::ALL.map(Self::name).join(", ");
+            format!("there is no fault \"{text}\"; the faults are {names}")
         })
     }
 }

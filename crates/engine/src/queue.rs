@@ -1,6 +1,7 @@
 //! Queueing models: requests in order of arrival before `servers` equal servers, with closed-form solutions in
 //! [`super::truth`].
 
+use super::batch::noise::sigma;
 use super::{Emission, Request};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -308,9 +309,9 @@ impl Queue {
                     short
                 }
             }
-            // With σ² = ln(1 + cv²) and μ = ln(mean) − σ²/2 (Johnson, Kotz and Balakrishnan, vol. 1, ch. 14).
+            // μ = ln(mean) − σ²/2.
             Dist::Lognormal { mean, cv } => {
-                let sigma = (cv * cv).ln_1p().sqrt();
+                let sigma = sigma(cv);
                 let z: f64 = StandardNormal.sample(&mut self.rng);
                 let seconds = mean.as_secs_f64() * (sigma * z - sigma * sigma / 2.0).exp();
                 Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

@@ -290,7 +290,7 @@ impl TryFrom<RawServer> for Server {
                 "body.stream_options cannot be combined with stream = false: leave one of them out".into()
             );
         }
-        if r.prompts == PromptForm::TokenIds && (r.api != Api::Completions || r.tokenizer.is_none()) {
+        if r.prompts == PromptForm::TokenIds && (!r.api.takes_token_ids() || r.tokenizer.is_none()) {
             return Err("prompts = \"token-ids\" needs api = \"completions\", since the chat API takes no token ids, and the model's \
                         tokenizer = \"tokenizer.json\""
                 .into());

@@ -7,7 +7,7 @@ use super::machine::warn_of_descriptors;
 use super::prepare::Prepared;
 use anyhow::Result;
 use goodput_core::caveat::{Caveat, OriginCaveat};
-use goodput_load::client::way;
+use goodput_load::client::route;
 use goodput_load::load::host::machine;
 use goodput_plan::{Plan, Series};
 use goodput_run::rundir::{self, Meta, Sent};
@@ -24,8 +24,8 @@ pub(super) fn preflight(plan: &Plan, series: &[Series], virtual_time: bool) -> R
         return Ok(());
     }
     warn_of_descriptors(plan);
-    series.iter().try_for_each(|one| way::check(&one.plan.server))?;
-    for warning in way::warnings_of(series) {
+    series.iter().try_for_each(|one| route::check(&one.plan.server))?;
+    for warning in route::warnings_of(series) {
         tracing::warn!("warning: {warning}");
     }
     Ok(())

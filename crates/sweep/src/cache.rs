@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// vLLM's endpoint that empties its prefix cache; it exists only in vLLM's development mode.
 const RESET: &str = "/reset_prefix_cache";
+/// Time that the server may take for it.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Ratio of tokens looked up to the most that the step's requests can have asked for, above which other clients must
 /// have used the server. It leaves some room, since lengths that the server does not report may be a little off.
 const OTHERS: f64 = 1.2;
@@ -44,7 +46,7 @@ async fn reset(client: &Client) -> bool {
     let mut offered = false;
     for target in 0..client.urls().len().max(1) {
         // A refusal or a failure shows in the counters.
-        let status = client.post_to(target, RESET).await.unwrap_or(0);
+        let status = client.post(target, RESET, PATIENCE).await.unwrap_or(0);
         offered |= !matches!(status, 400..=499);
     }
     offered

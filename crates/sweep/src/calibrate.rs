@@ -6,7 +6,7 @@ use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::level::Level;
 use goodput_core::message::Message;
 use goodput_core::record::{Phase, Record};
-use goodput_load::client::dialect::Encoder;
+use goodput_load::client::encoder::Encoder;
 use goodput_load::client::payload::Payload;
 use goodput_load::client::{Client, Shot};
 use goodput_load::load::host::Host;

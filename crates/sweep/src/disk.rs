@@ -11,7 +11,7 @@ use std::path::Path;
 /// # Errors
 /// A list of these servers, with the commands to end them.
 pub(super) fn check_left(dir: &Path) -> Result<()> {
-    let left = stale::left_in(&dir.join(LOGS));
+    let left = stale::leftovers(&dir.join(LOGS));
     if left.is_empty() {
         return Ok(());
     }

@@ -11,7 +11,7 @@ use goodput_core::tokens::Tokenizer;
 use goodput_load::client::Client;
 use goodput_load::client::key::ApiKey;
 use goodput_load::client::negotiate::negotiate;
-use goodput_load::client::{preflight, way};
+use goodput_load::client::{preflight, route};
 use goodput_load::load::host::Host;
 use goodput_load::load::local::{Connected, Load, opened};
 use goodput_load::load::spec::{Selection, Spec, StepSpec, Terms, plan_encoder};
@@ -20,7 +20,7 @@ use goodput_plan::server::{Connections, PromptForm, Server, Target};
 use goodput_plan::{Plan, Series, Timeout};
 use goodput_stats::server::facts::Facts;
 use goodput_workload::draw::StepKey;
-use goodput_workload::part::Part;
+use goodput_workload::part::StepPart;
 use goodput_workload::rate::WordRate;
 use goodput_workload::traffic::Traffic;
 use std::sync::Arc;
@@ -108,7 +108,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     if host.is_paused() {
         noted.push(Caveat::Origin(OriginCaveat::VirtualTime));
     }
-    noted.extend(way::caveats(&plan.server));
+    noted.extend(route::caveats(&plan.server));
     let found = Scraper::probe(plan, host.is_paused(), aside, served.max_model_len).await?;
     noted.extend(found.noted);
     let terms = Terms {
@@ -259,7 +259,7 @@ fn spec_before(selection: Selection, series: &str, load: &Load) -> Spec {
         timeout: Timeout { after: plan.timeout(), is_error: true },
     };
     let (plan, terms) = (plan.clone(), load.terms().clone());
-    Spec { plan, terms, step, level: Level::concurrency(slots), part: Part::WHOLE }
+    Spec { plan, terms, step, level: Level::concurrency(slots), part: StepPart::WHOLE }
 }
 
 /// Sends requests that are not counted, and returns them once all have finished.

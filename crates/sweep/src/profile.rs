@@ -129,7 +129,7 @@ impl Runner {
 /// Calls the endpoint on every server.
 async fn ask(client: &Client, path: &str) -> Result<()> {
     for target in 0..client.urls().len().max(1) {
-        match client.post_within(target, path, PATIENCE).await? {
+        match client.post(target, path, PATIENCE).await? {
             200..=299 => {}
             status => bail!("HTTP {status}"),
         }

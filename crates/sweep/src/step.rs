@@ -22,7 +22,7 @@ use goodput_stats::search::Ask;
 use goodput_stats::server::Reading;
 use goodput_stats::stats::step::{Abort, StepKind};
 use goodput_workload::draw::StepKey;
-use goodput_workload::part::Part;
+use goodput_workload::part::StepPart;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval};
@@ -226,7 +226,7 @@ fn spec(task: Task<'_>, load: &Load) -> Spec {
         timeout: plan.step_timeout(task.earlier),
     };
     let (plan, terms) = (load.plan().clone(), load.terms().clone());
-    Spec { plan, terms, step, level: ask.level, part: Part::WHOLE }
+    Spec { plan, terms, step, level: ask.level, part: StepPart::WHOLE }
 }
 
 /// The end of a load.

@@ -295,8 +295,8 @@ impl Servers {
 
     /// Checks that a server can be started at these addresses. The error names the process that occupies one.
     async fn nothing_in_the_way(&self, urls: &[BaseUrl]) -> Result<(), String> {
-        let there = stale::in_the_way(urls);
-        let who = |of: &dyn Fn(&stale::InTheWay) -> bool| {
+        let there = stale::obstacles(urls);
+        let who = |of: &dyn Fn(&stale::Obstacle) -> bool| {
             there.iter().filter(|p| of(p)).map(ToString::to_string).collect::<Vec<_>>().join("; ")
         };
         for url in urls {
@@ -308,7 +308,7 @@ impl Servers {
                 ));
             }
         }
-        match who(&stale::InTheWay::is_left) {
+        match who(&stale::Obstacle::is_left) {
             none if none.is_empty() => Ok(()),
             left => Err(format!("a server of an earlier run is in its way: {left}")),
         }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Largest number of turns of a conversation.
-pub const MOST_TURNS: u32 = 1000;
+const MOST_TURNS: u32 = 1000;
 
 /// Turns that follow the first request of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -101,7 +101,7 @@ impl Conversation {
     }
 
     /// Returns the mean number of turns of a synthetic conversation, including the first.
-    pub fn mean_turns(&self) -> f64 {
+    pub(crate) fn mean_turns(&self) -> f64 {
         self.turns.map_or(1.0, |t| t.mean())
     }
 }

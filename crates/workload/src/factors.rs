@@ -6,42 +6,25 @@ use super::kind::RequestSource;
 use super::lengths::Lengths;
 use super::sources::Prompts;
 use super::synthetic::{SharedPrefix, Synthetic, mean_shared, prefix_of_share};
-use goodput_core::units::{NonEmpty, Positive};
+use goodput_core::named_enum;
+use goodput_core::units::Positive;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Kind of workload property that can be varied.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum FactorKind {
-    /// Input tokens of every request; shared prefixes scale with them.
-    PromptLength,
-    /// Output tokens of every request.
-    AnswerLength,
-    /// Share of the input tokens in shared prefixes, which a warm prefix cache holds.
-    CacheShare,
-    /// Coefficient of variation of the gaps between arrivals; 1 for Poisson arrivals.
-    Burstiness,
-    /// Share of each class of a mix among the arrivals.
-    Mix,
-}
-
-impl FactorKind {
-    /// All kinds, in the order of reports.
-    pub const ALL: [Self; 5] =
-        [Self::PromptLength, Self::AnswerLength, Self::CacheShare, Self::Burstiness, Self::Mix];
-
-    /// Returns the name in plans and files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PromptLength => "prompt-length",
-            Self::AnswerLength => "answer-length",
-            Self::CacheShare => "cache-share",
-            Self::Burstiness => "burstiness",
-            Self::Mix => "mix",
-        }
+named_enum! {
+    /// Kind of workload property that can be varied, in the order of reports.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum FactorKind {
+        /// Input tokens of every request; shared prefixes scale with them.
+        PromptLength = "prompt-length",
+        /// Output tokens of every request.
+        AnswerLength = "answer-length",
+        /// Share of the input tokens in shared prefixes, which a warm prefix cache holds.
+        CacheShare = "cache-share",
+        /// Coefficient of variation of the gaps between arrivals; 1 for Poisson arrivals.
+        Burstiness = "burstiness",
+        /// Share of each class of a mix among the arrivals.
+        Mix = "mix",
     }
 }
 
@@ -254,9 +237,6 @@ fn cv(workload: &Workload) -> Result<f64, String> {
         (_, Arrivals::Constant) => Err("constant arrivals have no variation to scale".into()),
     }
 }
-
-/// The kinds of factor to vary; at least one.
-pub type Kinds = NonEmpty<FactorKind>;
 
 #[cfg(test)]
 mod tests {

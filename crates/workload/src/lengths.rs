@@ -102,30 +102,6 @@ impl Moments {
         }
         Ok(())
     }
-
-    fn clamp(&self, x: f64) -> u32 {
-        let (low, high) = (self.min.map_or(1, TokenCount::get), self.max.map_or(u32::MAX, TokenCount::get));
-        (x.round().clamp(f64::from(low), f64::from(high))) as u32
-    }
-
-    fn longest(&self, shape: Shape) -> u32 {
-        match self.max {
-            Some(max) => max.get(),
-            None => self.clamp(match shape {
-                Shape::Normal => self.mean.get() * (1.0 + Z9999 * self.cv.get()),
-                Shape::Lognormal => {
-                    let (mu, sigma) = self.log_moments();
-                    (mu + Z9999 * sigma).exp()
-                }
-            }),
-        }
-    }
-
-    /// Returns μ and σ of the logarithm of a lognormal of mean m and cv c: σ² = ln(1 + c²), μ = ln m − σ²/2.
-    fn log_moments(&self) -> (f64, f64) {
-        let var = self.cv.get().powi(2).ln_1p();
-        (self.mean.get().ln() - var / 2.0, var.sqrt())
-    }
 }
 
 /// Normal quantile of 90 %, in standard deviations.
@@ -164,27 +140,6 @@ impl Quantiles {
             None => Ok(()),
         }
     }
-
-    /// Returns μ and σ of the logarithm: the median is e^μ, the 90th percentile e^(μ + 1.28 σ).
-    fn log_moments(&self) -> (f64, f64) {
-        (self.p50.get().ln(), (self.p90.get() / self.p50.get()).ln() / Z90)
-    }
-
-    fn clamp(&self, x: f64) -> u32 {
-        x.round().clamp(1.0, f64::from(self.max.map_or(u32::MAX, TokenCount::get))) as u32
-    }
-
-    /// Returns the mean before clamping.
-    fn mean(&self) -> f64 {
-        let (mu, sigma) = self.log_moments();
-        (mu + sigma * sigma / 2.0).exp()
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Shape {
-    Normal,
-    Lognormal,
 }
 
 impl Lengths {
@@ -195,17 +150,54 @@ impl Lengths {
             Self::Uniform(u) => rng.random_range(u.min.get()..=u.max.get()),
             Self::Normal(m) => {
                 let d = Normal::new(m.mean.get(), m.mean.get() * m.cv.get()).expect("mean and cv are finite");
-                m.clamp(d.sample(rng))
+                self.clamp(d.sample(rng))
             }
-            Self::Lognormal(m) => {
-                let (mu, sigma) = m.log_moments();
-                m.clamp(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
-            }
-            Self::Quantiles(q) => {
-                let (mu, sigma) = q.log_moments();
-                q.clamp(LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite").sample(rng))
+            Self::Lognormal(_) | Self::Quantiles(_) => {
+                let (mu, sigma) = self.log_moments();
+                let d = LogNormal::new(mu, sigma).expect("the logarithm's deviation is finite");
+                self.clamp(d.sample(rng))
             }
         }
+    }
+
+    /// Returns the shortest and the longest length that can be drawn.
+    fn bounds(&self) -> (u32, u32) {
+        let or_open = |max: Option<TokenCount>| max.map_or(u32::MAX, TokenCount::get);
+        match self {
+            Self::Fixed(n) => (n.get(), n.get()),
+            Self::Uniform(u) => (u.min.get(), u.max.get()),
+            Self::Normal(m) | Self::Lognormal(m) => (m.min.map_or(1, TokenCount::get), or_open(m.max)),
+            Self::Quantiles(q) => (1, or_open(q.max)),
+        }
+    }
+
+    fn clamp(&self, x: f64) -> u32 {
+        let (low, high) = self.bounds();
+        x.round().clamp(f64::from(low), f64::from(high)) as u32
+    }
+
+    /// Returns μ and σ of the logarithm of a lognormal length. With mean m and cv c: σ² = ln(1 + c²), μ = ln m − σ²/2. The
+    /// median is e^μ, the 90th percentile e^(μ + 1.28 σ).
+    fn log_moments(&self) -> (f64, f64) {
+        match self {
+            Self::Normal(m) | Self::Lognormal(m) => {
+                let var = m.cv.get().powi(2).ln_1p();
+                (m.mean.get().ln() - var / 2.0, var.sqrt())
+            }
+            Self::Quantiles(q) => (q.p50.get().ln(), (q.p90.get() / q.p50.get()).ln() / Z90),
+            Self::Fixed(_) | Self::Uniform(_) => (self.mean().ln(), 0.0),
+        }
+    }
+
+    /// Returns the length of a normal or lognormal distribution that is `z` standard deviations from the middle.
+    fn at_deviation(&self, z: f64) -> u32 {
+        self.clamp(match self {
+            Self::Normal(m) => m.mean.get() * (1.0 + z * m.cv.get()),
+            Self::Fixed(_) | Self::Uniform(_) | Self::Lognormal(_) | Self::Quantiles(_) => {
+                let (mu, sigma) = self.log_moments();
+                (mu + z * sigma).exp()
+            }
+        })
     }
 
     /// Returns these lengths multiplied by `by`: every draw from the same random number scales by it, up to rounding to
@@ -237,33 +229,29 @@ impl Lengths {
             Self::Fixed(n) => f64::from(n.get()),
             Self::Uniform(u) => f64::from(u.min.get()) / 2.0 + f64::from(u.max.get()) / 2.0,
             Self::Normal(m) | Self::Lognormal(m) => m.mean.get(),
-            Self::Quantiles(q) => q.mean(),
+            Self::Quantiles(_) => {
+                let (mu, sigma) = self.log_moments();
+                (mu + sigma * sigma / 2.0).exp()
+            }
         }
     }
 
     /// Returns the `u`-quantile, 0 < u < 1.
     pub fn quantile(&self, u: f64) -> u32 {
-        let z = || -> f64 { SQRT_2 * erf_inv(2.0 * u - 1.0) };
         match self {
             Self::Fixed(n) => n.get(),
             Self::Uniform(Uniform { min, max }) => {
                 let all = f64::from(max.get() - min.get()) + 1.0;
                 (min.get() + (u * all) as u32).min(max.get())
             }
-            Self::Normal(m) => m.clamp(m.mean.get() * (1.0 + z() * m.cv.get())),
-            Self::Lognormal(m) => {
-                let (mu, sigma) = m.log_moments();
-                m.clamp((mu + z() * sigma).exp())
-            }
-            Self::Quantiles(q) => {
-                let (mu, sigma) = q.log_moments();
-                q.clamp((mu + z() * sigma).exp())
+            Self::Normal(_) | Self::Lognormal(_) | Self::Quantiles(_) => {
+                self.at_deviation(SQRT_2 * erf_inv(2.0 * u - 1.0))
             }
         }
     }
 
     /// Returns the mean of a function of the length, after clamping.
-    pub fn mean_of(&self, f: impl Fn(f64) -> f64) -> f64 {
+    pub(crate) fn mean_of(&self, f: impl Fn(f64) -> f64) -> f64 {
         let at = |i: u32| f(f64::from(self.quantile((f64::from(i) + 0.5) / f64::from(GRID))));
         match self {
             Self::Fixed(n) => f(f64::from(n.get())),
@@ -278,18 +266,9 @@ impl Lengths {
 
     /// Returns the longest length that can be drawn; without a `max`, the one that one request in ten thousand exceeds.
     pub fn longest(&self) -> u32 {
-        match self {
-            Self::Fixed(n) => n.get(),
-            Self::Uniform(u) => u.max.get(),
-            Self::Normal(m) => m.longest(Shape::Normal),
-            Self::Lognormal(m) => m.longest(Shape::Lognormal),
-            Self::Quantiles(q) => q.max.map_or_else(
-                || {
-                    let (mu, sigma) = q.log_moments();
-                    q.clamp((mu + Z9999 * sigma).exp())
-                },
-                TokenCount::get,
-            ),
+        match self.bounds() {
+            (_, u32::MAX) => self.at_deviation(Z9999),
+            (_, longest) => longest,
         }
     }
 }
@@ -343,10 +322,9 @@ mod tests {
     #[test]
     fn draws_have_the_given_quantiles() {
         let lengths = parse("{ quantiles = { p50 = 600, p90 = 2400 } }");
-        let Lengths::Quantiles(q) = lengths else { panic!("quantiles") };
         // Closed form: σ = ln 4 / z, mean = 600 · e^(σ²/2).
         let sigma = 4_f64.ln() / Z90;
-        let (mu, got) = q.log_moments();
+        let (mu, got) = lengths.log_moments();
         assert!((mu - 600_f64.ln()).abs() < 1e-12 && (got - sigma).abs() < 1e-12);
         assert!((lengths.mean() - 600.0 * (sigma * sigma / 2.0).exp()).abs() < 1e-6);
         let mut rng = stream(1, "main", 1, Purpose::Input);

@@ -4,14 +4,14 @@
 //! `prompts` writes their text.
 
 pub mod arrivals;
-mod bytes;
 pub mod chain;
 pub mod config;
-pub mod conversation;
+mod conversation;
 pub mod data;
 pub mod draw;
 pub mod factors;
 pub mod file_contents;
+mod files;
 pub mod kind;
 pub mod lengths;
 pub mod part;
@@ -32,5 +32,5 @@ pub mod words;
 /// # Errors
 /// It cannot be opened or read, or is not UTF-8; names the file.
 pub fn open_packed(path: &std::path::Path) -> anyhow::Result<impl std::io::BufRead + use<>> {
-    bytes::open(path)
+    files::open::open(path)
 }

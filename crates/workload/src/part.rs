@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 /// number names, so that a conversation stays with one part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "[u32; 2]", into = "[u32; 2]")]
-pub struct Part {
+pub struct StepPart {
     index: u32,
     of: u32,
 }
 
-impl Part {
+impl StepPart {
     /// The whole step.
     pub const WHOLE: Self = Self { index: 0, of: 1 };
 
@@ -48,7 +48,7 @@ impl Part {
     }
 }
 
-impl TryFrom<[u32; 2]> for Part {
+impl TryFrom<[u32; 2]> for StepPart {
     type Error = String;
 
     fn try_from([index, of]: [u32; 2]) -> Result<Self, String> {
@@ -56,22 +56,22 @@ impl TryFrom<[u32; 2]> for Part {
     }
 }
 
-impl From<Part> for [u32; 2] {
-    fn from(part: Part) -> Self {
+impl From<StepPart> for [u32; 2] {
+    fn from(part: StepPart) -> Self {
         [part.index, part.of]
     }
 }
 
 /// Tells which chains of one step fall to a part.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Dealer {
-    part: Part,
+pub(crate) struct PartFilter {
+    part: StepPart,
     key: u64,
 }
 
-impl Dealer {
+impl PartFilter {
     /// For a part of the step with this key.
-    pub(crate) fn new(key: &StepKey, part: Part) -> Self {
+    pub(crate) fn new(key: &StepKey, part: StepPart) -> Self {
         let key = stream(key.seed, &key.series, key.step, Purpose::Part).next_u64();
         Self { part, key }
     }
@@ -93,11 +93,12 @@ mod tests {
     #[test]
     fn every_chain_falls_to_one_part() {
         for of in [1, 2, 3, 7, 64] {
-            let dealers: Vec<Dealer> =
-                (0..of).map(|i| Dealer::new(&key(1), Part::new(i, of).unwrap())).collect();
+            let part_filters: Vec<PartFilter> =
+                (0..of).map(|i| PartFilter::new(&key(1), StepPart::new(i, of).unwrap())).collect();
             let mut counts = vec![0u32; of as usize];
             for chain in 0..64_000 {
-                let own: Vec<usize> = (0..dealers.len()).filter(|i| dealers[*i].includes(chain)).collect();
+                let own: Vec<usize> =
+                    (0..part_filters.len()).filter(|i| part_filters[*i].includes(chain)).collect();
                 assert_eq!(own.len(), 1, "chain {chain} of {of} parts");
                 counts[own[0]] += 1;
             }
@@ -109,16 +110,16 @@ mod tests {
 
     #[test]
     fn the_parts_of_two_steps_differ() {
-        let part = Part::new(0, 2).unwrap();
-        let [a, b] = [1, 2].map(|step| Dealer::new(&key(step), part));
+        let part = StepPart::new(0, 2).unwrap();
+        let [a, b] = [1, 2].map(|step| PartFilter::new(&key(step), part));
         assert!((0..100).any(|chain| a.includes(chain) != b.includes(chain)));
     }
 
     #[test]
     fn a_part_that_does_not_exist_is_refused() {
-        assert!(Part::new(2, 2).is_err() && Part::new(0, 0).is_err());
-        assert_eq!(serde_json::to_string(&Part::new(1, 3).unwrap()).unwrap(), "[1,3]");
-        assert!(serde_json::from_str::<Part>("[3,3]").is_err());
-        assert_eq!((0..3).map(|i| Part::new(i, 3).unwrap().share_of(11)).sum::<usize>(), 11);
+        assert!(StepPart::new(2, 2).is_err() && StepPart::new(0, 0).is_err());
+        assert_eq!(serde_json::to_string(&StepPart::new(1, 3).unwrap()).unwrap(), "[1,3]");
+        assert!(serde_json::from_str::<StepPart>("[3,3]").is_err());
+        assert_eq!((0..3).map(|i| StepPart::new(i, 3).unwrap().share_of(11)).sum::<usize>(), 11);
     }
 }

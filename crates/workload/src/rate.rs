@@ -27,12 +27,12 @@ impl WordRate {
     }
 
     /// Returns the tokens per character of natural text; if not measured, that of English prose.
-    pub fn tokens_per_char(&self) -> f64 {
+    pub(crate) fn tokens_per_char(&self) -> f64 {
         self.per_char.unwrap_or(1.0 / TokenEstimate::default().chars)
     }
 
     /// Returns the number of words, at least one, for `tokens` tokens without the template's.
-    pub fn words_without_overhead(&self, tokens: f64) -> usize {
+    pub(crate) fn words_without_overhead(&self, tokens: f64) -> usize {
         (tokens / self.per_word).round().max(1.0) as usize
     }
 
@@ -97,7 +97,7 @@ impl WordRates {
 
     /// Returns a shared prefix's deviation from the mean for as many words, in tokens. For a prefix that was not
     /// measured, returns the mean of its class.
-    pub fn prefix_offset(&self, class: &str, tokens: u32, group: usize) -> f64 {
+    pub(crate) fn prefix_offset(&self, class: &str, tokens: u32, group: usize) -> f64 {
         let known = self.shared.iter().find(|p| p.class == class && p.tokens == tokens);
         known.map_or(0.0, |p| {
             let mean = || p.offsets.iter().sum::<f64>() / p.offsets.len().max(1) as f64;

@@ -3,6 +3,7 @@
 //! Streams are keyed by (seed, series, step, purpose), so that changing prompt lengths does not change arrivals, and a
 //! step draws equal requests whatever was measured before it.
 
+use goodput_core::hash::{fnv1a, mix};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
@@ -47,23 +48,7 @@ pub fn stream(seed: u32, series: &str, step: u32, purpose: Purpose) -> ChaCha8Rn
 
 /// Returns a hash of a number that is keyed like a stream, for decisions that do not depend on what was drawn before.
 pub(crate) fn hash(key: u64, index: u64) -> u64 {
-    // The finalizer of SplitMix64: every bit of the input changes half of those of the output.
-    let mut z = key ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// FNV-1a, 64 bits. Stable across platforms and versions, unlike the standard library's hasher.
-pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood, 2014): every bit of the input affects every bit of the output.
-pub(crate) const fn mix(mut x: u64) -> u64 {
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
+    mix(key ^ index.wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 #[cfg(test)]

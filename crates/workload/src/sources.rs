@@ -1,8 +1,6 @@
 //! The plan's `[workload.prompts]` table.
 
-use super::data::config::{
-    AiperfTable, CsvTable, DataSource, Format, JsonlTable, OutputFrom, ShareGptTable, SpecBenchTable, Turns,
-};
+use super::data::config::{DataSource, Format, OutputFrom, RawTable, Turns};
 use super::data::text::TextTable;
 use super::synthetic::Synthetic;
 use serde::{Deserialize, Serialize};
@@ -11,7 +9,7 @@ use std::path::Path;
 
 /// A source of prompts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(from = "RawPrompts", into = "RawPrompts")]
+#[serde(try_from = "RawPrompts", into = "RawPrompts")]
 pub enum Prompts {
     /// Generated prompts.
     Synthetic(Synthetic),
@@ -27,46 +25,54 @@ enum RawPrompts {
     /// Generated prompts of given lengths.
     Synthetic(Synthetic),
     /// ShareGPT: an array, or lines, of `{ id, conversations: [{ from, value }] }`.
-    Sharegpt(ShareGptTable),
+    Sharegpt(RawTable),
     /// Lines, or an array, of JSON objects; the plan names their fields.
-    Jsonl(JsonlTable),
+    Jsonl(RawTable),
     /// Comma-separated values with a header.
-    Csv(CsvTable),
+    Csv(RawTable),
     /// AIPerf's `single_turn`, `multi_turn` and `random_pool`.
-    Aiperf(AiperfTable),
+    Aiperf(RawTable),
     /// Spec-Bench: lines of `{ question_id, category, turns }`.
-    SpecBench(SpecBenchTable),
+    SpecBench(RawTable),
     /// Excerpts of a plain text.
     Text(TextTable),
 }
 
-impl From<RawPrompts> for Prompts {
-    fn from(r: RawPrompts) -> Self {
+impl TryFrom<RawPrompts> for Prompts {
+    type Error = String;
+    fn try_from(r: RawPrompts) -> Result<Self, String> {
+        let data = |table, format: fn(&mut RawTable) -> Format| {
+            DataSource::from_table(table, format).map(|source| Self::Data(Box::new(source)))
+        };
         match r {
-            RawPrompts::Synthetic(s) => Self::Synthetic(s),
-            RawPrompts::Sharegpt(ShareGptTable(d))
-            | RawPrompts::Jsonl(JsonlTable(d))
-            | RawPrompts::Csv(CsvTable(d))
-            | RawPrompts::Aiperf(AiperfTable(d))
-            | RawPrompts::SpecBench(SpecBenchTable(d)) => Self::Data(Box::new(d)),
-            RawPrompts::Text(t) => Self::Text(t),
+            RawPrompts::Synthetic(s) => Ok(Self::Synthetic(s)),
+            RawPrompts::Text(t) => Ok(Self::Text(t)),
+            RawPrompts::Sharegpt(table) => data(table, |_| Format::ShareGpt),
+            RawPrompts::Jsonl(table) => data(table, |t| Format::Jsonl(t.fields.take().unwrap_or_default())),
+            RawPrompts::Csv(table) => data(table, |t| {
+                Format::Csv(t.fields.take().unwrap_or_default(), t.delimiter.take().unwrap_or_default())
+            }),
+            RawPrompts::Aiperf(table) => data(table, |_| Format::Aiperf),
+            RawPrompts::SpecBench(table) => data(table, |_| Format::SpecBench),
         }
     }
 }
 
 impl From<Prompts> for RawPrompts {
     fn from(p: Prompts) -> Self {
-        match p {
-            Prompts::Synthetic(s) => Self::Synthetic(s),
-            Prompts::Text(t) => Self::Text(t),
-            Prompts::Data(d) => match d.format {
-                Format::ShareGpt => Self::Sharegpt(ShareGptTable(*d)),
-                Format::Jsonl(_) => Self::Jsonl(JsonlTable(*d)),
-                Format::Csv(..) => Self::Csv(CsvTable(*d)),
-                Format::Aiperf => Self::Aiperf(AiperfTable(*d)),
-                Format::SpecBench => Self::SpecBench(SpecBenchTable(*d)),
-            },
-        }
+        let source = match p {
+            Prompts::Synthetic(s) => return Self::Synthetic(s),
+            Prompts::Text(t) => return Self::Text(t),
+            Prompts::Data(source) => source,
+        };
+        let variant = match source.format {
+            Format::ShareGpt => Self::Sharegpt,
+            Format::Jsonl(_) => Self::Jsonl,
+            Format::Csv(..) => Self::Csv,
+            Format::Aiperf => Self::Aiperf,
+            Format::SpecBench => Self::SpecBench,
+        };
+        variant((*source).into())
     }
 }
 
@@ -82,7 +88,7 @@ impl Prompts {
     }
 
     /// Returns true if a row may be a conversation of several turns.
-    pub fn may_have_turns(&self) -> bool {
+    pub(crate) fn may_have_turns(&self) -> bool {
         matches!(self, Self::Data(d) if d.turns == Turns::All)
     }
 }

@@ -51,7 +51,7 @@ impl Synthetic {
 
     /// Returns the mean tokens of a prompt in the shared prefix. A prompt too short for the whole prefix contains as
     /// much of it as leaves one unique token.
-    pub fn shared_tokens(&self) -> f64 {
+    pub(crate) fn shared_tokens(&self) -> f64 {
         self.shared_prefix.map_or(0.0, |p| mean_shared(&self.input_tokens, p.tokens.get()))
     }
 

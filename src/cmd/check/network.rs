@@ -1,7 +1,7 @@
 //! TLS settings and proxies between the client and the server.
 
 use crate::client::config::Server;
-use crate::client::way::{any_tls, proxies};
+use crate::client::route::{any_tls, proxies};
 use std::path::Path;
 
 /// Returns one line for each TLS setting and each proxy; empty if there are none.
@@ -22,7 +22,7 @@ pub(super) fn lines(server: &Server) -> String {
         lines = vec!["[server.tls] has no effect: neither a server URL nor a proxy uses https://".into()];
     }
     lines.extend(proxies(server).into_iter().map(|proxy| {
-        let origin = if proxy.of_environment { ", set in the environment" } else { "" };
+        let origin = if proxy.from_environment { ", set in the environment" } else { "" };
         format!("through the proxy {}{origin}", proxy.url)
     }));
     lines.into_iter().map(|line| format!("            {line}\n")).collect()

@@ -10,7 +10,7 @@ const SLACK: usize = 1024;
 
 /// All usable blocks. A block is free, private to a sequence, or in the prefix cache, where sequences share it; a
 /// cached block that no sequence references is available like a free one.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Kv {
     block_size: u32,
     blocks: u32,
@@ -49,15 +49,7 @@ pub(super) struct PrefixHit {
 
 impl Kv {
     pub(super) fn new(blocks: u32, block_size: u32) -> Self {
-        Self {
-            block_size,
-            blocks,
-            private: 0,
-            cache: HashMap::default(),
-            idle: 0,
-            eviction_order: VecDeque::new(),
-            next: 0,
-        }
+        Self { block_size, blocks, ..Self::default() }
     }
 
     /// Returns the block size in tokens.

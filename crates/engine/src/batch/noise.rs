@@ -40,7 +40,7 @@ struct DriftState {
 
 /// Returns σ of a lognormal with coefficient of variation cv: σ² = ln(1 + cv²) (Johnson, Kotz and Balakrishnan, vol. 1,
 /// ch. 14).
-fn sigma(cv: f64) -> f64 {
+pub(crate) fn sigma(cv: f64) -> f64 {
     (cv * cv).ln_1p().sqrt()
 }
 

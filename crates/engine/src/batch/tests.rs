@@ -1,3 +1,6 @@
+mod admission;
+mod invariants;
+
 use super::*;
 use crate::{blocks::blocks_of, truth};
 use rand::{RngExt, SeedableRng};

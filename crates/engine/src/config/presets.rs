@@ -8,66 +8,36 @@ use crate::batch::{
     cost::{Cost, Formula},
     noise::Drift,
 };
+use goodput_core::named_enum;
 use goodput_core::units::Span;
-use serde::{Deserialize, Serialize};
 use std::{borrow::Cow, num::NonZeroU32, str::FromStr, time::Duration};
 
-/// Presets of the simulated server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Preset {
-    /// A small engine for a sweep of about a minute over a socket.
-    Demo,
-    /// Qwen3-0.6B on an A40.
-    #[serde(rename = "a40-qwen3-0.6b")]
-    A40Qwen3,
-    /// Llama 70B on four A100, for the effect of `max-num-seqs`.
-    #[serde(rename = "4xa100-llama-70b")]
-    A100Llama70b,
-    /// Llama 70B on four A100, for the effect of `gpu-memory-utilization`.
-    #[serde(rename = "4xa100-llama-70b-util")]
-    A100Llama70bUtil,
-    /// M/D/1: one server with a fixed holding time.
-    Md1,
-    /// M/M/1: one server with exponential holding times.
-    Mm1,
-    /// M/M/c: several servers with exponential holding times.
-    Mmc,
-    /// No queue: constant times at any load.
-    Fixed,
-    /// Answers at once, for measuring the client.
-    Null,
+named_enum! {
+    /// Presets of the simulated server, in the order of the documentation.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Preset {
+        /// A small engine for a sweep of about a minute over a socket.
+        Demo = "demo",
+        /// Qwen3-0.6B on an A40.
+        A40Qwen3 = "a40-qwen3-0.6b",
+        /// Llama 70B on four A100, for the effect of `max-num-seqs`.
+        A100Llama70b = "4xa100-llama-70b",
+        /// Llama 70B on four A100, for the effect of `gpu-memory-utilization`.
+        A100Llama70bUtil = "4xa100-llama-70b-util",
+        /// M/D/1: one server with a fixed holding time.
+        Md1 = "md1",
+        /// M/M/1: one server with exponential holding times.
+        Mm1 = "mm1",
+        /// M/M/c: several servers with exponential holding times.
+        Mmc = "mmc",
+        /// No queue: constant times at any load.
+        Fixed = "fixed",
+        /// Answers at once, for measuring the client.
+        Null = "null",
+    }
 }
 
 impl Preset {
-    /// All presets, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
-        Self::Demo,
-        Self::A40Qwen3,
-        Self::A100Llama70b,
-        Self::A100Llama70bUtil,
-        Self::Md1,
-        Self::Mm1,
-        Self::Mmc,
-        Self::Fixed,
-        Self::Null,
-    ];
-
-    /// Returns the name in plans and on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Demo => "demo",
-            Self::A40Qwen3 => "a40-qwen3-0.6b",
-            Self::A100Llama70b => "4xa100-llama-70b",
-            Self::A100Llama70bUtil => "4xa100-llama-70b-util",
-            Self::Md1 => "md1",
-            Self::Mm1 => "mm1",
-            Self::Mmc => "mmc",
-            Self::Fixed => "fixed",
-            Self::Null => "null",
-        }
-    }
-
     /// Returns the engine with the preset's settings.
     pub const fn engine(self) -> Engine {
         match self {

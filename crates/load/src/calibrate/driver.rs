@@ -1,6 +1,6 @@
 //! Sends one load to a null server with the client that a sweep uses, and collects the measurements of that client.
 
-use crate::client::dialect::{Encoder, Pinning};
+use crate::client::encoder::{Encoder, Pinning};
 use crate::client::{Client, preflight};
 use crate::load::host::{Host, Share};
 use crate::load::job::{Gauge, Job};
@@ -70,7 +70,7 @@ impl Load {
 
 /// The measurements of one load.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Measured {
     lateness_ms: Vec<f64>,
     error_ms: Vec<f64>,
     n: u64,
@@ -84,7 +84,7 @@ pub(super) struct Seen {
     pub(super) rss_mib: Option<f64>,
 }
 
-impl Seen {
+impl Measured {
     fn add(&mut self, finished: &Finished) {
         let r = &finished.record;
         self.requests += 1;
@@ -150,10 +150,10 @@ impl Driver {
     /// Connects to the server and checks its model.
     pub(super) async fn new(
         server: Server,
-        own: &ClientLimits,
+        limits: &ClientLimits,
         interrupt: CancellationToken,
     ) -> Result<Self> {
-        let host = Host::of(own, false)?;
+        let host = Host::of(limits, false)?;
         let clients = Client::several(&server, None, host.threads())?;
         let asked = clients[0].clone();
         let model = host.run(async move { preflight::check_models(&asked, None).await }).await??;
@@ -167,13 +167,13 @@ impl Driver {
     }
 
     /// Sends a load and waits for all of its requests.
-    pub(super) async fn run(&mut self, load: &Load) -> Result<Seen> {
+    pub(super) async fn run(&mut self, load: &Load) -> Result<Measured> {
         self.loads += 1;
         let share = load.share();
         if load.requests.is_none() {
             self.host.warm(&self.clients, &share, WARM).await;
         }
-        let (home, mut finished) = mpsc::channel(1 << 16);
+        let (results, mut finished) = mpsc::channel(1 << 16);
         let (_window, window) = watch::channel(load.window);
         let settle = if load.requests.is_some() { Duration::ZERO } else { SETTLE };
         let (began, cpu) = (Instant::now(), cpu_time());
@@ -188,35 +188,35 @@ impl Driver {
             max_in_flight: load.requests.map_or(MOST, |n| n as u32),
             itl_limit: None,
             keep_text: false,
-            home,
+            results,
             gauge: Arc::<Gauge>::default(),
             stop: self.interrupt.child_token(),
             cut: self.interrupt.child_token(),
         };
         let mut sending = self.host.fire(job, &self.clients, &self.builder(load)?, share)?;
-        let mut seen = Seen { window: load.window, ..Seen::default() };
+        let mut measured = Measured { window: load.window, ..Measured::default() };
         let mut ticks = interval(Duration::from_millis(250));
         loop {
             tokio::select! {
                 request = finished.recv() => match request {
-                    Some(request) => seen.add(&request),
+                    Some(request) => measured.add(&request),
                     None => break,
                 },
                 // Only for the load that counts open streams: each query costs the server some of its time.
                 _ = ticks.tick(), if load.requests.is_some() => {
                     let open = self.at_server().await.unwrap_or(0);
-                    if open > seen.open_max {
-                        (seen.open_max, seen.rss_mib) = (open, rss_mib());
+                    if open > measured.open_max {
+                        (measured.open_max, measured.rss_mib) = (open, rss_mib());
                     }
                 }
             }
         }
         sending.ended().await?;
-        seen.cpu = cpu_time().saturating_sub(cpu);
+        measured.cpu = cpu_time().saturating_sub(cpu);
         if self.interrupt.is_cancelled() {
             bail!("interrupted");
         }
-        Ok(seen)
+        Ok(measured)
     }
 
     /// Returns the number of requests in the server, by its own metrics.
@@ -261,13 +261,14 @@ fn rss_mib() -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::null::{NullServer, Settings};
+    use crate::sim::null::Settings;
+    use crate::sim::serve::Embedded;
     use goodput_core::units::Span;
     use goodput_plan::server::Target;
 
-    async fn driver(first: &str) -> (NullServer, Driver) {
+    async fn driver(first: &str) -> (Embedded, Driver) {
         let settings: Settings = toml::from_str(&format!("first = \"{first}\"")).unwrap();
-        let server = NullServer::start(settings).unwrap();
+        let server = Embedded::null(settings).unwrap();
         let at = Server::new(Target::Url(server.url.parse().unwrap()));
         let own = ClientLimits { threads: std::num::NonZeroU32::new(2), ..ClientLimits::default() };
         (server, Driver::new(at, &own, CancellationToken::new()).await.unwrap())

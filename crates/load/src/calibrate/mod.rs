@@ -48,7 +48,7 @@ pub struct Servers {
 /// A server does not answer, or the operating system refuses a thread or a timer.
 pub async fn calibrate(
     servers: &Servers,
-    own: &ClientLimits,
+    limits: &ClientLimits,
     interrupt: &CancellationToken,
     say: impl Fn(&str),
 ) -> Result<Calibration> {
@@ -56,7 +56,7 @@ pub async fn calibrate(
     let driver = |url: &BaseUrl| {
         Driver::new(
             Server { connect_timeout: Span::secs(60), ..Server::new(Target::Url(url.clone())) },
-            own,
+            limits,
             interrupt.clone(),
         )
     };
@@ -64,33 +64,33 @@ pub async fn calibrate(
     let mut lateness = Vec::new();
     for rate in RATES {
         say(&format!("lateness at {rate} req/s"));
-        let seen = instant
+        let measured = instant
             .run(&Load::open(rate, TOKENS, Duration::from_secs(if rate < 50.0 { 12 } else { 6 })))
             .await?;
-        lateness.extend(seen.lateness(rate));
+        lateness.extend(measured.lateness(rate));
     }
     let mut paced = driver(&servers.paced).await?;
     let mut ttft_error = Vec::new();
     for rate in ERROR_RATES {
         say(&format!("TTFT against the server's own at {rate} req/s"));
-        let seen = paced.run(&Load::open(rate, ERROR_TOKENS, Duration::from_secs(6))).await?;
-        ttft_error.extend(seen.error(rate));
+        let measured = paced.run(&Load::open(rate, ERROR_TOKENS, Duration::from_secs(6))).await?;
+        ttft_error.extend(measured.error(rate));
     }
     say("the highest rate with a p99 lateness below 1 ms");
     let ceiling = ceiling::find(async |rate| {
-        let seen = instant.run(&Load::open(rate, TOKENS, Duration::from_secs(2))).await?;
-        Ok(seen.exact())
+        let measured = instant.run(&Load::open(rate, TOKENS, Duration::from_secs(2))).await?;
+        Ok(measured.exact())
     })
     .await?;
     say("the same with tokens that come one by one");
     let ceiling_streamed = ceiling::find(async |rate| {
-        let seen = paced.run(&Load::open(rate, ERROR_TOKENS, Duration::from_secs(2))).await?;
-        Ok(seen.exact())
+        let measured = paced.run(&Load::open(rate, ERROR_TOKENS, Duration::from_secs(2))).await?;
+        Ok(measured.exact())
     })
     .await?;
     say("a closed loop");
-    let seen = instant.run(&Load::closed(SLOTS, TOKENS, Duration::from_secs(5))).await?;
-    let closed = Closed { slots: SLOTS, rate: seen.rate(), cpu_ms: seen.cpu_ms() };
+    let measured = instant.run(&Load::closed(SLOTS, TOKENS, Duration::from_secs(5))).await?;
+    let closed = Closed { slots: SLOTS, rate: measured.rate(), cpu_ms: measured.cpu_ms() };
     let threads = instant.threads() as u64;
     // Their connections are still open and count against the file limit.
     drop((instant, paced));
@@ -120,12 +120,12 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
     let ports = ports();
     let files = descriptors.soft.map(|n| n.saturating_sub(SPARE));
     let most = files.into_iter().chain(ports.map(|n| n.saturating_sub(SPARE))).fold(STREAMS, u64::min).max(1);
-    let seen = driver.run(&Load::once(most as u32, 1, held)).await?;
+    let measured = driver.run(&Load::once(most as u32, 1, held)).await?;
     Ok(Streams {
         tried: most,
-        open: seen.open_max,
-        lost: seen.failed,
-        rss_mib: seen.rss_mib,
+        open: measured.open_max,
+        lost: measured.failed,
+        rss_mib: measured.rss_mib,
         descriptors: descriptors.soft,
         descriptors_hard: descriptors.hard,
         ports,
@@ -134,12 +134,12 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
 
 /// Returns a caveat if a level exceeds what this machine's client achieved in its calibration: more requests per second
 /// than it sends on time, or more streams than it had open.
-pub fn beyond(seen: &Calibration, share: &Share) -> Option<ClientCaveat> {
+pub fn beyond(measured: &Calibration, share: &Share) -> Option<ClientCaveat> {
     let over = |asked: f64, most: f64, unit: &str| {
         (asked > most).then(|| ClientCaveat::BeyondCalibration { asked, most, unit: unit.into() })
     };
-    let rate = share.rate.and_then(|asked| over(asked, seen.ceiling_for(share.tokens), "req/s"));
-    rate.or_else(|| over(share.slots? as f64, seen.streams?.open as f64, "streams"))
+    let rate = share.rate.and_then(|asked| over(asked, measured.ceiling_for(share.tokens), "req/s"));
+    rate.or_else(|| over(share.slots? as f64, measured.streams?.open as f64, "streams"))
 }
 
 #[cfg(test)]

@@ -1,202 +1,116 @@
-//! Encodes requests as JSON: the fields common to a series are written once, the rest per request.
+//! What the client knows of each API: how a request states its prompt and the length of the answer, how events of an
+//! answer are parsed, and which of them carry tokens.
+//!
+//! The APIs are the variants of [`Api`]. A new one needs an arm in every `match` here, and in `sim/dialect.rs` for the
+//! simulated server; the compiler lists them.
 
-use super::payload::Payload;
-use bytes::Bytes;
+use super::answer_text::AnswerText;
+use super::encoder::Pinning;
+use super::event::{self, Event, Parsed};
+use super::sse::Item;
 use goodput_core::endpoint::Api;
 use goodput_core::message::{Message, Role};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-/// The multiple of the requested tokens beyond which an answer is aborted …
-const OVERRUN_TIMES: u64 = 4;
-/// … plus this number of tokens.
-const OVERRUN_LEAST: u64 = 1024;
-
-/// The request fields that fix the output at its planned length. Servers support different ones; either suffices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pinning {
-    /// `ignore_eos`: continue after an end-of-sequence token.
-    pub ignore_eos: bool,
-    /// `min_tokens`: do not end before this many tokens.
-    pub min_tokens: bool,
+/// Returns the request fields that do not depend on the single request.
+pub(super) fn fields(api: Api, model: &str, pinning: Pinning, usage: bool) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("model".into(), model.into());
+    fields.insert("stream".into(), true.into());
+    match api {
+        Api::Chat | Api::Completions => {
+            if usage {
+                fields.insert("stream_options".into(), json!({ "include_usage": true }));
+            }
+            if pinning.ignore_eos {
+                fields.insert("ignore_eos".into(), true.into());
+            }
+        }
+    }
+    fields
 }
 
-impl Pinning {
-    /// Both fields.
-    pub const FULL: Self = Self { ignore_eos: true, min_tokens: true };
-    /// Neither.
-    pub const NONE: Self = Self { ignore_eos: false, min_tokens: false };
-
-    /// Returns true if the output length is fixed by any field.
-    pub const fn holds(self) -> bool {
-        self.ignore_eos || self.min_tokens
+/// Returns the field that sets the length of an answer, in tokens.
+pub(super) const fn length_field(api: Api) -> &'static str {
+    match api {
+        Api::Chat | Api::Completions => "max_tokens",
     }
 }
 
-/// Encoder of requests to one API for one model.
-#[derive(Debug, Clone)]
-pub struct Encoder {
-    api: Api,
-    /// Fields common to all requests …
-    fields: Map<String, Value>,
-    /// … and their text: `{"model":…,`.
-    common: String,
-    pinning: Pinning,
-    /// True if the plan's body sets the output length.
-    own_length: bool,
+/// Returns the fields that may set the length of an answer, the one that takes precedence first.
+pub(super) const fn length_fields(api: Api) -> &'static [&'static str] {
+    match api {
+        Api::Chat | Api::Completions => &["max_completion_tokens", "max_tokens"],
+    }
 }
 
-impl Encoder {
-    /// Makes an encoder. Fields of `extra` replace those that goodput sets, as a whole.
-    pub fn new(api: Api, model: &str, extra: &Map<String, Value>, pinning: Pinning, usage: bool) -> Self {
-        let mut fields = Map::new();
-        fields.insert("model".into(), model.into());
-        fields.insert("stream".into(), true.into());
-        if usage {
-            fields.insert("stream_options".into(), serde_json::json!({ "include_usage": true }));
+/// Appends the prompt up to the user's text. `system` is text that many requests share: a system message in chat, the
+/// beginning of the prompt in completions.
+pub(super) fn begin_prompt(api: Api, out: &mut Vec<u8>, system: Option<&str>) {
+    match api {
+        Api::Chat => {
+            out.extend_from_slice(b"\"messages\":[");
+            if let Some(system) = system {
+                out.extend_from_slice(b"{\"role\":\"system\",\"content\":\"");
+                escape(out, system);
+                out.extend_from_slice(b"\"},");
+            }
+            out.extend_from_slice(b"{\"role\":\"user\",\"content\":\"");
         }
-        if pinning.ignore_eos {
-            fields.insert("ignore_eos".into(), true.into());
+        Api::Completions => {
+            out.extend_from_slice(b"\"prompt\":\"");
+            escape(out, system.unwrap_or_default());
         }
-        fields.extend(extra.iter().map(|(k, v)| (k.clone(), v.clone())));
-        Self::of(api, fields, pinning)
     }
+}
 
-    fn of(api: Api, fields: Map<String, Value>, pinning: Pinning) -> Self {
-        let own_length = fields.contains_key("max_tokens") || fields.contains_key("max_completion_tokens");
-        let object = serde_json::to_string(&fields).expect("a map of JSON values is JSON");
-        let mut common = object.strip_suffix('}').expect("an object ends in a brace").to_owned();
-        common.push(',');
-        Self { api, fields, common, pinning, own_length }
-    }
+/// Appends the user's text and the end of the prompt.
+pub(super) fn end_prompt(api: Api, out: &mut Vec<u8>, user: &str) {
+    escape(out, user);
+    out.extend_from_slice(match api {
+        Api::Chat => b"\"}]",
+        Api::Completions => b"\"",
+    });
+}
 
-    /// Returns an encoder for another model, or for a LoRA by its name, with further fields. Those of `extra` replace
-    /// existing ones as a whole. Fields that goodput writes itself (`stream`, the output length) stay unchanged.
-    pub fn varied(&self, model: Option<&str>, extra: &Map<String, Value>) -> Self {
-        let mut fields = self.fields.clone();
-        fields.extend(model.map(|model| ("model".into(), model.into())));
-        fields.extend(extra.iter().map(|(k, v)| (k.clone(), v.clone())));
-        Self::of(self.api, fields, self.pinning)
-    }
-
-    /// Returns an encoder that asks for the answer as one document instead of a stream.
-    pub fn whole(&self) -> Self {
-        let mut fields = self.fields.clone();
-        fields.remove("stream");
-        fields.remove("stream_options");
-        Self::of(self.api, fields, self.pinning)
-    }
-
-    /// Returns true if `min_tokens` is written: unless the plan's body sets the output length or `min_tokens`.
-    fn min_tokens(&self) -> bool {
-        self.pinning.min_tokens && !self.own_length && !self.fields.contains_key("min_tokens")
-    }
-
-    /// Writes the request up to the user's text. `system` is text that many requests share: a system message in chat,
-    /// the beginning of the prompt in completions.
-    pub fn prefix(&self, system: Option<&str>) -> Bytes {
-        let mut out = self.common.clone().into_bytes();
-        match self.api {
-            Api::Chat => {
-                out.extend_from_slice(b"\"messages\":[");
-                if let Some(system) = system {
-                    out.extend_from_slice(b"{\"role\":\"system\",\"content\":\"");
-                    escape(&mut out, system);
-                    out.extend_from_slice(b"\"},");
+/// Appends a whole conversation as the prompt.
+///
+/// Chat sends the messages unchanged. Completions has no roles: the contents are joined into one prompt, each on a new
+/// line, except that an assistant message continues the text before it. The server generated it that way, so the
+/// history is in its prefix cache.
+pub(super) fn conversation(api: Api, out: &mut Vec<u8>, messages: &[Message]) {
+    match api {
+        Api::Chat => {
+            out.extend_from_slice(b"\"messages\":[");
+            for (i, message) in messages.iter().enumerate() {
+                out.extend_from_slice(if i == 0 { b"{\"role\":\"" } else { b",{\"role\":\"" });
+                out.extend_from_slice(message.role.name().as_bytes());
+                out.extend_from_slice(b"\",\"content\":\"");
+                escape(out, &message.content);
+                out.extend_from_slice(b"\"}");
+            }
+            out.push(b']');
+        }
+        Api::Completions => {
+            out.extend_from_slice(b"\"prompt\":\"");
+            for (i, message) in messages.iter().enumerate() {
+                if i > 0 && message.role != Role::Assistant {
+                    out.extend_from_slice(b"\\n");
                 }
-                out.extend_from_slice(b"{\"role\":\"user\",\"content\":\"");
+                escape(out, &message.content);
             }
-            Api::Completions => {
-                out.extend_from_slice(b"\"prompt\":\"");
-                escape(&mut out, system.unwrap_or_default());
-            }
+            out.push(b'"');
         }
-        out.into()
     }
+}
 
-    /// Writes a request from a prefix of this encoder, the user's text, and the number of tokens to answer with.
-    pub fn request(&self, prefix: &Bytes, user: &str, output_tokens: u32) -> Payload {
-        let mut out = Vec::with_capacity(user.len() + user.len() / 16 + 64);
-        escape(&mut out, user);
-        out.extend_from_slice(match self.api {
-            Api::Chat => b"\"}]",
-            Api::Completions => b"\"",
-        });
-        self.close(&mut out, output_tokens);
-        Payload { head: prefix.clone(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
+/// Appends a list of token ids as the prompt. A plan that asks for it in an API without such prompts is refused (see
+/// [`Api::takes_token_ids`]).
+pub(super) fn token_ids(api: Api, out: &mut Vec<u8>, ids: &[u32]) {
+    match api {
+        Api::Chat | Api::Completions => out.extend_from_slice(b"\"prompt\":"),
     }
-
-    /// Writes a request with a whole conversation and the number of tokens to answer with.
-    ///
-    /// Chat sends the messages unchanged. Completions has no roles: the contents are joined into one prompt, each on a
-    /// new line, except that an assistant message continues the text before it. The server generated it that way, so
-    /// the history is in its prefix cache.
-    pub fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
-        let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 40).sum();
-        let mut out = Vec::with_capacity(self.common.len() + text + 64);
-        out.extend_from_slice(self.common.as_bytes());
-        match self.api {
-            Api::Chat => {
-                out.extend_from_slice(b"\"messages\":[");
-                for (i, message) in messages.iter().enumerate() {
-                    out.extend_from_slice(if i == 0 { b"{\"role\":\"" } else { b",{\"role\":\"" });
-                    out.extend_from_slice(message.role.name().as_bytes());
-                    out.extend_from_slice(b"\",\"content\":\"");
-                    escape(&mut out, &message.content);
-                    out.extend_from_slice(b"\"}");
-                }
-                out.push(b']');
-            }
-            Api::Completions => {
-                out.extend_from_slice(b"\"prompt\":\"");
-                for (i, message) in messages.iter().enumerate() {
-                    if i > 0 && message.role != Role::Assistant {
-                        out.extend_from_slice(b"\\n");
-                    }
-                    escape(&mut out, &message.content);
-                }
-                out.push(b'"');
-            }
-        }
-        self.close(&mut out, output_tokens);
-        Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
-    }
-
-    /// Writes a request whose prompt is a list of token ids, with the number of tokens to answer with. Only completions
-    /// accepts such a prompt; a plan that asks for it in chat is refused.
-    pub fn tokens(&self, ids: &[u32], output_tokens: u32) -> Payload {
-        let mut out = Vec::with_capacity(self.common.len() + ids.len() * 7 + 64);
-        out.extend_from_slice(self.common.as_bytes());
-        out.extend_from_slice(b"\"prompt\":");
-        serde_json::to_writer(&mut out, ids).expect("writing numbers to memory cannot fail");
-        self.close(&mut out, output_tokens);
-        Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
-    }
-
-    /// Returns the number of tokens beyond which an answer is aborted, given the requested number. The margin is far
-    /// larger than the differences between servers' ways of counting (special tokens, reasoning, events of tool calls),
-    /// and than the length of a normal answer whose length is not pinned. Returns `None` if the plan's body leaves the
-    /// length open.
-    fn most_tokens(&self, output_tokens: u32) -> Option<u64> {
-        let field = |name: &str| self.fields.get(name).and_then(Value::as_u64);
-        let asked = match self.own_length {
-            true => field("max_completion_tokens").or_else(|| field("max_tokens"))?,
-            false => u64::from(output_tokens),
-        };
-        let choices = field("n").unwrap_or(1).max(1);
-        Some(OVERRUN_LEAST.saturating_add(asked.saturating_mul(choices).saturating_mul(OVERRUN_TIMES)))
-    }
-
-    /// Appends the rest of the object after the prompt: the output length and the closing brace.
-    fn close(&self, out: &mut Vec<u8>, output_tokens: u32) {
-        if !self.own_length {
-            out.extend_from_slice(format!(",\"max_tokens\":{output_tokens}").as_bytes());
-        }
-        if self.min_tokens() {
-            out.extend_from_slice(format!(",\"min_tokens\":{output_tokens}").as_bytes());
-        }
-        out.push(b'}');
-    }
+    serde_json::to_writer(out, ids).expect("writing numbers to memory cannot fail");
 }
 
 /// Appends `text` escaped as the inside of a JSON string. Escapes are per character, so pieces can be joined.
@@ -207,212 +121,54 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     out.pop();
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    fn whole(p: &Payload) -> Value {
-        serde_json::from_slice(&[&p.head[..], &p.tail[..]].concat()).expect("a request is JSON")
+/// Parses one event of a stream.
+pub(super) fn event(api: Api, item: Item<'_>) -> Parsed {
+    match api {
+        Api::Chat | Api::Completions => event::parse(item),
     }
+}
 
-    fn extra(v: Value) -> Map<String, Value> {
-        v.as_object().unwrap().clone()
+/// Parses an answer that is one document.
+pub(super) fn document(api: Api, body: &[u8]) -> Parsed {
+    match api {
+        Api::Chat | Api::Completions => event::parse_whole(body),
     }
+}
 
-    #[test]
-    fn fields_of_the_body_are_sent_as_they_are_written() {
-        let expected = json!({
-            "temperature": 0.7, "top_p": 1, "seed": 7, "n": 1, "stop": ["a", "b"],
-            "tool_choice": { "type": "function", "function": { "name": "f" } },
-            "response_format": { "type": "json_schema", "json_schema": {
-                "name": "c", "strict": true,
-                "schema": { "type": "object", "properties": { "a": { "type": "integer" } } }
-            } },
-            "tools": [
-                { "type": "function", "function": { "name": "f", "parameters":
-                    { "type": "object", "properties": { "city": { "enum": ["x", "y"] } } } } },
-                { "type": "function", "function": { "name": "g" } }
-            ]
-        });
-        for api in [Api::Chat, Api::Completions] {
-            let e = Encoder::new(api, "m", &extra(expected.clone()), Pinning::FULL, true);
-            let payload = e.request(&e.prefix(None), "x", 3);
-            let sent: Value = whole(&payload);
-            for (field, value) in expected.as_object().unwrap() {
-                assert_eq!(&sent[field], value, "{field}");
-            }
+/// Extracts the text of a complete answer: of a stream, or of one document.
+pub(super) fn answer_text(api: Api, body: &[u8], stream: bool) -> AnswerText {
+    match api {
+        Api::Chat | Api::Completions if stream => AnswerText::of_stream(body),
+        Api::Chat | Api::Completions => AnswerText::of_document(body),
+    }
+}
+
+/// Returns true if an event carries tokens, judged by its contents because the server sends no running count. Chat needs
+/// text on some channel. Completions counts every event with a choice that has text or has not finished: a token may
+/// have empty text.
+pub(super) fn carries_tokens(api: Api, event: &Event) -> bool {
+    match api {
+        Api::Chat => event.has_text(),
+        Api::Completions => {
+            let counted_none = event.usage.and_then(|u| u.completion) == Some(0);
+            event.has_choice && (event.text.some() || (event.finish_reason.is_none() && !counted_none))
         }
     }
+}
 
-    #[test]
-    fn chat_requests() {
-        let e = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::FULL, true);
-        let got = whole(&e.request(&e.prefix(Some("be \"brief\"\n")), "hé\\llo", 7));
-        assert_eq!(
-            got,
-            json!({ "model": "m", "stream": true, "stream_options": { "include_usage": true }, "ignore_eos": true,
-                "messages": [{ "role": "system", "content": "be \"brief\"\n" }, { "role": "user", "content": "hé\\llo" }],
-                "max_tokens": 7, "min_tokens": 7 })
-        );
-        let e = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::NONE, false);
-        let got = whole(&e.request(&e.prefix(None), "", 1));
-        let messages = json!([{ "role": "user", "content": "" }]);
-        assert_eq!(got, json!({ "model": "m", "stream": true, "messages": messages, "max_tokens": 1 }));
+/// Returns true if the tokens of an event belong to the answer itself, not to its reasoning or a tool call.
+pub(super) fn is_content(api: Api, event: &Event) -> bool {
+    match api {
+        Api::Chat => event.content.some(),
+        Api::Completions => true,
     }
+}
 
-    #[test]
-    fn what_is_too_long_follows_from_what_is_asked() {
-        for (body, most, why) in [
-            (json!({}), Some(1024 + 4 * 30), "what the plan asks for"),
-            (json!({ "n": 3 }), Some(1024 + 3 * 4 * 30), "for each choice"),
-            (json!({ "max_tokens": 500 }), Some(1024 + 4 * 500), "the body's own length"),
-            (
-                json!({ "max_tokens": 5, "max_completion_tokens": 7, "n": 2 }),
-                Some(1024 + 2 * 4 * 7),
-                "the newer field",
-            ),
-            (json!({ "max_tokens": null }), None, "no length at all"),
-        ] {
-            let e = Encoder::new(Api::Chat, "m", &extra(body), Pinning::FULL, true);
-            let got = [
-                e.request(&e.prefix(None), "hello", 30),
-                e.messages(&[Message { role: Role::User, content: "hello".into() }], 30),
-                e.tokens(&[1, 2], 30),
-            ];
-            assert!(got.iter().all(|p| p.most_tokens == most), "{why}: {got:?}");
-        }
-    }
-
-    #[test]
-    fn completions_join_prefix_and_text() {
-        let e = Encoder::new(
-            Api::Completions,
-            "m",
-            &Map::new(),
-            Pinning { min_tokens: false, ..Pinning::FULL },
-            false,
-        );
-        let prefix = e.prefix(Some("shared \t"));
-        let (a, b) = (e.request(&prefix, "one", 3), e.request(&prefix, "two", 4));
-        assert_eq!(a.head.as_ptr(), b.head.as_ptr(), "the prefix is shared, not copied");
-        let expected = json!({ "model": "m", "stream": true, "ignore_eos": true, "prompt": "shared \tone", "max_tokens": 3 });
-        assert_eq!(whole(&a), expected);
-        assert_eq!(whole(&b)["prompt"], "shared \ttwo");
-    }
-
-    #[test]
-    fn the_plans_body_overrides_ours() {
-        for (body, field, expected) in [
-            (json!({ "temperature": 0.0 }), "temperature", json!(0.0)),
-            (json!({ "ignore_eos": false }), "ignore_eos", json!(false)),
-            (json!({ "stream_options": { "a": 1 } }), "stream_options", json!({ "a": 1 })),
-            (json!({ "max_completion_tokens": 5 }), "max_tokens", Value::Null),
-            (json!({ "max_completion_tokens": 5 }), "max_completion_tokens", json!(5)),
-            (json!({ "max_completion_tokens": 5 }), "min_tokens", Value::Null),
-            (json!({ "max_tokens": 5 }), "max_tokens", json!(5)),
-            (json!({ "min_tokens": 2 }), "min_tokens", json!(2)),
-        ] {
-            let e = Encoder::new(Api::Chat, "m", &extra(body.clone()), Pinning::FULL, true);
-            let p = e.request(&e.prefix(None), "x", 9);
-            let got = whole(&p);
-            assert_eq!(got.get(field).unwrap_or(&Value::Null), &expected, "{body} {field}");
-            let text = String::from_utf8([&p.head[..], &p.tail[..]].concat()).unwrap();
-            assert!(text.matches(&format!("\"{field}\"")).count() <= 1, "{field} twice in {text}");
-        }
-    }
-
-    #[test]
-    fn conversations_are_sent_whole() {
-        let said = |turns: &[(Role, &str)]| -> Vec<Message> {
-            turns.iter().map(|(role, text)| Message::new(*role, *text)).collect()
-        };
-        let all = [
-            (Role::System, "be \"brief\""),
-            (Role::User, "one\ntwo"),
-            (Role::Assistant, " three"),
-            (Role::Tool, "{}"),
-            (Role::User, "hé"),
-        ];
-        for (turns, joined) in
-            [(&all[..], "be \"brief\"\none\ntwo three\n{}\nhé"), (&all[1..2], "one\ntwo"), (&[], "")]
-        {
-            let messages = said(turns);
-            let chat = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::FULL, true);
-            let got = whole(&chat.messages(&messages, 7));
-            assert_eq!(got["messages"], json!(messages));
-            assert_eq!(
-                (&got["max_tokens"], &got["min_tokens"], &got["stream"]),
-                (&json!(7), &json!(7), &json!(true))
-            );
-            let completions = Encoder::new(Api::Completions, "m", &Map::new(), Pinning::FULL, true);
-            assert_eq!(whole(&completions.messages(&messages, 7))["prompt"], joined);
-        }
-        // A prompt and a single message encode to the same request.
-        let e = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::NONE, true);
-        let one = whole(&e.request(&e.prefix(Some("s")), "u", 3));
-        assert_eq!(one, whole(&e.messages(&said(&[(Role::System, "s"), (Role::User, "u")]), 3)));
-    }
-
-    #[test]
-    fn token_ids_are_numbers() {
-        let e = Encoder::new(Api::Completions, "m", &Map::new(), Pinning::NONE, false);
-        let expected =
-            json!({ "model": "m", "stream": true, "prompt": [1, 22, 4_000_000_000_u32], "max_tokens": 2 });
-        assert_eq!(whole(&e.tokens(&[1, 22, 4_000_000_000], 2)), expected);
-        assert_eq!(whole(&e.tokens(&[], 2))["prompt"], json!([]));
-    }
-
-    #[test]
-    fn a_class_has_its_own_model_and_fields() {
-        let body = extra(json!({ "temperature": 1.0, "stop": ["a"] }));
-        let e = Encoder::new(Api::Chat, "m", &body, Pinning::FULL, true);
-        for (model, own, field, expected) in [
-            (None, json!({}), "model", json!("m")),
-            (Some("lora"), json!({}), "model", json!("lora")),
-            (None, json!({}), "temperature", json!(1.0)),
-            (None, json!({ "temperature": 0.5 }), "temperature", json!(0.5)),
-            (None, json!({ "top_p": 0.5 }), "stop", json!(["a"])),
-            (None, json!({ "max_tokens": 3 }), "max_tokens", json!(3)),
-            (None, json!({ "max_tokens": 3 }), "min_tokens", Value::Null),
-            (None, json!({}), "min_tokens", json!(9)),
-            (None, json!({}), "stream_options", json!({ "include_usage": true })),
-        ] {
-            let varied = e.varied(model, &extra(own.clone()));
-            let got = whole(&varied.request(&varied.prefix(None), "x", 9));
-            assert_eq!(got.get(field).unwrap_or(&Value::Null), &expected, "{own} {field}");
-        }
-    }
-
-    #[test]
-    fn without_a_stream_nothing_is_said_of_one() {
-        for usage in [true, false] {
-            let e = Encoder::new(Api::Chat, "m", &Map::new(), Pinning::FULL, usage).whole();
-            let got = whole(&e.request(&e.prefix(None), "x", 9));
-            assert!(got.get("stream").is_none() && got.get("stream_options").is_none(), "{got}");
-            assert_eq!((&got["ignore_eos"], &got["min_tokens"]), (&json!(true), &json!(9)));
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn any_text_survives(system in ".*", user in ".*", model in ".*") {
-            for api in [Api::Chat, Api::Completions] {
-                let e = Encoder::new(api, &model, &Map::new(), Pinning::FULL, true);
-                let got = whole(&e.request(&e.prefix(Some(&system)), &user, 1));
-                prop_assert_eq!(got["model"].as_str(), Some(&*model));
-                match api {
-                    Api::Chat => prop_assert_eq!(got["messages"][1]["content"].as_str(), Some(&*user)),
-                    Api::Completions => prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}{user}"))),
-                }
-                let messages = [Message::new(Role::System, &system), Message::new(Role::User, &user)];
-                let got = whole(&e.messages(&messages, 1));
-                match api {
-                    Api::Chat => prop_assert_eq!(&got["messages"], &json!(messages)),
-                    Api::Completions => prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}\n{user}"))),
-                }
-            }
-        }
+/// Returns true if an answer that is one document has tokens.
+pub(super) fn document_has_tokens(api: Api, event: &Event) -> bool {
+    let counted = || event.usage.and_then(|u| u.completion).is_some_and(|n| n > 0);
+    match api {
+        Api::Chat => event.has_text() || event.text.some(),
+        Api::Completions => event.has_text() || event.text.some() || counted(),
     }
 }

@@ -4,13 +4,13 @@
 //! unknown fields are skipped, and text is examined without being copied.
 
 mod whole;
+mod wire;
 
 pub use whole::parse_whole;
 
 use super::sse::Item;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::{Value, value::RawValue};
-use std::fmt;
+use serde_json::Value;
+use wire::WireEvent;
 
 /// Presence of a text field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -30,7 +30,7 @@ impl Text {
         self == Self::Some
     }
 
-    fn of(empty: bool) -> Self {
+    const fn of(empty: bool) -> Self {
         if empty { Self::Empty } else { Self::Some }
     }
 }
@@ -70,12 +70,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// Merges the delta of one choice.
-    fn add(&mut self, said: Delta) {
-        self.content = self.content.max(said.content).max(said.refusal);
-        self.reasoning = self.reasoning.max(said.reasoning).max(said.reasoning_content);
-        let call = said.function_call.map_or(Text::Absent, |f| f.text());
-        self.tool_calls = self.tool_calls.max(said.tool_calls.0).max(call);
+    /// Returns true if a channel of a chat has text: the answer, its reasoning, or a tool call.
+    pub(super) fn has_text(&self) -> bool {
+        [self.content, self.reasoning, self.tool_calls].iter().any(|t| t.some())
     }
 }
 
@@ -141,282 +138,5 @@ fn message(error: &Value) -> Option<Box<str>> {
     }
 }
 
-#[derive(serde::Deserialize, Default)]
-#[serde(default)]
-struct WireEvent {
-    choices: Choices,
-    usage: Option<WireUsage>,
-    error: Option<Value>,
-    object: IsError,
-    message: Option<Value>,
-}
-
-impl WireEvent {
-    fn into_event(self) -> Event {
-        let own = self.error.as_ref().and_then(message);
-        // Old vLLM: {"object": "error", "message": …}.
-        let error = own.or_else(|| {
-            let said = self.message.as_ref().and_then(message).unwrap_or_else(|| "error".into());
-            self.object.0.then_some(said)
-        });
-        Event { usage: self.usage.map(WireUsage::usage), error, ..self.choices.0 }
-    }
-}
-
-#[derive(serde::Deserialize, Default)]
-#[serde(default)]
-struct WireUsage {
-    prompt_tokens: Count,
-    completion_tokens: Count,
-    prompt_tokens_details: Option<Details>,
-    completion_tokens_details: Option<Details>,
-    prompt_cache_hit_tokens: Count,
-    // SGLang reports reasoning tokens here.
-    reasoning_tokens: Count,
-}
-
-#[derive(serde::Deserialize, Default)]
-#[serde(default)]
-struct Details {
-    cached_tokens: Count,
-    reasoning_tokens: Count,
-}
-
-impl WireUsage {
-    fn usage(self) -> Usage {
-        Usage {
-            prompt: self.prompt_tokens.0,
-            completion: self.completion_tokens.0,
-            cached: self
-                .prompt_tokens_details
-                .and_then(|d| d.cached_tokens.0)
-                .or(self.prompt_cache_hit_tokens.0),
-            reasoning: self
-                .completion_tokens_details
-                .and_then(|d| d.reasoning_tokens.0)
-                .or(self.reasoning_tokens.0),
-        }
-    }
-}
-
-#[derive(serde::Deserialize, Default)]
-#[serde(default)]
-struct WireChoice {
-    delta: Option<Delta>,
-    text: Text,
-    finish_reason: Finish,
-}
-
-#[derive(serde::Deserialize, Default)]
-#[serde(default)]
-struct Delta {
-    content: Text,
-    refusal: Text,
-    // Two fields, not an alias: some servers send both, and serde refuses a duplicate field.
-    reasoning: Text,
-    reasoning_content: Text,
-    tool_calls: Calls,
-    function_call: Option<Function>,
-}
-
-#[derive(serde::Deserialize, Default)]
-#[serde(default)]
-struct Call {
-    function: Option<Function>,
-}
-
-#[derive(serde::Deserialize, Default)]
-#[serde(default)]
-struct Function {
-    name: Text,
-    arguments: Text,
-}
-
-impl Function {
-    fn text(&self) -> Text {
-        self.name.max(self.arguments)
-    }
-}
-
-/// All choices, merged into one event while parsing.
-#[derive(Default)]
-struct Choices(Event);
-
-impl Choices {
-    fn add(&mut self, choice: WireChoice) {
-        let e = &mut self.0;
-        e.has_choice = true;
-        e.text = e.text.max(choice.text);
-        if let Some(d) = choice.delta {
-            e.add(d);
-        }
-        e.finish_reason = choice.finish_reason.0.or(e.finish_reason.take());
-    }
-}
-
-/// A number that may be missing, null, a float, or of another type.
-#[derive(Default)]
-struct Count(Option<u32>);
-
-#[derive(Default)]
-struct Calls(Text);
-
-#[derive(Default)]
-struct Finish(Option<Box<str>>);
-
-#[derive(Default)]
-struct IsError(bool);
-
-/// Limits a finish reason, which appears in tables and reports, to one line: escapes control characters and truncates
-/// it.
-fn one_line(reason: &str) -> Box<str> {
-    const LONGEST: usize = 200;
-    reason
-        .chars()
-        .take(LONGEST)
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect::<String>()
-        .into()
-}
-
-/// Implements `Deserialize` by a visitor that accepts every type: each visitor handles the types it understands, and
-/// skips the rest.
-macro_rules! lenient {
-    ($type:ty, $visitor:ident { $($understood:tt)* }) => {
-        struct $visitor;
-        impl<'de> Visitor<'de> for $visitor {
-            type Value = $type;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON value")
-            }
-            fn visit_unit<E>(self) -> Result<$type, E> {
-                Ok(<$type>::default())
-            }
-            fn visit_bool<E>(self, _: bool) -> Result<$type, E> {
-                Ok(<$type>::default())
-            }
-            $($understood)*
-        }
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                d.deserialize_any($visitor)
-            }
-        }
-    };
-}
-
-macro_rules! skip {
-    ($type:ty, numbers) => {
-        fn visit_i64<E>(self, _: i64) -> Result<$type, E> {
-            Ok(<$type>::default())
-        }
-        fn visit_u64<E>(self, _: u64) -> Result<$type, E> {
-            Ok(<$type>::default())
-        }
-        fn visit_f64<E>(self, _: f64) -> Result<$type, E> {
-            Ok(<$type>::default())
-        }
-    };
-    ($type:ty, text) => {
-        fn visit_str<E>(self, _: &str) -> Result<$type, E> {
-            Ok(<$type>::default())
-        }
-    };
-    ($type:ty, seq) => {
-        fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<$type, A::Error> {
-            while a.next_element::<IgnoredAny>()?.is_some() {}
-            Ok(<$type>::default())
-        }
-    };
-    ($type:ty, map) => {
-        fn visit_map<A: MapAccess<'de>>(self, mut a: A) -> Result<$type, A::Error> {
-            while a.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-            Ok(<$type>::default())
-        }
-    };
-}
-
-/// Examines the raw JSON, so that text with escapes is not unescaped only to see whether it is empty. Besides strings,
-/// it accepts content parts (an array of objects with text) and a tool's arguments as an object.
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let raw = <&RawValue>::deserialize(d)?.get().as_bytes();
-        Ok(match raw {
-            [b'"', inner @ .., b'"'] => Self::of(inner.is_empty()),
-            [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => Self::of(inner.trim_ascii().is_empty()),
-            _ => Self::Absent,
-        })
-    }
-}
-
-lenient!(Calls, CallsVisitor {
-    skip!(Calls, numbers);
-    skip!(Calls, text);
-    skip!(Calls, map);
-    fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Calls, A::Error> {
-        let mut text = Text::Empty;
-        while let Some(call) = a.next_element::<Call>()? {
-            text = text.max(call.function.map_or(Text::Absent, |f| f.text()));
-        }
-        Ok(Calls(text))
-    }
-});
-
-lenient!(Choices, ChoicesVisitor {
-    skip!(Choices, numbers);
-    skip!(Choices, text);
-    skip!(Choices, map);
-    fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Choices, A::Error> {
-        let mut all = Choices::default();
-        while let Some(choice) = a.next_element::<Option<WireChoice>>()? {
-            all.add(choice.unwrap_or_default());
-        }
-        Ok(all)
-    }
-});
-
-lenient!(Finish, FinishVisitor {
-    skip!(Finish, numbers);
-    skip!(Finish, seq);
-    fn visit_str<E>(self, s: &str) -> Result<Finish, E> {
-        Ok(Finish((!s.is_empty()).then(|| one_line(s))))
-    }
-    // SGLang's format: {"type": "length", …}.
-    fn visit_map<A: MapAccess<'de>>(self, mut a: A) -> Result<Finish, A::Error> {
-        let mut kind = None;
-        while let Some((key, value)) = a.next_entry::<String, Value>()? {
-            if key == "type" {
-                kind = value.as_str().map(one_line);
-            }
-        }
-        Ok(Finish(kind))
-    }
-});
-
-lenient!(Count, CountVisitor {
-    skip!(Count, text);
-    skip!(Count, seq);
-    skip!(Count, map);
-    fn visit_u64<E>(self, x: u64) -> Result<Count, E> {
-        Ok(Count(Some(u32::try_from(x).unwrap_or(u32::MAX))))
-    }
-    fn visit_i64<E>(self, _: i64) -> Result<Count, E> {
-        Ok(Count(None))
-    }
-    fn visit_f64<E>(self, x: f64) -> Result<Count, E> {
-        Ok(Count((x >= 0.0).then_some(x as u32)))
-    }
-});
-
-lenient!(IsError, IsErrorVisitor {
-    skip!(IsError, numbers);
-    skip!(IsError, seq);
-    skip!(IsError, map);
-    fn visit_str<E>(self, s: &str) -> Result<IsError, E> {
-        Ok(IsError(s == "error"))
-    }
-});
-
 #[cfg(test)]
-#[path = "event_tests.rs"]
 mod tests;

@@ -5,27 +5,28 @@
 //! payloads, [`event`] parses one payload, and [`Tally`] turns events and their times into a record. [`preflight`]
 //! checks the server before the first request.
 
+mod answer_text;
 mod broken;
-pub mod dialect;
+mod dialect;
 mod dns;
+pub mod encoder;
 pub mod event;
 pub mod key;
 pub mod negotiate;
 pub mod payload;
 pub mod preflight;
-pub mod proxy;
+mod proxy;
 pub mod public;
 mod retry_after;
-mod said;
+pub mod route;
 mod sample;
 mod send;
 pub mod sse;
 pub mod tally;
-pub mod tls;
+mod tls;
 mod transport;
-pub mod way;
 
-pub use dialect::{Encoder, Pinning};
+pub use encoder::{Encoder, Pinning};
 pub use key::ApiKey;
 pub use payload::Payload;
 pub use send::{Client, Shot};

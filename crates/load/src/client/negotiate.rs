@@ -1,6 +1,6 @@
 //! Finds the optional request fields that the server accepts, with one short request and as few retries as possible.
 
-use super::dialect::Pinning;
+use super::encoder::Pinning;
 use super::event::error_message;
 use super::payload::Payload;
 use super::preflight::unauthorized;
@@ -143,5 +143,4 @@ fn failed(client: &Client, probe: &Finished, failure: Failure) -> String {
 }
 
 #[cfg(test)]
-#[path = "negotiate_tests.rs"]
 mod tests;

@@ -193,5 +193,4 @@ fn shown(client: &Client, body: &[u8]) -> Box<str> {
 }
 
 #[cfg(test)]
-#[path = "preflight_tests.rs"]
 mod tests;

@@ -13,30 +13,30 @@ const VARIABLES: [&str; 3] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"];
 
 /// A proxy in front of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OnTheWay {
+pub struct ProxyInUse {
     /// URL of the proxy, without user and password.
     pub url: String,
     /// True if the environment names it; false if the plan does.
-    pub of_environment: bool,
+    pub from_environment: bool,
 }
 
 /// Returns the proxy for requests to a URL.
-pub fn to(proxy: &Proxy, base: &BaseUrl) -> Option<OnTheWay> {
-    to_by(proxy, base, Matcher::from_system)
+pub(crate) fn proxy_for(proxy: &Proxy, base: &BaseUrl) -> Option<ProxyInUse> {
+    proxy_with(proxy, base, Matcher::from_system)
 }
 
-fn to_by(proxy: &Proxy, base: &BaseUrl, environment: impl FnOnce() -> Matcher) -> Option<OnTheWay> {
+fn proxy_with(proxy: &Proxy, base: &BaseUrl, environment: impl FnOnce() -> Matcher) -> Option<ProxyInUse> {
     if base.socket().is_some() {
         return None;
     }
     match proxy {
         Proxy::None => None,
-        Proxy::Url(url) => Some(OnTheWay { url: url.to_string(), of_environment: false }),
+        Proxy::Url(url) => Some(ProxyInUse { url: url.to_string(), from_environment: false }),
         Proxy::Environment if base.is_loopback() => None,
         Proxy::Environment => {
             let found = environment().intercept(&base.join("/").as_str().parse().ok()?)?;
             let url = found.uri().to_string();
-            Some(OnTheWay { url: url.trim_end_matches('/').to_owned(), of_environment: true })
+            Some(ProxyInUse { url: url.trim_end_matches('/').to_owned(), from_environment: true })
         }
     }
 }
@@ -57,7 +57,7 @@ pub(super) fn apply(
 
 /// Returns an error message if the proxy for a URL cannot be used.
 pub(super) fn problem(proxy: &Proxy, base: &BaseUrl) -> Option<String> {
-    let proxy = to(proxy, base)?;
+    let proxy = proxy_for(proxy, base)?;
     let scheme = proxy.url.split("://").next().unwrap_or_default();
     (!matches!(scheme, "http" | "https")).then(|| {
         format!(
@@ -146,9 +146,9 @@ mod tests {
             ("http://own:1", "http://server.test", Some("http://own:1")),
             ("http://own:1", "http://127.0.0.1:8000", Some("http://own:1")),
         ] {
-            let found = to_by(&of(proxy).unwrap(), &server.parse().unwrap(), environment);
+            let found = proxy_with(&of(proxy).unwrap(), &server.parse().unwrap(), environment);
             assert_eq!(found.as_ref().map(|f| f.url.as_str()), want, "{proxy} {server}");
-            assert_eq!(found.is_some_and(|f| f.of_environment), want.is_some() && proxy == "environment");
+            assert_eq!(found.is_some_and(|f| f.from_environment), want.is_some() && proxy == "environment");
         }
     }
 

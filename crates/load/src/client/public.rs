@@ -1,13 +1,13 @@
 //! Detects servers on the public internet, to which load must not be sent by mistake.
 
-use super::proxy::to;
+use super::proxy::proxy_for;
 use goodput_core::endpoint::BaseUrl;
 use goodput_plan::server::proxy::Proxy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 
 /// Suffixes of names that are resolved only within a cluster, a company or a home.
-const OWN_NAMES: [&str; 10] = [
+const PRIVATE_SUFFIXES: [&str; 10] = [
     ".local",
     ".localhost",
     ".internal",
@@ -47,7 +47,7 @@ pub fn public(url: &BaseUrl, proxy: &Proxy) -> Option<Public> {
     let resolve = |host: &str, port: u16| {
         (host, port).to_socket_addrs().map_or_else(|_| Vec::new(), |all| all.map(|a| a.ip()).collect())
     };
-    public_by(url, resolve, || to(proxy, url).is_some())
+    public_by(url, resolve, || proxy_for(proxy, url).is_some())
 }
 
 fn public_by(
@@ -63,7 +63,7 @@ fn public_by(
     if let Ok(address) = host.parse::<IpAddr>() {
         return Some(address).filter(|a| is_public(*a)).map(Public::Address);
     }
-    if is_own_name(host) {
+    if is_private_name(host) {
         return None;
     }
     let port = url.port_or_known_default().unwrap_or(80);
@@ -75,11 +75,11 @@ fn public_by(
 }
 
 /// Returns true for the name of a cluster (`vllm`, `vllm.prod.svc`), a company or a home, which no public zone has.
-fn is_own_name(host: &str) -> bool {
+fn is_private_name(host: &str) -> bool {
     let host = host.to_ascii_lowercase();
     // `vllm.prod`, a service and its namespace, looks like a public name, so it is looked up.
     !host.contains('.')
-        || OWN_NAMES.iter().any(|end| host.ends_with(end))
+        || PRIVATE_SUFFIXES.iter().any(|end| host.ends_with(end))
         || host.ends_with(".svc.cluster.local")
 }
 

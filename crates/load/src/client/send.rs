@@ -129,7 +129,7 @@ impl Client {
             .into_iter()
             .map(|base| Endpoints {
                 generate: base.join(server.api.path()),
-                proxy: proxy::to(&server.proxy, &base).map(|proxy| proxy.url),
+                proxy: proxy::proxy_for(&server.proxy, &base).map(|proxy| proxy.url),
                 base,
             })
             .collect();
@@ -237,19 +237,11 @@ impl Client {
         self.fetch(target, path).await.map_err(|e| anyhow!("GET {base}{path} failed: {}", e.text))
     }
 
-    /// Sends a `POST` without a body to the `target`-th URL, to trigger an action. Returns its status.
-    ///
-    /// # Errors
-    /// As [`Client::get_from`].
-    pub async fn post_to(&self, target: usize, path: &str) -> anyhow::Result<u16> {
-        self.post_within(target, path, GET_TIMEOUT).await
-    }
-
-    /// Sends a `POST` without a body, like [`Client::post_to`], but allows `time` for the answer: for slow actions.
+    /// Sends a `POST` without a body to the `target`-th URL, to trigger an action that may take `time`. Returns its status.
     ///
     /// # Errors
     /// As [`Client::get_from`], with `time` in place of 30 s.
-    pub async fn post_within(&self, target: usize, path: &str, time: Duration) -> anyhow::Result<u16> {
+    pub async fn post(&self, target: usize, path: &str, time: Duration) -> anyhow::Result<u16> {
         let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
         let called = self.answered(Method::POST, target, path, self.0.connect_timeout + time, GET_MAX).await;
         called.map(|(status, _)| status).map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))

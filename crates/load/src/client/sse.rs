@@ -6,7 +6,7 @@
 use memchr::memchr2;
 
 /// Maximum size of an event, and of the bytes between two events (comments, blank lines), in bytes.
-pub const EVENT_MAX: usize = 16 << 20;
+pub(crate) const EVENT_MAX: usize = 16 << 20;
 
 /// One event: its payload, and whether it is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 //! ended.
 //!
 //! The rules are those of the design, §6. With continuous usage, an event carries tokens iff the count rose. Without
-//! it, chat needs text on some channel, and completions counts every event with a choice that has text or has not
-//! finished (a token may have empty text). Totals come from the server's usage, or else from the events, flagged as an
-//! estimate.
+//! it, its contents decide (see `client/dialect.rs`). Totals come from the server's usage, or else from the events,
+//! flagged as an estimate.
 
+use super::dialect;
 use super::event::{Event, Parsed, Usage};
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Outcome, Record, TokenSource};
@@ -34,7 +34,7 @@ const GAPS: usize = 64;
 const EVENTS_A_TOKEN: u64 = 4;
 
 /// The state of one answer.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tally {
     api: Api,
     itl_limit: Option<Duration>,
@@ -74,28 +74,7 @@ pub struct Tallied {
 impl Tally {
     /// Makes the state before the first byte. Gaps above `itl_limit` are counted in the record.
     pub fn new(api: Api, itl_limit: Option<Duration>) -> Self {
-        Self {
-            api,
-            itl_limit,
-            first_event: None,
-            first_token: None,
-            first_content: None,
-            first_tool_call: None,
-            last_token: None,
-            first_event_tokens: None,
-            reasoned: false,
-            events: 0,
-            gaps_us: Vec::new(),
-            itl_max: None,
-            itl_over: 0,
-            usage: Usage::default(),
-            continuous: false,
-            credited: 0,
-            finish: None,
-            done: false,
-            failure: None,
-            sealed_at: None,
-        }
+        Self { api, itl_limit, ..Self::default() }
     }
 
     /// Processes one payload whose bytes arrived `at`. Ignores everything after `[DONE]` or a failure.
@@ -137,7 +116,7 @@ impl Tally {
     }
 
     /// Returns the time since which nothing that follows matters.
-    pub fn sealed_at(&self) -> Option<Duration> {
+    pub(crate) fn sealed_at(&self) -> Option<Duration> {
         self.sealed_at
     }
 
@@ -161,9 +140,7 @@ impl Tally {
         if event.error.is_some() {
             return self.fail(at, Failure::StreamError, body);
         }
-        let counted = event.usage.and_then(|u| u.completion).is_some_and(|n| n > 0);
-        let text = [event.content, event.reasoning, event.tool_calls, event.text].iter().any(|t| t.some());
-        if text || (counted && self.api == Api::Completions) {
+        if dialect::document_has_tokens(self.api, &event) {
             (self.events, self.last_token) = (1, Some(at));
         }
         self.take_usage(event.usage.unwrap_or_default());
@@ -183,11 +160,7 @@ impl Tally {
             self.take_usage(usage);
         }
         if let Some(tokens) = tokens {
-            let content = match self.api {
-                Api::Chat => event.content.some(),
-                Api::Completions => true,
-            };
-            self.token_event(at, tokens, content);
+            self.token_event(at, tokens, dialect::is_content(self.api, &event));
             if event.tool_calls.some() {
                 self.first_tool_call.get_or_insert(at);
             }
@@ -213,13 +186,7 @@ impl Tally {
             self.credited += rise;
             return (rise > 0).then_some(Some(rise));
         }
-        let text = [event.content, event.reasoning, event.tool_calls].iter().any(|t| t.some());
-        let carries = match self.api {
-            Api::Chat => text,
-            Api::Completions => {
-                event.has_choice && (event.text.some() || (event.finish_reason.is_none() && count != Some(0)))
-            }
-        };
+        let carries = dialect::carries_tokens(self.api, event);
         self.credited += u32::from(carries);
         carries.then_some(None)
     }
@@ -325,5 +292,4 @@ impl Tally {
 }
 
 #[cfg(test)]
-#[path = "tally_tests.rs"]
 mod tests;

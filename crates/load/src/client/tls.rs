@@ -32,7 +32,7 @@ impl fmt::Debug for Loaded {
 ///
 /// # Errors
 /// A file cannot be used; with its key in the plan, its name, and the problem.
-pub fn check(tls: &Tls) -> Result<()> {
+pub(crate) fn check(tls: &Tls) -> Result<()> {
     load(tls).map(drop)
 }
 

@@ -9,7 +9,8 @@
 //! another user, or in a container, do not reveal their sockets, so the server's time cannot be separated from that of
 //! others.
 
-use super::stale::{holds, is_here, listeners, processes};
+use super::process::{Process, own, processes};
+use super::stale::{has_open, is_here, listeners};
 use goodput_core::endpoint::BaseUrl;
 use goodput_stats::stats::step::HostLoad;
 use std::collections::{BTreeMap, BTreeSet};
@@ -115,15 +116,6 @@ struct CoreTime {
     steal: u64,
 }
 
-/// A process, as parsed from `/proc/PID/stat`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Process {
-    parent: i32,
-    group: i32,
-    /// CPU ticks in user and kernel mode.
-    ticks: u64,
-}
-
 impl Snapshot {
     /// Takes a snapshot of the counters now; `None` if the system has none.
     fn now(server: &Server) -> Option<Self> {
@@ -131,11 +123,13 @@ impl Snapshot {
         let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
         let (time, cores) =
             core_time(&fs::read_to_string("/proc/stat").ok()?, &allowed.map(cores_of).unwrap_or_default())?;
-        let own = process(&fs::read_to_string("/proc/self/stat").ok()?)?.ticks;
+        let own = own()?.1.ticks;
         let server = match server {
             Server::Within => Some(BTreeMap::new()),
             Server::Processes(roots) if roots.is_empty() => None,
-            Server::Processes(roots) => Some(descendants(&table(), roots)),
+            Server::Processes(roots) => {
+                Some(descendants(&processes().map(|(pid, p)| (pid, (p.parent, p.ticks))).collect(), roots))
+            }
         };
         let pressure = fs::read_to_string("/proc/pressure/cpu").ok().and_then(|text| stalled(&text));
         Some(Self { at: Instant::now(), cores, time, own, server, pressure })
@@ -168,41 +162,22 @@ impl Snapshot {
 /// Returns the processes with a listening socket of these addresses open, and those of the process group.
 fn roots(urls: &[BaseUrl], group: Option<u32>) -> BTreeSet<i32> {
     let sockets: BTreeSet<u64> = urls.iter().flat_map(listeners).collect();
-    let mut found: BTreeSet<i32> = BTreeSet::new();
-    if !sockets.is_empty() {
-        found.extend(processes().filter(|pid| holds(*pid, &sockets)));
-    }
     let group = group.and_then(|group| i32::try_from(group).ok());
-    found.extend(table().into_iter().filter(|(_, p)| Some(p.group) == group).map(|(pid, _)| pid));
-    found
+    let is_root = |(pid, process): &(i32, Process)| {
+        Some(process.group) == group || (!sockets.is_empty() && has_open(*pid, &sockets))
+    };
+    processes().filter(is_root).map(|(pid, _)| pid).collect()
 }
 
-/// Reads all processes of this machine except this one, by ID.
-fn table() -> BTreeMap<i32, Process> {
-    let read = |pid: i32| Some((pid, process(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)?));
-    processes().filter_map(read).collect()
-}
-
-/// Returns the CPU ticks of `roots` and of all of their descendants.
-fn descendants(table: &BTreeMap<i32, Process>, roots: &BTreeSet<i32>) -> BTreeMap<i32, u64> {
+/// Returns the CPU ticks of `roots` and of all of their descendants. `table` has the parent and the ticks of each process.
+fn descendants(table: &BTreeMap<i32, (i32, u64)>, roots: &BTreeSet<i32>) -> BTreeMap<i32, u64> {
     let is_own = |pid: i32| {
         // Guards against a cycle: no process has more ancestors than there are processes.
-        let line = std::iter::successors(Some(pid), |pid| table.get(pid).map(|p| p.parent)).take(table.len());
+        let line = std::iter::successors(Some(pid), |pid| table.get(pid).map(|(parent, _)| *parent))
+            .take(table.len());
         line.into_iter().any(|pid| roots.contains(&pid))
     };
-    table.iter().filter(|(pid, _)| is_own(**pid)).map(|(pid, p)| (*pid, p.ticks)).collect()
-}
-
-/// Parses parent, group, and CPU ticks (fields 14 and 15) from `1234 (a name) S 1 1234 …`. The name may contain any
-/// character.
-fn process(stat: &str) -> Option<Process> {
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    Some(Process {
-        parent: fields.get(1)?.parse().ok()?,
-        group: fields.get(2)?.parse().ok()?,
-        ticks: number(11)? + number(12)?,
-    })
+    table.iter().filter(|(pid, _)| is_own(**pid)).map(|(pid, (_, ticks))| (*pid, *ticks)).collect()
 }
 
 /// Adds up the lines of `/proc/stat` for the `allowed` cores, or for all if empty. Returns the sum and the number of
@@ -281,9 +256,7 @@ mod tests {
 
     #[test]
     fn a_servers_processes_are_its_roots_and_all_below_them() {
-        let line = "12 (a) b) S 7 12 10 0 -1 4194560 1 2 3 4 50 6 7 8 20 0 1 0 98765 1000 20";
-        assert_eq!(process(line), Some(Process { parent: 7, group: 12, ticks: 56 }));
-        let p = |parent| Process { parent, group: 0, ticks: 5 };
+        let p = |parent| (parent, 5);
         let table =
             BTreeMap::from([(1, p(0)), (10, p(1)), (11, p(10)), (12, p(11)), (20, p(1)), (30, p(30))]);
         let own = descendants(&table, &BTreeSet::from([10, 99]));

@@ -9,6 +9,7 @@ pub mod cores;
 mod group;
 pub mod log;
 pub mod port;
+mod process;
 pub mod stale;
 
 pub use group::Groups;
@@ -75,21 +76,16 @@ impl Launch {
     /// Starts the command in a new process group, which it registers in `groups`.
     ///
     /// # Errors
-    /// The system has no process groups, the log cannot be written, or the program cannot be started; the error names
+    /// The log cannot be written, or the program cannot be started; the error names
     /// the program.
     pub fn start(&self, groups: &Groups) -> Result<Launched> {
         let (program, arguments) = self.argv.split_first().context("the command is empty")?;
-        if cfg!(not(unix)) {
-            bail!(
-                "commands can be started and stopped on Linux and macOS only: start the server yourself and give its url"
-            );
-        }
         let log = Log::open(&self.log, &self.secrets)?;
         let (out, err) = (log.writer()?, log.writer()?);
         let mut command = Command::new(self.program(program));
         command
             .args(arguments)
-            .envs(stale::told(&self.log, &self.serves))
+            .envs(stale::environment_of(&self.log, &self.serves))
             .envs(&self.env)
             .stdin(Stdio::null())
             .stdout(out)
@@ -97,7 +93,7 @@ impl Launch {
         if let Some(folder) = &self.folder {
             command.current_dir(folder);
         }
-        group::apart(&mut command);
+        group::in_new_group(&mut command);
         let child = command.spawn().with_context(|| match &self.folder {
             Some(folder) => format!("{program} cannot be started in {}", folder.display()),
             None => format!("{program} cannot be started"),
@@ -106,7 +102,7 @@ impl Launch {
         let note = self.log.with_extension("pid");
         let mark = i32::try_from(child.id())
             .ok()
-            .and_then(|pid| stale::Mark::started(pid, &self.argv, log.secrets()));
+            .and_then(|pid| stale::ProcessMark::started(pid, &self.argv, log.secrets()));
         if let Some(Err(e)) = mark.map(|mark| mark.write(&note)) {
             // The process runs, and will be stopped, even without the record.
             tracing::warn!(
@@ -168,7 +164,7 @@ impl Launched {
     pub async fn stop(mut self, grace: Duration) -> Result<bool> {
         let mut kindly = true;
         if self.alive() {
-            self.group.ask();
+            self.group.terminate();
             kindly = self.gone_within(grace).await;
         }
         if !kindly {

@@ -5,7 +5,7 @@
 //! found by its run folder, by the address that it was to serve, or by the port that it has open. All of this reads
 //! `/proc`: on a system without it, nothing is found.
 
-use super::group;
+use super::process::{Process, group_runs, processes};
 use anyhow::{Context, Result};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::redact::{Redactor, registered};
@@ -28,7 +28,7 @@ const SHOWN: usize = 160;
 
 /// The identity of a process. The start time guards against a later process that reuses the number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mark {
+pub struct ProcessMark {
     /// Process ID; also the ID of its process group.
     pub pid: i32,
     /// Start time, in clock ticks since the system booted.
@@ -41,7 +41,7 @@ pub struct Mark {
     pub since: String,
 }
 
-impl Mark {
+impl ProcessMark {
     /// Identifies a process that was just started with these arguments, with `secrets` and all registered secrets
     /// masked. Returns `None` if the system does not report the start time. The arguments are not read from `/proc`: it
     /// has none while the program is being loaded.
@@ -56,17 +56,17 @@ impl Mark {
     }
 
     fn new(pid: i32, command: &str) -> Option<Self> {
-        let ticks = ticks(pid)?;
+        let ticks = started(pid)?;
         Some(Self { pid, ticks, boot: boot()?, command: command.to_owned(), since: since(ticks)? })
     }
 
     /// Returns true if the process, or another process of its group, is still running.
     pub fn alive(&self) -> bool {
-        let leader = ticks(self.pid);
+        let leader = started(self.pid);
         // The kernel assigns the ID of an existing group to no new process.
         boot().as_deref() == Some(&*self.boot)
             && leader.is_none_or(|ticks| ticks == self.ticks)
-            && group::members(self.pid) == Some(true)
+            && group_runs(self.pid) == Some(true)
     }
 
     /// Writes the identity to `path` as JSON.
@@ -76,7 +76,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for ProcessMark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The file may come from another process, which did not know the secrets registered here.
         let Self { pid, since, .. } = self;
@@ -89,12 +89,12 @@ impl fmt::Display for Mark {
 }
 
 /// Returns the processes recorded in a folder of logs that are still running, each with its name, sorted by name.
-pub fn left_in(logs: &Path) -> Vec<(String, Mark)> {
+pub fn leftovers(logs: &Path) -> Vec<(String, ProcessMark)> {
     let entries = fs::read_dir(logs).into_iter().flatten().filter_map(Result::ok).map(|e| e.path());
     let one = |path: std::path::PathBuf| {
         let name = path.file_stem()?.to_string_lossy().into_owned();
         // A file that was torn while being written is skipped.
-        let mark: Mark = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let mark: ProcessMark = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
         Some((name, mark))
     };
     let mut all: Vec<_> =
@@ -106,14 +106,14 @@ pub fn left_in(logs: &Path) -> Vec<(String, Mark)> {
 
 /// A process that occupies the place of a server to be started.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InTheWay {
-    process: Mark,
-    whose: Whose,
+pub struct Obstacle {
+    process: ProcessMark,
+    owner: Owner,
 }
 
 /// The party that started a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Whose {
+enum Owner {
     /// A goodput that has exited, for a run; with the process group.
     Left { group: i32, run: String },
     /// A goodput that is still running.
@@ -122,24 +122,24 @@ enum Whose {
     Other,
 }
 
-impl InTheWay {
+impl Obstacle {
     /// Returns true if an exited goodput left the process behind. Such a process is in the way even before it answers.
     pub const fn is_left(&self) -> bool {
-        matches!(self.whose, Whose::Left { .. })
+        matches!(self.owner, Owner::Left { .. })
     }
 }
 
-impl fmt::Display for InTheWay {
+impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let process = &self.process;
-        match &self.whose {
-            Whose::Left { group, run } => write!(
+        match &self.owner {
+            Owner::Left { group, run } => write!(
                 f,
                 "{process} was started for the run {run}, and goodput was killed before it could stop it; end it, and all that it started, \
                  with: kill -- -{group}"
             ),
-            Whose::Running { run } => write!(f, "{process} belongs to the sweep {run}, which still runs"),
-            Whose::Other => write!(f, "{process}; end it with: kill {}", process.pid),
+            Owner::Running { run } => write!(f, "{process} belongs to the sweep {run}, which still runs"),
+            Owner::Other => write!(f, "{process}; end it with: kill {}", process.pid),
         }
     }
 }
@@ -147,72 +147,58 @@ impl fmt::Display for InTheWay {
 /// Returns the processes that are in the way of a server to be started at these addresses: processes of this machine
 /// that listen there, and processes started for one of them by a goodput that has exited, even if they do not listen
 /// yet.
-pub fn in_the_way(urls: &[BaseUrl]) -> Vec<InTheWay> {
+pub fn obstacles(urls: &[BaseUrl]) -> Vec<Obstacle> {
     let sockets: BTreeSet<u64> = urls.iter().flat_map(listeners).collect();
     let served: Vec<String> = urls.iter().map(ToString::to_string).collect();
-    let mut found: Vec<InTheWay> = Vec::new();
-    for pid in processes() {
+    let mut found: Vec<Obstacle> = Vec::new();
+    for (pid, process) in processes() {
         let environment = environment(pid);
         let of = |name: &str| environment.iter().find_map(|v| v.strip_prefix(name)?.strip_prefix('='));
-        let whose = match (of(RUN), of(BY), group::of(pid)) {
-            (Some(run), Some(by), _) if is_there(by) => Whose::Running { run: run.to_owned() },
-            (Some(run), Some(_), Some(group)) => Whose::Left { group, run: run.to_owned() },
-            _ => Whose::Other,
+        let owner = match (of(RUN), of(BY)) {
+            (Some(run), Some(by)) if is_running(by) => Owner::Running { run: run.to_owned() },
+            (Some(run), Some(_)) => Owner::Left { group: process.group, run: run.to_owned() },
+            _ => Owner::Other,
         };
         let serves =
             of(SERVES).is_some_and(|urls| urls.split(' ').any(|url| served.iter().any(|s| s == url)));
-        let left = serves && matches!(whose, Whose::Left { .. });
-        if !left && (sockets.is_empty() || !holds(pid, &sockets)) {
+        let left = serves && matches!(owner, Owner::Left { .. });
+        if !left && (sockets.is_empty() || !has_open(pid, &sockets)) {
             continue;
         }
         // The first process of a group represents the whole group.
-        if let Some(process) = Mark::of(pid)
-            && (whose == Whose::Other || !found.iter().any(|f| f.whose == whose))
+        if let Some(process) = ProcessMark::of(pid)
+            && (owner == Owner::Other || !found.iter().any(|f| f.owner == owner))
         {
-            found.push(InTheWay { process, whose });
+            found.push(Obstacle { process, owner });
         }
     }
     found
 }
 
 /// Returns the environment variables by which a started process can be found again, as names and values.
-pub(super) fn told(log: &Path, serves: &[BaseUrl]) -> Vec<(&'static str, String)> {
+pub(super) fn environment_of(log: &Path, serves: &[BaseUrl]) -> Vec<(&'static str, String)> {
     let run = log.parent().and_then(Path::parent).unwrap_or(log);
     let run = std::path::absolute(run).unwrap_or_else(|_| run.to_owned());
     let own = i32::try_from(std::process::id()).ok();
-    let by = own.and_then(|own| Some(format!("{own}:{}:{}", ticks(own)?, boot()?)));
+    let by = own.and_then(|own| Some(format!("{own}:{}:{}", started(own)?, boot()?)));
     let urls: Vec<String> = serves.iter().map(ToString::to_string).collect();
     vec![(RUN, run.display().to_string()), (BY, by.unwrap_or_default()), (SERVES, urls.join(" "))]
 }
 
 /// Returns true if the process `pid:ticks:boot` is running.
-fn is_there(by: &str) -> bool {
+fn is_running(by: &str) -> bool {
     let mut parts = by.splitn(3, ':');
     let (pid, then) =
         (parts.next().and_then(|p| p.parse().ok()), parts.next().and_then(|t| t.parse::<u64>().ok()));
-    match (pid.and_then(ticks), parts.next()) {
+    match (pid.and_then(started), parts.next()) {
         (Some(now), Some(of)) => Some(now) == then && boot().as_deref() == Some(of),
         _ => false,
     }
 }
 
-/// Lists the IDs of all processes of this machine except this one.
-pub(super) fn processes() -> impl Iterator<Item = i32> {
-    let own = i32::try_from(std::process::id()).ok();
-    let all = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
-    all.filter_map(|e| e.file_name().to_str()?.parse().ok()).filter(move |pid| Some(*pid) != own)
-}
-
-/// Returns the start time of a process in ticks; `None` if it does not exist, or is a zombie.
-fn ticks(pid: i32) -> Option<u64> {
-    started(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
-}
-
-/// Parses the start time, field 22, from a line of `/proc/PID/stat`. Returns `None` for a zombie or dead process.
-fn started(stat: &str) -> Option<u64> {
-    let mut rest = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = rest.next()?;
-    (!matches!(state, "Z" | "X" | "x")).then(|| rest.nth(18)?.parse().ok())?
+/// Returns the start time of a process in ticks; `None` if it does not exist or has ended.
+fn started(pid: i32) -> Option<u64> {
+    Process::read(pid).filter(Process::runs).map(|process| process.started)
 }
 
 /// Returns the ID of the current boot.
@@ -251,9 +237,9 @@ fn environment(pid: i32) -> Vec<String> {
     bytes.split(|b| *b == 0).map(|v| String::from_utf8_lossy(v).into_owned()).collect()
 }
 
-/// Returns true if a process has one of these sockets open. False for a process whose descriptors
+/// Returns true if a process has one of these sockets open. False for a process owner descriptors
 /// are unreadable.
-pub(super) fn holds(pid: i32, sockets: &BTreeSet<u64>) -> bool {
+pub(super) fn has_open(pid: i32, sockets: &BTreeSet<u64>) -> bool {
     let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
     let socket = |e: fs::DirEntry| {
         let to = fs::read_link(e.path()).ok()?;
@@ -318,11 +304,6 @@ mod tests {
         let at = |line: &str, path: &str| unix_listener(line, &[path.to_owned()]);
         assert_eq!((at(unix, "/run/a.sock"), at(unix, "/run/b.sock")), (Some(23456), None));
         assert_eq!(at(&unix.replace("00010000", "00000000"), "/run/a.sock"), None);
-        let stat = "12 (a) b) S 1 10 10 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1000 20";
-        assert_eq!(
-            (started(stat), started(&stat.replace(" S ", " Z ")), started("12 (x) S")),
-            (Some(98765), None, None)
-        );
     }
 
     #[cfg(target_os = "linux")]
@@ -330,26 +311,26 @@ mod tests {
     fn what_was_started_is_named_by_the_words_that_it_was_started_with() {
         let own = i32::try_from(std::process::id()).unwrap();
         let argv = ["sh", "-c", "serve --api-key hunter2hunter2\nwait"].map(str::to_owned);
-        let mark = Mark::started(own, &argv, &Redactor::new([("hunter2hunter2", "***")])).unwrap();
+        let mark = ProcessMark::started(own, &argv, &Redactor::new([("hunter2hunter2", "***")])).unwrap();
         assert!(mark.command.starts_with("sh -c serve --api-key "), "{mark}");
         assert!(mark.command.ends_with(" wait") && !mark.command.contains("hunter2"), "{mark}");
-        assert_eq!(mark.ticks, Mark::of(own).unwrap().ticks);
+        assert_eq!(mark.ticks, ProcessMark::of(own).unwrap().ticks);
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_is_found_and_no_other_is_taken_for_it() {
         let own = i32::try_from(std::process::id()).unwrap();
-        let by = format!("{own}:{}:{}", ticks(own).unwrap(), boot().unwrap());
-        assert!(is_there(&by) && !is_there(&format!("1{by}")) && !is_there("") && !is_there("1:2"));
-        let mark = Mark::of(own).unwrap();
+        let by = format!("{own}:{}:{}", started(own).unwrap(), boot().unwrap());
+        assert!(is_running(&by) && !is_running(&format!("1{by}")) && !is_running("") && !is_running("1:2"));
+        let mark = ProcessMark::of(own).unwrap();
         assert!(mark.since.starts_with("20"), "{mark}");
-        let other = Mark { ticks: mark.ticks + 1, ..mark };
+        let other = ProcessMark { ticks: mark.ticks + 1, ..mark };
         assert!(!other.alive(), "another process of the same number");
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url: BaseUrl = format!("http://{}", listener.local_addr().unwrap()).parse().unwrap();
         let sockets: BTreeSet<u64> = listeners(&url).into_iter().collect();
-        assert!(sockets.len() == 1 && holds(own, &sockets));
+        assert!(sockets.len() == 1 && has_open(own, &sockets));
         drop(listener);
         assert!(listeners(&url).is_empty());
     }

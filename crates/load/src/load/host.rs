@@ -8,7 +8,7 @@ use crate::client::Client;
 use anyhow::{Context, Result};
 use goodput_core::level::{Control, Level};
 use goodput_plan::client::ClientLimits;
-use goodput_workload::part::Part;
+use goodput_workload::part::StepPart;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -49,9 +49,9 @@ impl Share {
         Self { rate: level.per_s(), tokens, slots, pace: None, first: Duration::ZERO }
     }
 
-    /// Returns the share of one part of a step. The parts send at their share of the pace, one after the other, as if
-    /// there were only one.
-    pub fn part(self, part: Part) -> Self {
+    /// Returns the share of one part of a step, or of one thread. The parts send at their share of the pace, one after the
+    /// other, as if there were only one.
+    pub fn part(self, part: StepPart) -> Self {
         let of = f64::from(part.of());
         let turn = |pace: f64| Duration::from_secs_f64(f64::from(part.index()) / pace);
         Self {
@@ -61,6 +61,11 @@ impl Share {
             pace: self.pace.map(|pace| pace / of),
             first: self.first + self.pace.map_or(Duration::ZERO, turn),
         }
+    }
+
+    /// Returns the minimum time between two chains of a closed loop.
+    fn gap(&self) -> Duration {
+        self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace))
     }
 
     /// Returns the number of chains per second for which bodies are built ahead.
@@ -75,27 +80,6 @@ impl Share {
             (Some(slots), _) => slots,
             (None, Some(rate)) => (rate * (REQUEST_S + TOKEN_S * self.tokens) / BUSY).ceil() as usize,
             (None, None) => usize::MAX,
-        }
-    }
-}
-
-/// The share of one thread in the load.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Dealt {
-    slots: Option<usize>,
-    gap: Duration,
-    first: Duration,
-}
-
-impl Share {
-    /// Returns the share of thread `i` of `n`. The threads take turns at an `n`-th of the pace each, so that together
-    /// they act as one.
-    fn dealt(&self, i: usize, n: usize) -> Dealt {
-        let gap = self.pace.map_or(Duration::ZERO, |pace| Duration::from_secs_f64(n as f64 / pace));
-        Dealt {
-            slots: self.slots.map(|slots| slots / n + usize::from(i < slots % n)),
-            gap,
-            first: self.first + gap.mul_f64(i as f64 / n as f64),
         }
     }
 }
@@ -180,13 +164,13 @@ impl Host {
     ///
     /// # Errors
     /// As [`Host::real`].
-    pub fn of(own: &ClientLimits, virtual_time: bool) -> Result<Self> {
-        let threads = own.threads.map_or_else(Self::default_threads, |n| n.get() as usize);
+    pub fn of(limits: &ClientLimits, virtual_time: bool) -> Result<Self> {
+        let threads = limits.threads.map_or_else(Self::default_threads, |n| n.get() as usize);
         if virtual_time {
             return Ok(Self::paused());
         }
         let mut host = Self::real(threads)?;
-        host.all = own.threads.is_some();
+        host.all = limits.threads.is_some();
         Ok(host)
     }
 
@@ -280,9 +264,17 @@ impl Host {
                     .context("failed to start the thread that builds bodies")?,
                 Clock::Paused => Source::Inline(Box::new(builder)),
             };
-            let Dealt { slots, gap, first } = share.dealt(i, n);
-            let (client, sending) = (client.clone(), sending.clone());
-            let load = ThreadLoad { client, source, slots, gap, first, clock: self.clock, sending };
+            let part = StepPart::new(i as u32, n as u32).map_err(anyhow::Error::msg)?;
+            let share = share.part(part);
+            let load = ThreadLoad {
+                client: client.clone(),
+                source,
+                slots: share.slots,
+                gap: share.gap(),
+                first: share.first,
+                clock: self.clock,
+                sending: sending.clone(),
+            };
             parts.spawn_on(fire(job.clone(), load), worker);
         }
         Ok(Sending { parts, sent_all })
@@ -303,39 +295,23 @@ impl Drop for Host {
 mod tests {
     use super::*;
 
-    /// The due times of a paced closed loop do not depend on the number of threads.
-    #[test]
-    fn a_pace_is_dealt_evenly() {
-        let share = Share { slots: Some(10), pace: Some(4.0), ..Share::default() };
-        for n in [1, 2, 3, 8] {
-            let parts: Vec<Dealt> = (0..n).map(|i| share.dealt(i, n)).collect();
-            assert_eq!(parts.iter().filter_map(|p| p.slots).sum::<usize>(), 10);
-            let times = |p: &Dealt| (0..4).map(|k| (p.first + p.gap * k).as_secs_f64()).collect::<Vec<_>>();
-            let mut due: Vec<f64> = parts.iter().flat_map(times).collect();
-            due.sort_by(f64::total_cmp);
-            for (k, at) in due.iter().enumerate() {
-                assert!((at - 0.25 * k as f64).abs() < 1e-6, "{n} threads: {due:?}");
-            }
-        }
-    }
-
-    /// The due times of a paced closed loop do not depend on the number of machines.
+    /// The due times of a paced closed loop do not depend on the number of machines, nor on that of threads.
     #[test]
     fn the_parts_of_a_pace_are_the_pace() {
         let share = Share { slots: Some(10), pace: Some(4.0), rate: Some(6.0), ..Share::default() };
-        for of in [1, 2, 5] {
-            let parts: Vec<Dealt> = (0..of)
-                .flat_map(|i| {
-                    let part = share.part(Part::new(i, of).unwrap());
-                    [part.dealt(0, 2), part.dealt(1, 2)]
-                })
-                .collect();
+        for (machines, threads) in [(1, 1), (1, 2), (1, 3), (1, 8), (2, 2), (5, 2)] {
+            let part = |share: Share, i, of| share.part(StepPart::new(i, of).unwrap());
+            let of_machine = |i| (0..threads).map(move |j| part(part(share, i, machines), j, threads));
+            let parts: Vec<Share> = (0..machines).flat_map(of_machine).collect();
             assert_eq!(parts.iter().filter_map(|p| p.slots).sum::<usize>(), 10);
-            let times = |p: &Dealt| (0..4).map(|k| (p.first + p.gap * k).as_secs_f64()).collect::<Vec<_>>();
+            let times = |p: &Share| (0..4).map(|k| (p.first + p.gap() * k).as_secs_f64()).collect::<Vec<_>>();
             let mut due: Vec<f64> = parts.iter().flat_map(times).collect();
             due.sort_by(f64::total_cmp);
             for (k, at) in due.iter().enumerate() {
-                assert!((at - 0.25 * k as f64).abs() < 1e-6, "{of} parts: {due:?}");
+                assert!(
+                    (at - 0.25 * k as f64).abs() < 1e-6,
+                    "{machines} machines, {threads} threads: {due:?}"
+                );
             }
         }
     }

@@ -84,7 +84,7 @@ pub struct Job {
     pub keep_text: bool,
     /// Channel for finished requests. It is bounded: a director that falls behind blocks the tasks of single requests,
     /// never the loop.
-    pub home: mpsc::Sender<Finished>,
+    pub results: mpsc::Sender<Finished>,
     /// Counters that the director can read.
     pub gauge: Arc<Gauge>,
     /// Stops the sending; requests in flight continue.
@@ -113,7 +113,7 @@ impl Job {
 
     /// Returns true if a request due at `due` is no longer needed: after the measured window, load continues only until
     /// every measured request has finished, including those that a late thread has yet to send.
-    pub(super) fn needless(&self, due: Duration) -> bool {
+    pub(super) fn is_after_tail(&self, due: Duration) -> bool {
         // A thread registers its last measured request before it lowers `to_come` (release/acquire), so both counts are
         // zero only at the end.
         !self.is_partial

@@ -7,7 +7,7 @@ use super::lag;
 use super::source::Builder;
 use super::spec::{Selection, Spec, Terms};
 use crate::client::Client;
-use crate::client::dialect::Encoder;
+use crate::client::encoder::Encoder;
 use anyhow::{Result, ensure};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Slo;
@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Finished requests of one step that may wait for the director. Further ones wait in their own tasks, never in the
 /// sending loop.
-const HOME: usize = 1 << 16;
+const WAITING: usize = 1 << 16;
 
 /// Fires the steps of a series at one server, from the threads of this machine.
 pub struct Load {
@@ -143,12 +143,13 @@ impl Load {
         let (chains, trace) = self.chains(spec)?;
         let prompter = Prompter::new(&self.traffic, step.prompts.clone(), spec.terms.words.clone());
         let prompter = prompter.resumed(spec.terms.resumed);
-        let builder = Builder::new(chains, prompter, self.encoders.clone()).as_ids(self.tokenizer.clone());
+        let builder =
+            Builder::new(chains, prompter, self.encoders.clone()).with_token_ids(self.tokenizer.clone());
         let share = self.spread(spec);
         // One client suffices to warm up the server; connections are opened before each step.
         let clients = if step.is_warmup() { &self.clients[..1] } else { &self.clients[..] };
         let lag = self.sample_lag(&share, spec);
-        let (home, finished) = mpsc::channel(HOME);
+        let (results, finished) = mpsc::channel(WAITING);
         let (window, window_seen) = watch::channel(step.measure);
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         let controls = Controls { window, gauge: Arc::<Gauge>::default(), stop, cut };
@@ -165,7 +166,7 @@ impl Load {
             max_in_flight: plan.step.max_in_flight.div_ceil(spec.part.of()),
             itl_limit: itl_limit.filter(|_| !step.is_warmup()),
             keep_text: spec.terms.keep_text && !step.is_warmup(),
-            home,
+            results,
             gauge: controls.gauge.clone(),
             stop: controls.stop.clone(),
             cut: controls.cut.clone(),

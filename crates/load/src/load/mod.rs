@@ -1,18 +1,18 @@
-//! Load: fires the chains of a step and sends a record of each request home.
+//! Load: fires the chains of a step and sends a record of each request to the director.
 //!
 //! The director uses three parts of it: [`spec::Spec`] describes the load, [`local::Load::fire`] fires it, and
 //! [`firing::Firing`] is the load while it runs. A `Spec` and the results of its load can be sent to another machine.
-//! The other modules implement the load on this machine: the threads that send ([`host`], [`worker`]), the pacer, and
-//! the bodies built ahead ([`source`]).
+//! The other modules implement the load on this machine: the threads that send ([`host`], `worker`), the pacer, and
+//! the bodies built ahead (`source`).
 
 pub mod descriptors;
 pub mod firing;
 pub mod host;
-pub mod job;
+pub(crate) mod job;
 pub mod lag;
 pub mod local;
 pub mod pacer;
-pub mod source;
+pub(crate) mod source;
 pub mod spec;
-pub mod thread_clock;
-pub mod worker;
+mod thread_clock;
+mod worker;

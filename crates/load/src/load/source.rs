@@ -1,6 +1,6 @@
 //! Request bodies, built a little ahead of their due times, but never all before the step.
 
-use crate::client::dialect::Encoder;
+use crate::client::encoder::Encoder;
 use crate::client::payload::Payload;
 use bytes::Bytes;
 use goodput_core::message::{Message, Role};
@@ -75,7 +75,7 @@ impl Builder {
     }
 
     /// With a tokenizer, makes prompts of token ids, with exactly the requested number of tokens.
-    pub fn as_ids(self, ids: Option<Tokenizer>) -> Self {
+    pub(crate) fn with_token_ids(self, ids: Option<Tokenizer>) -> Self {
         Self { ids, ..self }
     }
 
@@ -127,7 +127,7 @@ impl Iterator for Builder {
 }
 
 /// The source of a load's chains.
-pub enum Source {
+pub(crate) enum Source {
     /// Built ahead by another thread, so that the sending thread never builds any.
     Ahead(Ahead),
     /// Built on demand: under the paused clock, building takes no time.
@@ -136,7 +136,7 @@ pub enum Source {
 
 /// Chains that a thread builds ahead. They come in batches, with few batches in the channel, so that the sending thread
 /// rarely wakes the building thread, which would take the core on which the server answers.
-pub struct Ahead {
+pub(crate) struct Ahead {
     batches: mpsc::Receiver<Vec<Ready>>,
     batch: std::vec::IntoIter<Ready>,
 }
@@ -144,7 +144,7 @@ pub struct Ahead {
 impl Source {
     /// Starts the building thread. `rate` is the expected number of chains taken per second, `parts` the number of such
     /// threads. Fails if the system refuses a thread.
-    pub fn ahead(mut builder: Builder, rate: f64, parts: usize) -> std::io::Result<Self> {
+    pub(crate) fn ahead(mut builder: Builder, rate: f64, parts: usize) -> std::io::Result<Self> {
         let first = builder.next();
         let bytes = first.as_ref().map_or(1, |r| r.first.len() * r.chain.turns.len()).max(1);
         let most = AHEAD_BYTES / bytes / parts.max(1);
@@ -166,7 +166,7 @@ impl Source {
     }
 
     /// Returns the next chain; `None` when there are no more.
-    pub async fn next(&mut self) -> Option<Ready> {
+    pub(crate) async fn next(&mut self) -> Option<Ready> {
         match self {
             Self::Ahead(Ahead { batches, batch }) => {
                 if batch.as_slice().is_empty() {
@@ -182,7 +182,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::dialect::Pinning;
+    use crate::client::encoder::Pinning;
     use goodput_core::endpoint::Api;
     use goodput_core::level::Level;
     use goodput_workload::data::Counter;

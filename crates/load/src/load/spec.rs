@@ -1,12 +1,12 @@
 //! The description of a load: everything that decides which requests are sent and when, as data that another machine
 //! can be given.
 
-use crate::client::dialect::{Encoder, Pinning};
+use crate::client::encoder::{Encoder, Pinning};
 use goodput_core::level::Level;
 use goodput_core::record::Phase;
 use goodput_plan::{Plan, Timeout};
 use goodput_workload::draw::{StepKey, Surge};
-use goodput_workload::part::Part;
+use goodput_workload::part::StepPart;
 use goodput_workload::rate::WordRates;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub struct Spec {
     /// The level that the step holds.
     pub level: Level,
     /// The part of the step's chains that are sent.
-    pub part: Part,
+    pub part: StepPart,
 }
 
 /// Serialization of a series' plan. The plan format that people write does not name the class of a mix that is measured
@@ -115,7 +115,7 @@ pub struct StepSpec {
 
 impl StepSpec {
     /// Returns true for requests that are sent before a step and not counted.
-    pub fn is_warmup(&self) -> bool {
+    pub(crate) fn is_warmup(&self) -> bool {
         self.phase == Some(Phase::Warmup)
     }
 }

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 use tokio_util::sync::DropGuard;
 
 /// One thread's share of a load.
-pub struct ThreadLoad {
+pub(crate) struct ThreadLoad {
     /// Sends the requests, over this thread's connections.
     pub client: Client,
     /// The chains to send.
@@ -41,7 +41,7 @@ pub struct ThreadLoad {
 /// open.
 ///
 /// Fails if the system refuses a timer, or a request's task panics; the whole load then ends.
-pub async fn fire(job: Arc<Job>, load: ThreadLoad) -> io::Result<()> {
+pub(crate) async fn fire(job: Arc<Job>, load: ThreadLoad) -> io::Result<()> {
     let (stop, cut) = (job.stop.clone(), job.cut.clone());
     let fired = match Loop::new(job, load) {
         Ok(load) => load.run().await,
@@ -166,7 +166,7 @@ impl Loop {
                 Due::Over => break,
             }
         }
-        self.comes(false);
+        self.set_to_come(false);
         drop((self.sending, self.landed));
         while let Some(done) = self.flying.join_next().await {
             done?;
@@ -176,7 +176,7 @@ impl Loop {
 
     /// Updates the gauge on whether the next chain is due within the window. An extension of the window may make it so
     /// again.
-    fn comes(&mut self, within: bool) {
+    fn set_to_come(&mut self, within: bool) {
         if self.to_come == within {
             return;
         }
@@ -227,11 +227,11 @@ impl Loop {
             let turn = self.waiting.peek().map(|w| w.0.due);
             let next = [chain, turn].into_iter().flatten().min();
             if self.idle.is_none() {
-                self.comes(chain.is_some_and(|at| at < end));
+                self.set_to_come(chain.is_some_and(|at| at < end));
             }
             let job = &self.job;
             let past_end = job.began + end <= Instant::now();
-            let over = |at| past_end && job.needless(at);
+            let over = |at| past_end && job.is_after_tail(at);
             if job.stop.is_cancelled() || next.is_some_and(over) || (start.is_none() && self.silent()) {
                 return Ok(Due::Over);
             }
@@ -258,7 +258,7 @@ impl Loop {
                 Ok(()) = window.changed() => false,
                 () = quiet, if past_end => false,
             };
-            if woke && target == next && !next.is_some_and(|at| job.needless(at)) {
+            if woke && target == next && !next.is_some_and(|at| job.is_after_tail(at)) {
                 return Ok(self.take(chain, turn));
             }
         }
@@ -329,7 +329,7 @@ async fn fly(
     let (end, ok) = (finished.record.end, finished.record.outcome == Outcome::Ok);
     let answer = if job.keep_text { finished.text.clone() } else { finished.text.take() };
     // The receiver closes only when the whole sweep ends.
-    let _ = job.home.send(finished).await;
+    let _ = job.results.send(finished).await;
     // A turn that did not succeed is the last one of its chain.
     let next = land.filter(|_| ok).map(|land| {
         flight.follow(&job, end, answer.as_deref().unwrap_or_default());

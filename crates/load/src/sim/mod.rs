@@ -4,10 +4,13 @@
 //! ([`router`]), and bare, without HTTP ([`goodput_engine::Model`]).
 
 mod actor;
+pub mod dialect;
 mod fault;
 mod metrics;
 pub mod null;
+mod request;
 pub mod router;
 mod rules;
 pub mod serve;
-mod wire;
+mod socket;
+mod writer;

@@ -1,33 +1,160 @@
-//! The validation rules of vLLM: the requests it accepts, and its error messages for the others.
+//! What the simulated server answers, whatever carries the answer: its pages, the requests that it accepts, and its
+//! errors for the others, in vLLM's words. The two front ends, [`super::router`] and [`super::null`], only transport
+//! them.
 
-use crate::sim::wire::{Api, Ask, json_string};
+use crate::sim::dialect;
+use crate::sim::metrics::{Counters, prometheus};
+use crate::sim::request::{ApiRequest, StreamOptions};
+use goodput_core::endpoint::Api;
+use goodput_engine::KvCache;
 use http::StatusCode;
+use std::borrow::Cow;
+use std::num::NonZeroU32;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Default number of output tokens of a completion, if the context has room for them. A chat defaults to all the room
-/// that is left.
-const DEFAULT_MAX_TOKENS: u32 = 16;
 /// Maximum size of a request body, in bytes; a prompt as long as the default `max-model-len` takes about 1 MiB.
 pub(super) const MAX_BODY: usize = 32 << 20;
+/// Content types of answers and pages.
+pub(super) const JSON: &str = "application/json";
+pub(super) const EVENTS: &str = "text/event-stream; charset=utf-8";
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The model that a server serves, and its context length.
+/// The part of the server that a request is addressed to.
 #[derive(Debug)]
-pub(super) struct Limits<'a> {
-    pub(super) model: &'a str,
-    pub(super) max_model_len: u32,
+pub(super) enum Route {
+    /// An answer of the model.
+    Answer(Api),
+    /// The page of metrics.
+    Metrics,
+    /// Another page, or an error.
+    Page(Page),
 }
 
-impl Limits<'_> {
-    /// Returns the input and output tokens of a request with `input` tokens in a number of texts, or the refusal of
-    /// vLLM, which checks in this order.
-    pub(super) fn check<T>(
+/// A response other than a model's answer.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) status: StatusCode,
+    pub(super) content_type: &'static str,
+    pub(super) body: Cow<'static, str>,
+    /// The header `Allow` of a path that has other methods.
+    pub(super) allow: Option<&'static str>,
+}
+
+impl Page {
+    pub(super) fn new(
+        status: StatusCode,
+        content_type: &'static str,
+        body: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { status, content_type, body: body.into(), allow: None }
+    }
+}
+
+/// The model that a server serves.
+#[derive(Debug)]
+pub(super) struct ServedModel {
+    name: String,
+    /// The name as a JSON string.
+    name_json: String,
+    max_model_len: u32,
+    /// Unix time of the server's start, in seconds.
+    pub(super) created: u64,
+}
+
+/// The answer that an accepted request asks for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order {
+    pub(super) api: Api,
+    pub(super) stream: bool,
+    /// Number of input tokens.
+    pub(super) input: u32,
+    /// Number of output tokens.
+    pub(super) output: u32,
+    pub(super) options: StreamOptions,
+}
+
+impl ServedModel {
+    pub(super) fn new(name: &str, max_model_len: NonZeroU32) -> Self {
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        Self {
+            name: name.to_owned(),
+            name_json: json_string(name),
+            max_model_len: max_model_len.get(),
+            created,
+        }
+    }
+
+    /// Returns the route of a request; `path` has no query.
+    pub(super) fn route(&self, method: &str, path: &str) -> Route {
+        let found = match path {
+            "/v1/models" => Route::Page(Page::new(StatusCode::OK, JSON, self.models())),
+            "/health" => Route::Page(Page::new(StatusCode::OK, TEXT, "")),
+            "/version" => {
+                let version = concat!(r#"{"version":""#, env!("CARGO_PKG_VERSION"), r#""}"#);
+                Route::Page(Page::new(StatusCode::OK, JSON, version))
+            }
+            "/metrics" => Route::Metrics,
+            _ => match Api::of_path(path) {
+                Some(api) => Route::Answer(api),
+                None => {
+                    let body = r#"{"detail":"Not Found"}"#;
+                    return Route::Page(Page::new(StatusCode::NOT_FOUND, JSON, body));
+                }
+            },
+        };
+        let methods = if matches!(found, Route::Answer(_)) { "POST" } else { "GET,HEAD" };
+        if methods.split(',').any(|allowed| allowed == method) {
+            return found;
+        }
+        let page = Page::new(StatusCode::METHOD_NOT_ALLOWED, JSON, r#"{"detail":"Method Not Allowed"}"#);
+        Route::Page(Page { allow: Some(methods), ..page })
+    }
+
+    /// Formats the list of models, with a single entry.
+    fn models(&self) -> String {
+        let Self { name_json: name, max_model_len, created, .. } = self;
+        format!(
+            r#"{{"object":"list","data":[{{"id":{name},"object":"model","created":{created},"owned_by":"goodput","root":{name},"parent":null,"max_model_len":{max_model_len},"permission":[]}}]}}"#
+        )
+    }
+
+    /// Returns the page of metrics.
+    pub(super) fn metrics(&self, counters: &Counters, kv_cache: Option<KvCache>) -> Page {
+        Page::new(StatusCode::OK, TEXT, prometheus(counters, kv_cache, &self.name))
+    }
+
+    /// Formats the beginning of an answer, or of its events, at a Unix time in seconds.
+    pub(super) fn head(&self, api: Api, id: u64, stream: bool, created: u64) -> String {
+        dialect::head(api, id, stream, created, &self.name_json)
+    }
+
+    /// Parses and checks a request.
+    pub(super) fn accept<T: Default + Extend<u64>>(
         &self,
         api: Api,
-        ask: &Ask<T>,
+        body: &[u8],
+    ) -> Result<(ApiRequest<T>, Order), Refusal> {
+        let request: ApiRequest<T> = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
+        let (parts, texts) =
+            dialect::prompt(api, &request).ok_or_else(|| Refusal::missing(dialect::prompt_field(api)))?;
+        let tokens = dialect::template_tokens(api) + parts.map(|words| words.count).sum::<usize>();
+        let input = u32::try_from(tokens).unwrap_or(u32::MAX);
+        let output = self.output_tokens(api, &request, input, texts)?;
+        let (stream, options) = (request.stream.unwrap_or(false), request.stream_options.unwrap_or_default());
+        Ok((request, Order { api, stream, input, output, options }))
+    }
+
+    /// Returns the number of output tokens of a request with `input` tokens in a number of texts, or the refusal of
+    /// vLLM, which checks in this order.
+    fn output_tokens<T>(
+        &self,
+        api: Api,
+        request: &ApiRequest<T>,
         input: u32,
         texts: u32,
-    ) -> Result<(u32, u32), Refusal> {
-        if let Some(model) = ask.model.as_ref().filter(|m| *m != self.model) {
-            let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.model);
+    ) -> Result<u32, Refusal> {
+        if let Some(model) = request.model.as_ref().filter(|m| **m != self.name) {
+            let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.name);
             return Err(Refusal {
                 status: StatusCode::NOT_FOUND,
                 kind: "NotFoundError",
@@ -35,7 +162,7 @@ impl Limits<'_> {
                 message,
             });
         }
-        if texts > 1 || ask.n.is_some_and(|n| n != 1) {
+        if texts > 1 || request.n.is_some_and(|n| n != 1) {
             return Err(Refusal::bad(None, "the simulated server answers one prompt with one choice".into()));
         }
         let limit = self.max_model_len;
@@ -52,8 +179,8 @@ impl Limits<'_> {
         }
         // At least one, so that a prompt that leaves no room is refused below.
         let left = (limit - input).max(1);
-        let usual = if api == Api::Chat { left } else { left.min(DEFAULT_MAX_TOKENS) };
-        let output = ask.max_completion_tokens.or(ask.max_tokens).unwrap_or(usual);
+        let default = dialect::default_output(api).map_or(left, |tokens| left.min(tokens));
+        let output = request.max_completion_tokens.or(request.max_tokens).unwrap_or(default);
         if output == 0 {
             let message = "max_tokens must be at least 1, got 0.".into();
             return Err(Refusal::bad(Some("max_tokens"), message));
@@ -66,7 +193,7 @@ impl Limits<'_> {
                 ),
             ));
         }
-        if let Some(least) = ask.min_tokens.filter(|least| *least > output) {
+        if let Some(least) = request.min_tokens.filter(|least| *least > output) {
             return Err(Refusal::bad(
                 None,
                 format!("min_tokens must be less than or equal to max_tokens={output}, got {least}."),
@@ -80,20 +207,20 @@ impl Limits<'_> {
                 ),
             ));
         }
-        Ok((input, output))
+        Ok(output)
     }
 }
 
 /// An error in vLLM's format.
 pub(super) struct Refusal {
-    pub(super) status: StatusCode,
+    status: StatusCode,
     kind: &'static str,
     param: Option<String>,
     message: String,
 }
 
 impl Refusal {
-    pub(super) fn bad(param: Option<&str>, message: String) -> Self {
+    fn bad(param: Option<&str>, message: String) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
             kind: "BadRequestError",
@@ -102,7 +229,7 @@ impl Refusal {
         }
     }
 
-    pub(super) fn missing(field: &str) -> Self {
+    fn missing(field: &str) -> Self {
         let param = format!("body.{field}");
         let message = format!(
             "1 validation error:\n  {{'type': 'missing', 'loc': '{param}', 'msg': 'Field required'}}"
@@ -110,14 +237,14 @@ impl Refusal {
         Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
     }
 
-    pub(super) fn unreadable(error: &serde_json::Error) -> Self {
-        let (kind, said) = match error.classify() {
+    fn unreadable(error: &serde_json::Error) -> Self {
+        let (kind, problem) = match error.classify() {
             serde_json::error::Category::Data => ("type_error", "Input has the wrong type"),
             _ => ("json_invalid", "JSON decode error"),
         };
         let param = format!("body.{}", error.column());
         let message = format!(
-            "1 validation error:\n  {{'type': '{kind}', 'loc': '{param}', 'msg': '{said}', 'ctx': {{'error': '{error}'}}}}"
+            "1 validation error:\n  {{'type': '{kind}', 'loc': '{param}', 'msg': '{problem}', 'ctx': {{'error': '{error}'}}}}"
         );
         Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
     }
@@ -126,11 +253,19 @@ impl Refusal {
         let message = "the engine stopped".into();
         Self { status: StatusCode::INTERNAL_SERVER_ERROR, kind: "InternalServerError", param: None, message }
     }
+}
 
-    /// Formats the response body.
-    pub(super) fn body(&self) -> String {
-        let param = self.param.as_deref().map_or("null".into(), json_string);
-        let (message, kind, code) = (json_string(&self.message), self.kind, self.status.as_u16());
-        format!(r#"{{"error":{{"message":{message},"type":"{kind}","param":{param},"code":{code}}}}}"#)
+impl From<Refusal> for Page {
+    fn from(refusal: Refusal) -> Self {
+        let param = refusal.param.as_deref().map_or("null".into(), json_string);
+        let (message, kind, code) = (json_string(&refusal.message), refusal.kind, refusal.status.as_u16());
+        let body =
+            format!(r#"{{"error":{{"message":{message},"type":"{kind}","param":{param},"code":{code}}}}}"#);
+        Self::new(refusal.status, JSON, body)
     }
+}
+
+/// Formats a text as a JSON string.
+pub(super) fn json_string(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }

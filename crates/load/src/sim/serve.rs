@@ -1,10 +1,9 @@
 //! The simulated server on a socket: as a command (`serve`), or within the process on a separate thread ([`Embedded`]).
 
-use crate::sim::fault::socket;
 use crate::sim::null::{self, Listener, Settings};
-use crate::sim::router::{fault_injector, router, with_faults};
+use crate::sim::router::{fault_injector, with_faults};
+use crate::sim::socket;
 use anyhow::Context;
-use axum::serve::ListenerExt;
 use goodput_engine::config::{Engine, Simulated};
 use std::{future::Future, net::SocketAddr, thread, time::Duration};
 use tokio::{
@@ -21,48 +20,22 @@ const BACKLOG: u32 = 4096;
 /// [`null`] server is used, which models nothing, unless faults are to be injected.
 ///
 /// # Errors
-/// The server does not start (see [`Simulated::check_startup`]), or the listener fails permanently.
+/// The server does not start (see [`Simulated::check_startup`]).
 pub async fn serve(
     sim: &Simulated,
     listener: TcpListener,
-    shutdown: impl Future<Output = ()> + Send + 'static,
+    shutdown: impl Future<Output = ()> + Send,
 ) -> anyhow::Result<()> {
     sim.check_startup().map_err(anyhow::Error::msg)?;
-    if !sim.faults.is_empty() {
-        let faults = fault_injector(sim);
-        socket::serve(with_faults(sim, faults.clone()), faults, listener, shutdown, GRACE).await;
-        return Ok(());
-    }
-    if sim.engine == Engine::Null && sim.reasoning.is_none() {
+    if sim.engine == Engine::Null && sim.reasoning.is_none() && sim.faults.is_empty() {
         let (model, max_model_len) = (sim.model.clone(), sim.max_model_len);
         let settings = Settings { model, max_model_len, ..Settings::default() };
         null::serve(settings, Listener::Tcp(listener), shutdown).await;
-        return Ok(());
+    } else {
+        let faults = fault_injector(sim);
+        socket::serve(with_faults(sim, faults.clone()), faults, listener, shutdown, GRACE).await;
     }
-    let (stopping, stopped) = oneshot::channel();
-    let signal = async {
-        shutdown.await;
-        let _ = stopping.send(());
-    };
-    let grace = async {
-        // The sender is dropped without sending only if the server has ended by itself.
-        if stopped.await.is_ok() {
-            tokio::time::sleep(GRACE).await;
-        } else {
-            std::future::pending().await
-        }
-    };
-    // Otherwise Nagle's algorithm would delay a token until the one before is acknowledged.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::warn!("no TCP_NODELAY on a connection of the simulated server: {error}");
-        }
-    });
-    let server = axum::serve(listener, router(sim)).with_graceful_shutdown(signal);
-    tokio::select! {
-        ended = server.into_future() => ended.context("the simulated server failed"),
-        () = grace => Ok(()),
-    }
+    Ok(())
 }
 
 /// A simulated server on a free port of the loopback address, on a separate thread. Dropping it stops it and breaks
@@ -91,7 +64,7 @@ impl Embedded {
     ///
     /// # Errors
     /// As with [`Embedded::start`].
-    pub(crate) fn null(settings: Settings) -> anyhow::Result<Self> {
+    pub fn null(settings: Settings) -> anyhow::Result<Self> {
         Self::on_thread(async move |listener| {
             null::serve(settings, Listener::Tcp(listener), std::future::pending()).await;
             Ok(())

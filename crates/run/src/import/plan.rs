@@ -30,8 +30,7 @@ pub(super) fn shown(url: &str) -> String {
     parsed.set_query(None);
     parsed.set_fragment(None);
     let text = parsed.as_str().trim_end_matches('/');
-    let text =
-        [Api::Chat, Api::Completions].iter().find_map(|api| text.strip_suffix(api.path())).unwrap_or(text);
+    let text = Api::ALL.iter().find_map(|api| text.strip_suffix(api.path())).unwrap_or(text);
     text.trim_end_matches('/').to_owned()
 }
 
@@ -128,7 +127,7 @@ pub(super) fn describe(
     }
     let url = server(found, options).map_or_else(|| NOWHERE.to_owned(), |url| url.to_string());
     set("server.url", text(&url))?;
-    set("server.api", text(if found.api == Api::Chat { "chat" } else { "completions" }))?;
+    set("server.api", text(found.api.name()))?;
     for model in found.model.iter().filter(|m| !m.is_empty()) {
         set("server.model", text(model))?;
     }

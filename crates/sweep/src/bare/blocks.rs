@@ -1,9 +1,8 @@
 //! Identifiers of the tokens of a prompt, for the prefix cache of an engine without text.
 
-use goodput_core::endpoint::Api;
 use goodput_engine::KvCache;
 use goodput_engine::blocks::blocks_of;
-use goodput_load::sim::router::{TEMPLATE_TOKEN, TEMPLATE_TOKENS};
+use goodput_load::sim::dialect::{TEMPLATE_TOKEN, template_tokens};
 use goodput_plan::Plan;
 use goodput_workload::chain::{Recipe, Text, Turn};
 use goodput_workload::config::{Cache, Source};
@@ -21,7 +20,7 @@ pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]
     };
     let first = &first.request;
     let Text::Words { group } = first.text else { return Arc::default() };
-    let template = if plan.server.api == Api::Chat { TEMPLATE_TOKENS } else { 0 };
+    let template = template_tokens(plan.server.api);
     let shared = s.shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
     // A prompt that is too short for the whole prefix consists of its beginning and one unique word.
     let room = u64::from(first.input_tokens).saturating_sub(template as u64 + 1);

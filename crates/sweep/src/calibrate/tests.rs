@@ -5,7 +5,7 @@ use super::*;
 use axum::Router;
 use axum::routing::post;
 use goodput_core::endpoint::Api;
-use goodput_load::client::dialect::Pinning;
+use goodput_load::client::encoder::Pinning;
 use goodput_plan::Plan;
 use goodput_plan::server::{Server, Target};
 use goodput_workload::prompts::Prompt;

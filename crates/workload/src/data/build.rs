@@ -1,17 +1,16 @@
 //! Builds a data set: checks every row once, and collects index and summary.
 
-use super::blob::Blob;
 use super::config::{DataSource, Delimiter, Fields, Format};
 use super::estimate::Counter;
 use super::fields::{RowError, find};
 use super::formats::{Parsed, Parser, header, join, optional};
 use super::index::{Entry, Index};
 use super::sample::TurnSample;
-use super::scan::{Framing, RowBytes, ScanError, Scanner};
-use super::summary::{BadRow, MAX_EXAMPLES, Summary};
+use super::summary::{BadRow, Summary};
+use crate::files::{Framing, MAX_EXAMPLES, RowBytes, ScanError, Scanner, StoredFile};
 use crate::lengths::TokenCount;
 use anyhow::{Context, Result, anyhow, bail};
-use goodput_core::distribution::{Distribution, Lengths};
+use goodput_core::distribution::Lengths;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -20,7 +19,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub(super) struct DataFile {
     /// Byte offset of the file among the bytes of all files.
     pub(super) base: u64,
-    pub(super) blob: Blob,
+    pub(super) stored: StoredFile,
     /// Column names of CSV.
     pub(super) header: Vec<String>,
 }
@@ -31,8 +30,8 @@ pub(super) fn conversation(parser: &Parser, files: &[DataFile], rows: &[Entry]) 
     for row in rows {
         let file = &files[files.partition_point(|f| f.base <= row.at) - 1];
         let mut bytes = vec![0; row.len as usize];
-        let path = file.blob.path().display();
-        file.blob.read_at(row.at - file.base, &mut bytes).with_context(|| format!("cannot read {path}"))?;
+        let path = file.stored.path().display();
+        file.stored.read_at(row.at - file.base, &mut bytes).with_context(|| format!("cannot read {path}"))?;
         let read = parser.object(&bytes, &file.header).and_then(|object| parser.read(&object));
         match read.map_err(|e| anyhow!("{path}, line {}: {}", row.line, e.reason))? {
             Parsed::Turns(more, _) => join(&mut turns, more),
@@ -97,21 +96,7 @@ impl<'a> Builder<'a> {
             entries: Vec::new(),
             sessions: grouped.then(Sessions::default),
             unseen,
-            summary: Summary {
-                rows: 0,
-                bad: 0,
-                bad_rows: Vec::new(),
-                nothing: 0,
-                filtered: 0,
-                samples: 0,
-                turns: 0,
-                turns_max: 0,
-                exact: parser.counter.is_exact(),
-                input: Distribution::default(),
-                output: Distribution::default(),
-                output_from_plan: 0,
-                longest: None,
-            },
+            summary: Summary { exact: parser.counter.is_exact(), ..Summary::default() },
             input: Lengths::default(),
             output: Lengths::default(),
             longest: 0,
@@ -119,21 +104,21 @@ impl<'a> Builder<'a> {
     }
 
     /// Reads one file, whose bytes begin at `base` among those of all files.
-    pub(super) fn scan(&mut self, base: u64, blob: Blob) -> Result<DataFile> {
-        let mut file = DataFile { base, header: Vec::new(), blob };
-        let path = file.blob.path().to_owned();
+    pub(super) fn scan(&mut self, base: u64, stored: StoredFile) -> Result<DataFile> {
+        let mut file = DataFile { base, header: Vec::new(), stored };
+        let path = file.stored.path().to_owned();
         let framing = match &self.source.format {
             Format::Csv(fields, delimiter) => {
-                file.header = columns(&file.blob, fields, *delimiter)?;
+                file.header = columns(&file.stored, fields, *delimiter)?;
                 Framing::Csv(delimiter.byte())
             }
             Format::ShareGpt | Format::Jsonl(_) | Format::Aiperf | Format::SpecBench => {
-                Framing::detect_json(file.blob.reader())
+                Framing::detect_json(file.stored.reader())
                     .with_context(|| format!("cannot read {}", path.display()))?
             }
         };
         let mut header = matches!(framing, Framing::Csv(_));
-        let mut scanner = Scanner::new(file.blob.reader(), framing);
+        let mut scanner = Scanner::new(file.stored.reader(), framing);
         loop {
             match scanner.next() {
                 Ok(None) => break,
@@ -169,7 +154,7 @@ impl<'a> Builder<'a> {
             }
         };
         let entry = Entry {
-            at: file.base + file.blob.start() + row.at,
+            at: file.base + file.stored.start() + row.at,
             len: row.bytes.len() as u32,
             line: u32::try_from(row.line).unwrap_or(u32::MAX),
         };
@@ -226,7 +211,7 @@ impl<'a> Builder<'a> {
             }
             if *input > self.longest {
                 self.longest = *input;
-                self.summary.longest = Some((file.blob.path().to_owned(), u64::from(entry.line)));
+                self.summary.longest = Some((file.stored.path().to_owned(), u64::from(entry.line)));
             }
         }
         self.summary.samples += 1;
@@ -285,9 +270,9 @@ impl<'a> Builder<'a> {
 }
 
 /// Reads the column names from the first record of a CSV file.
-fn columns(blob: &Blob, fields: &Fields, delimiter: Delimiter) -> Result<Vec<String>> {
-    let path = blob.path().display();
-    let mut scanner = Scanner::new(blob.reader(), Framing::Csv(delimiter.byte()));
+fn columns(stored: &StoredFile, fields: &Fields, delimiter: Delimiter) -> Result<Vec<String>> {
+    let path = stored.path().display();
+    let mut scanner = Scanner::new(stored.reader(), Framing::Csv(delimiter.byte()));
     let first = match scanner.next() {
         Ok(Some(row)) => row,
         Ok(None) => bail!("{path} is empty: the first line must name the columns"),
@@ -314,7 +299,7 @@ fn measure(turns: &[TurnSample], counter: &Counter) -> Vec<(u64, Option<u64>)> {
 
 fn bad_row(file: &DataFile, row: &RowBytes<'_>, error: RowError) -> BadRow {
     BadRow {
-        file: file.blob.path().to_owned(),
+        file: file.stored.path().to_owned(),
         line: row.line + error.line,
         column: error.column,
         element: row.element,

@@ -1,4 +1,4 @@
-//! The plan's tables of data sets, such as `[workload.prompts.sharegpt]`.
+//! The plan's table of a data set, such as `[workload.prompts.sharegpt]`.
 
 use crate::lengths::{Lengths, TokenCount};
 use serde::{Deserialize, Serialize};
@@ -172,7 +172,7 @@ impl Fields {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(rename = "DataSet")]
 /// A data set: its files and how to read their rows.
-struct RawTable {
+pub(crate) struct RawTable {
     /// The file, or a directory of files; relative paths count from the plan's directory. Exactly one of `file` and
     /// `files` is needed.
     file: Option<PathBuf>,
@@ -181,9 +181,9 @@ struct RawTable {
     /// Turns of a conversation to send.
     turns: Option<Turns>,
     /// Names of a row's fields.
-    fields: Option<Fields>,
+    pub(crate) fields: Option<Fields>,
     /// Delimiter of a CSV file.
-    delimiter: Option<Delimiter>,
+    pub(crate) delimiter: Option<Delimiter>,
     /// Answer lengths where the data has none.
     output_tokens: Option<Lengths>,
     /// Source of answer lengths; by default a row's field, else its reference answer, else the plan.
@@ -202,75 +202,13 @@ struct RawTable {
     skip_bad_rows: Option<bool>,
 }
 
-macro_rules! table {
-    ($(#[$doc:meta])* $name:ident, $format:expr) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(try_from = "RawTable", into = "RawTable")]
-        pub struct $name(
-            /// The data set.
-            pub DataSource,
-        );
-
-        impl schemars::JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                generator.subschema_for::<RawTable>()
-            }
-        }
-
-        impl TryFrom<RawTable> for $name {
-            type Error = String;
-            fn try_from(mut raw: RawTable) -> Result<Self, String> {
-                let format: fn(&mut RawTable) -> Format = $format;
-                let format = format(&mut raw);
-                DataSource::from_raw(format, raw).map(Self)
-            }
-        }
-
-        impl From<$name> for RawTable {
-            fn from(t: $name) -> Self {
-                t.0.into()
-            }
-        }
-    };
-}
-
-table!(
-    /// `[workload.prompts.sharegpt]`
-    ShareGptTable,
-    |_| Format::ShareGpt
-);
-table!(
-    /// `[workload.prompts.jsonl]`
-    JsonlTable,
-    |raw| Format::Jsonl(raw.fields.take().unwrap_or_default())
-);
-table!(
-    /// `[workload.prompts.csv]`
-    CsvTable,
-    |raw| Format::Csv(raw.fields.take().unwrap_or_default(), raw.delimiter.take().unwrap_or_default())
-);
-table!(
-    /// `[workload.prompts.aiperf]`
-    AiperfTable,
-    |_| Format::Aiperf
-);
-table!(
-    /// `[workload.prompts.spec-bench]`
-    SpecBenchTable,
-    |_| Format::SpecBench
-);
-
 impl DataSource {
-    fn from_raw(format: Format, raw: RawTable) -> Result<Self, String> {
+    /// Checks a table. `format` takes what belongs to the format out of it.
+    pub(crate) fn from_table(
+        mut raw: RawTable,
+        format: impl FnOnce(&mut RawTable) -> Format,
+    ) -> Result<Self, String> {
+        let format = format(&mut raw);
         if raw.fields.is_some() {
             return Err(format!("the fields of {format} are fixed: fields applies to jsonl and csv"));
         }
@@ -367,23 +305,37 @@ impl From<DataSource> for RawTable {
 }
 
 #[cfg(test)]
+impl DataSource {
+    /// Parses a table of `[workload.prompts]` by its name.
+    pub(crate) fn parse(name: &str, table: &str) -> Result<Self, toml::de::Error> {
+        let prompts = toml::from_str(&format!("[{name}]\n{table}"))?;
+        let crate::sources::Prompts::Data(source) = prompts else { panic!("{name} is a data set") };
+        Ok(*source)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sources::Prompts;
 
     #[test]
     fn tables_round_trip() {
         let text = "files = [\"a.csv\", \"b.csv.gz\"]\nfields = { prompt = \"question\", output = \"answer\" }\n\
                     delimiter = \"tab\"\noutput-tokens = { fixed = 9 }\norder = \"random\"\nmax-input-tokens = 400";
-        let table: CsvTable = toml::from_str(text).unwrap();
-        assert_eq!(table.0.turns, Turns::Last);
-        assert_eq!(table.0.limits.max_input.map(TokenCount::get), Some(400));
-        let again: CsvTable = toml::from_str(&toml::to_string(&table).unwrap()).unwrap();
-        assert_eq!(again, table);
-        let plain: ShareGptTable = toml::from_str("file = \"s.json\"").unwrap();
-        assert_eq!((plain.0.turns, plain.0.order), (Turns::First, Sampling::Shuffled));
-        assert_eq!(toml::from_str::<ShareGptTable>(&toml::to_string(&plain).unwrap()).unwrap(), plain);
-        let sessions: JsonlTable = toml::from_str("file = \"s\"\nfields.session = \"id\"").unwrap();
-        assert_eq!(sessions.0.turns, Turns::All);
+        let again = |source: &DataSource| {
+            let table = toml::to_string(&Prompts::Data(Box::new(source.clone()))).unwrap();
+            toml::from_str::<Prompts>(&table).unwrap()
+        };
+        let table = DataSource::parse("csv", text).unwrap();
+        assert_eq!(table.turns, Turns::Last);
+        assert_eq!(table.limits.max_input.map(TokenCount::get), Some(400));
+        assert_eq!(again(&table), Prompts::Data(Box::new(table)));
+        let plain = DataSource::parse("sharegpt", "file = \"s.json\"").unwrap();
+        assert_eq!((plain.turns, plain.order), (Turns::First, Sampling::Shuffled));
+        assert_eq!(again(&plain), Prompts::Data(Box::new(plain)));
+        let sessions = DataSource::parse("jsonl", "file = \"s\"\nfields.session = \"id\"").unwrap();
+        assert_eq!(sessions.turns, Turns::All);
     }
 
     /// Cases: a table of JSONL, and a part of the error message.
@@ -403,14 +355,14 @@ mod tests {
             ("file = \"a\"\ndelimiter = \"tab\"", "delimiter applies to csv"),
             ("file = \"a\"\nskip = true", "unknown field `skip`"),
         ] {
-            let error = toml::from_str::<JsonlTable>(text).unwrap_err().to_string();
+            let error = DataSource::parse("jsonl", text).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");
         }
         let error =
-            toml::from_str::<AiperfTable>("file = \"a\"\nfields.prompt = \"p\"").unwrap_err().to_string();
+            DataSource::parse("aiperf", "file = \"a\"\nfields.prompt = \"p\"").unwrap_err().to_string();
         assert!(error.contains("the fields of AIPerf are fixed"), "{error}");
         let error =
-            toml::from_str::<SpecBenchTable>("file = \"a\"\nturns = \"last\"").unwrap_err().to_string();
+            DataSource::parse("spec-bench", "file = \"a\"\nturns = \"last\"").unwrap_err().to_string();
         assert!(error.contains("has no answers"), "{error}");
     }
 }

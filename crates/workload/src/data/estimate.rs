@@ -64,7 +64,7 @@ impl Counter {
     }
 
     /// Returns true for a tokenizer.
-    pub const fn is_exact(&self) -> bool {
+    pub(crate) const fn is_exact(&self) -> bool {
         matches!(self, Self::Exact(_))
     }
 }

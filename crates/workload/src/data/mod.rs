@@ -1,25 +1,23 @@
 //! Data sets: prompts and conversations read from files and checked row by row, with 16 bytes of memory per row.
 //!
 //! ```text
-//! DataSource (plan) ─ Blob (blob, spool) ─ rows (scan) ─ formats ─ build ─ index + Summary
+//! DataSource (plan) ─ StoredFile ─ Scanner ─ formats ─ build ─ index + Summary
 //!                                                                     DataSet::order ─ get ─ Sample
 //! ```
 //!
 //! [`DataSet::open`] reads every row once and stores its position; [`DataSet::get`] reads a row again when it is
 //! needed. A new format is a variant of [`Format`] and a file next to `sharegpt.rs`.
 
-pub mod blob;
 mod build;
 pub mod config;
-pub mod estimate;
+mod estimate;
 mod fields;
 mod formats;
 mod index;
-pub mod order;
-pub mod sample;
-mod scan;
-pub mod set;
-pub mod summary;
+mod order;
+mod sample;
+mod set;
+mod summary;
 pub mod text;
 
 pub use config::{DataSource, Format};

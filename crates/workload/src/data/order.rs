@@ -1,7 +1,7 @@
 //! Endless, seeded orders of samples, computed without a list in memory.
 
 use super::config::Sampling;
-use crate::seed::mix;
+use goodput_core::hash::mix;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;

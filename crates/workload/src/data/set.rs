@@ -1,6 +1,5 @@
 //! A data set: checked and indexed once, then read row by row.
 
-use super::blob::{Blob, files};
 use super::build::{Builder, DataFile, conversation};
 use super::config::{DataSource, Turns};
 use super::estimate::Counter;
@@ -9,6 +8,7 @@ use super::index::Index;
 use super::order::Order;
 use super::sample::Sample;
 use super::summary::Summary;
+use crate::files::{StoredFile, expand};
 use anyhow::{Context, Result, anyhow};
 use goodput_core::units::thousands;
 use std::sync::Arc;
@@ -38,10 +38,10 @@ impl DataSet {
         let mut builder = Builder::new(source, &parser);
         let mut data_files = Vec::new();
         let mut base = 0;
-        for path in files(&source.files)? {
-            let blob = Blob::open(&path)?;
-            let end = base + blob.len();
-            data_files.push(builder.scan(base, blob)?);
+        for path in expand(&source.files)? {
+            let stored = StoredFile::open(&path)?;
+            let end = base + stored.len();
+            data_files.push(builder.scan(base, stored)?);
             base = end;
         }
         let (index, summary) = builder.finish(&data_files)?;
@@ -51,7 +51,7 @@ impl DataSet {
 
     /// Returns this set with another counter for the lengths of reference answers, such as one calibrated by the
     /// server. Filters and summary do not change.
-    pub fn with_counter(&self, counter: Counter) -> Self {
+    pub(crate) fn with_counter(&self, counter: Counter) -> Self {
         let parser = Parser { counter, ..(*self.parser).clone() };
         Self { inner: Arc::clone(&self.inner), parser: Arc::new(parser) }
     }
@@ -101,7 +101,7 @@ impl DataSet {
     /// Returns the name of the only file, or the number of files.
     pub fn files(&self) -> String {
         match self.inner.files.as_slice() {
-            [one] => one.blob.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            [one] => one.stored.path().file_name().unwrap_or_default().to_string_lossy().into_owned(),
             many => format!("{} files", many.len()),
         }
     }

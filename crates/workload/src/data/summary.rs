@@ -4,9 +4,6 @@ use goodput_core::distribution::Distribution;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// Number of bad rows kept as examples; all are counted.
-pub(super) const MAX_EXAMPLES: usize = 5;
-
 /// A row that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(rename_all = "kebab-case")]
@@ -39,7 +36,7 @@ impl BadRow {
 }
 
 /// Summary of a data set.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Summary {
     /// Number of rows in the files.
@@ -72,7 +69,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the mean number of turns of a conversation.
-    pub fn turns_mean(&self) -> f64 {
+    pub(crate) fn turns_mean(&self) -> f64 {
         self.turns as f64 / self.samples.max(1) as f64
     }
 }

@@ -1,6 +1,6 @@
 //! Excerpts of a plain text as prompts, with the token statistics of natural language.
 
-use super::blob::Blob;
+use crate::files::StoredFile;
 use crate::lengths::Lengths;
 use anyhow::{Context, Result, bail};
 use goodput_core::units::thousands;
@@ -29,7 +29,7 @@ pub struct TextCorpus {
 
 #[derive(Debug)]
 struct Inner {
-    blob: Blob,
+    file: StoredFile,
     words: u64,
 }
 
@@ -41,9 +41,9 @@ const MAX_WORD_CHARS: usize = 64;
 impl TextCorpus {
     /// Opens a text, checks that it is UTF-8, and counts its words.
     pub fn open(table: &TextTable) -> Result<Self> {
-        let blob = Blob::open(&table.file)?;
+        let file = StoredFile::open(&table.file)?;
         let path = table.file.display();
-        let mut input = blob.reader();
+        let mut input = file.reader();
         let (mut line, mut words) = (1u64, 0u64);
         let mut between = true;
         let mut rest: Vec<u8> = Vec::new();
@@ -75,7 +75,7 @@ impl TextCorpus {
         if words == 0 {
             bail!("{path} contains no words");
         }
-        Ok(Self { inner: Arc::new(Inner { blob, words }) })
+        Ok(Self { inner: Arc::new(Inner { file, words }) })
     }
 
     /// Returns the number of words.
@@ -85,7 +85,7 @@ impl TextCorpus {
 
     /// Describes the text: `12,345 words of book.txt (text)`.
     pub fn title(&self) -> String {
-        let name = self.inner.blob.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = self.inner.file.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
         format!("{} words of {name} (text)", thousands(self.words() as f64))
     }
 
@@ -95,10 +95,10 @@ impl TextCorpus {
     ///
     /// Fails if the file has changed since it was opened.
     pub fn excerpt(&self, at: u64, chars: usize) -> Result<String> {
-        let (begin, length) = (self.inner.blob.start(), self.inner.blob.len() - self.inner.blob.start());
+        let (begin, length) = (self.inner.file.start(), self.inner.file.len() - self.inner.file.start());
         let mut at = at % length;
         let wanted = chars.saturating_mul(2);
-        let mut excerpt = Excerpt::new(chars, at == 0);
+        let mut excerpt = Excerpt { wanted: chars, after_blank: at == 0, ..Excerpt::default() };
         // One byte earlier, to know if a word begins at `at`.
         at = at.saturating_sub(1);
         let mut bytes = Vec::new();
@@ -106,8 +106,8 @@ impl TextCorpus {
             let n = (wanted.clamp(4096, 1 << 20) as u64).min(length - at) as usize;
             let kept = bytes.len();
             bytes.resize(kept + n, 0);
-            let read = self.inner.blob.read_at(begin + at, &mut bytes[kept..]);
-            read.with_context(|| format!("cannot read {}", self.inner.blob.path().display()))?;
+            let read = self.inner.file.read_at(begin + at, &mut bytes[kept..]);
+            read.with_context(|| format!("cannot read {}", self.inner.file.path().display()))?;
             at = (at + n as u64) % length;
             let text = take_valid_utf8(&mut bytes)?;
             excerpt.push(&text);
@@ -135,6 +135,7 @@ fn take_valid_utf8(bytes: &mut Vec<u8>) -> Result<String> {
 }
 
 /// An excerpt under construction.
+#[derive(Default)]
 struct Excerpt {
     /// Requested number of characters.
     wanted: usize,
@@ -151,19 +152,6 @@ struct Excerpt {
 }
 
 impl Excerpt {
-    const fn new(wanted: usize, first: bool) -> Self {
-        Self {
-            wanted,
-            text: String::new(),
-            chars: 0,
-            complete: (0, 0),
-            skipped: 0,
-            begun: false,
-            after_blank: first,
-            full: false,
-        }
-    }
-
     fn push(&mut self, text: &str) {
         for c in text.chars() {
             if self.full {

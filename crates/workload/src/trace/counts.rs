@@ -50,7 +50,7 @@ pub struct OverTime {
 }
 
 /// Running mean and variance of the counts in intervals of one width, by Welford's method.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 struct Counter {
     width: u64,
     /// Index of the current interval.
@@ -64,7 +64,7 @@ struct Counter {
 
 impl Counter {
     fn new(width: u64) -> Self {
-        Self { width, current: 0, count: 0, n: 0.0, mean: 0.0, square: 0.0, most: 0 }
+        Self { width, ..Self::default() }
     }
 
     fn push(&mut self, at: u64) {
@@ -102,7 +102,7 @@ impl Counter {
 }
 
 /// Accumulator of arrival statistics. Takes times in nanoseconds from the first request, in order.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct ArrivalStats {
     counters: Vec<Counter>,
     gaps: u64,
@@ -119,17 +119,7 @@ pub(super) struct ArrivalStats {
 
 impl ArrivalStats {
     pub(super) fn new() -> Self {
-        Self {
-            counters: WIDTHS_MS.map(|w| Counter::new(w * MS)).into(),
-            gaps: 0,
-            gap_mean: 0.0,
-            gap_square: 0.0,
-            zero_gaps: 0,
-            grid: 0,
-            last: 0,
-            bins: Vec::new(),
-            width: 0,
-        }
+        Self { counters: WIDTHS_MS.map(|w| Counter::new(w * MS)).into(), ..Self::default() }
     }
 
     pub(super) fn push(&mut self, at: u64, first: bool, bin: Bin) {

@@ -1,152 +1,129 @@
 //! Trace formats: their column names, and recognition from the first row.
 
-use super::json::{self, MAX_LINE_BYTES};
+use super::json;
 use super::source::{TraceSource, Unit};
-use crate::bytes;
+use crate::files::open::open;
+use crate::files::{Framing, Scanner};
 use anyhow::{Context, Result, anyhow, bail};
-use serde::{Deserialize, Serialize};
+use goodput_core::named_enum;
 use std::fmt;
-use std::io::{BufRead, Read};
 use std::str::FromStr;
 
-/// A trace format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Format {
-    /// Mooncake's JSONL, and AIPerf's rows with the same names: milliseconds, prefix blocks of 512 tokens. A row of a
-    /// session without a timestamp follows the answer to the previous one.
-    Mooncake,
-    /// Azure's CSV of 2023 and 2024, and of 2025 with `NumImages`: dates.
-    Azure,
-    /// `BurstGPT`'s CSV, with or without sessions: seconds. Rows without an answer are failures.
-    Burstgpt,
-    /// vLLM's timed trace, JSONL: seconds, prefix blocks of 16 tokens, column names not fixed.
-    Vllm,
-    /// Weka's agent traces, JSONL: seconds, prefix blocks of 64 tokens, identified within one `id`.
-    Weka,
-    /// GitHub Copilot's agent sessions, JSONL: one session per line, each of its calls a request.
-    Copilot,
-    /// A JSONL log of requests with their text; only times and lengths are used.
-    Requests,
-    /// Any CSV with named columns.
-    Csv,
-    /// Any JSONL of flat objects with named fields.
-    Jsonl,
+/// Tokens per prefix block of a format that sets none.
+const DEFAULT_BLOCK_TOKENS: u32 = 512;
+
+named_enum! {
+    /// A trace format.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Format {
+        /// Mooncake's JSONL, and AIPerf's rows with the same names: milliseconds, prefix blocks of 512 tokens. A row of a
+        /// session without a timestamp follows the answer to the previous one.
+        Mooncake = "mooncake",
+        /// Azure's CSV of 2023 and 2024, and of 2025 with `NumImages`: dates.
+        Azure = "azure",
+        /// `BurstGPT`'s CSV, with or without sessions: seconds. Rows without an answer are failures.
+        Burstgpt = "burstgpt",
+        /// vLLM's timed trace, JSONL: seconds, prefix blocks of 16 tokens, column names not fixed.
+        Vllm = "vllm",
+        /// Weka's agent traces, JSONL: seconds, prefix blocks of 64 tokens, identified within one `id`.
+        Weka = "weka",
+        /// GitHub Copilot's agent sessions, JSONL: one session per line, each of its calls a request.
+        Copilot = "copilot",
+        /// A JSONL log of requests with their text; only times and lengths are used.
+        Requests = "requests",
+        /// Any CSV with named columns.
+        Csv = "csv",
+        /// Any JSONL of flat objects with named fields.
+        Jsonl = "jsonl",
+    }
 }
 
-/// Names of a row's fields, in the order of [`super::row::Values`].
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Names {
-    pub(super) timestamp: String,
-    pub(super) input: String,
-    pub(super) output: Option<String>,
-    pub(super) hash_ids: Option<String>,
-    pub(super) session: Option<String>,
-    pub(super) failed: Option<String>,
+/// A field of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Timestamp,
+    Input,
+    Output,
+    HashIds,
+    Session,
+    Failed,
     /// Delay of a follow-up, a row without timestamp, after the previous answer.
-    pub(super) delay: Option<String>,
+    Delay,
+}
+
+/// Number of fields.
+pub(super) const FIELDS: usize = 7;
+
+/// The properties of a format.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Properties {
+    /// True for CSV; other formats are JSONL.
+    pub(super) csv: bool,
+    /// True if timestamps are dates, which have no unit.
+    pub(super) dated: bool,
+    /// True if column names can be set.
+    pub(super) custom_names: bool,
+    /// True if a row without a timestamp may follow another of its conversation.
+    follow_ups: bool,
+    /// Default unit of numeric timestamps.
+    unit: Unit,
+    /// Default tokens per prefix block; `None` if rows cannot identify the blocks of their prompts.
+    pub(super) block_tokens: Option<u32>,
+    /// Default names of timestamp, input, output, block ids and session; empty where the format has none.
+    names: [&'static str; 5],
 }
 
 impl Format {
-    /// All formats, as in the plan.
-    pub const ALL: [Self; 9] = [
-        Self::Mooncake,
-        Self::Azure,
-        Self::Burstgpt,
-        Self::Vllm,
-        Self::Weka,
-        Self::Copilot,
-        Self::Requests,
-        Self::Csv,
-        Self::Jsonl,
-    ];
-
-    /// Returns the name in plans and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Mooncake => "mooncake",
-            Self::Azure => "azure",
-            Self::Burstgpt => "burstgpt",
-            Self::Vllm => "vllm",
-            Self::Weka => "weka",
-            Self::Copilot => "copilot",
-            Self::Requests => "requests",
-            Self::Csv => "csv",
-            Self::Jsonl => "jsonl",
-        }
-    }
-
-    /// Returns true if column names can be set.
-    pub(super) const fn has_custom_names(self) -> bool {
-        matches!(self, Self::Csv | Self::Jsonl | Self::Vllm)
-    }
-
-    /// Returns true if timestamps are dates, which have no unit.
-    pub(super) const fn dated(self) -> bool {
-        matches!(self, Self::Azure | Self::Copilot)
-    }
-
-    /// Returns true if rows may identify the blocks of their prompts.
-    pub(super) const fn may_have_blocks(self) -> bool {
-        matches!(self, Self::Mooncake | Self::Vllm | Self::Weka | Self::Csv | Self::Jsonl)
-    }
-
-    /// Returns true for CSV; other formats are JSONL.
-    pub(super) const fn is_csv(self) -> bool {
-        matches!(self, Self::Azure | Self::Burstgpt | Self::Csv)
-    }
-
-    /// Returns the default unit of numeric timestamps.
-    pub(super) const fn unit(self) -> Unit {
-        match self {
-            Self::Mooncake => Unit::Ms,
-            Self::Azure
-            | Self::Burstgpt
-            | Self::Vllm
-            | Self::Weka
-            | Self::Copilot
-            | Self::Requests
-            | Self::Csv
-            | Self::Jsonl => Unit::S,
-        }
-    }
-
-    /// Returns the default tokens per prefix block.
-    pub(super) const fn block_tokens(self) -> u32 {
-        match self {
-            Self::Vllm => 16,
-            Self::Weka => 64,
-            Self::Mooncake
-            | Self::Azure
-            | Self::Burstgpt
-            | Self::Copilot
-            | Self::Requests
-            | Self::Csv
-            | Self::Jsonl => 512,
-        }
-    }
-
-    /// Returns the default names of the fields.
-    pub(super) fn names(self) -> Names {
-        let names = |timestamp: &str, input: &str, output: &str, hash_ids: &str, session: &str| {
-            let some = |name: &str| Some(name.to_owned()).filter(|n| !n.is_empty());
-            Names {
-                timestamp: timestamp.into(),
-                input: input.into(),
-                output: some(output),
-                hash_ids: some(hash_ids),
-                session: some(session),
-                failed: None,
-                delay: matches!(self, Self::Mooncake | Self::Jsonl).then(|| "delay".to_owned()),
-            }
+    /// Returns the properties of the format.
+    pub(super) const fn properties(self) -> Properties {
+        const USUAL: Properties = Properties {
+            csv: false,
+            dated: false,
+            custom_names: false,
+            follow_ups: false,
+            unit: Unit::S,
+            block_tokens: Some(512),
+            names: ["timestamp", "input_length", "output_length", "hash_ids", "session_id"],
         };
         match self {
-            Self::Azure => names("TIMESTAMP", "ContextTokens", "GeneratedTokens", "", ""),
-            Self::Burstgpt => names("Timestamp", "Request tokens", "Response tokens", "", "Session ID"),
-            Self::Vllm => names("timestamp", "input_length", "output_length", "hash_ids", "chat_id"),
-            Self::Weka => names("t", "in", "out", "hash_ids", "id"),
-            Self::Mooncake | Self::Copilot | Self::Requests | Self::Csv | Self::Jsonl => {
-                names("timestamp", "input_length", "output_length", "hash_ids", "session_id")
+            Self::Mooncake => Properties { unit: Unit::Ms, follow_ups: true, ..USUAL },
+            Self::Azure => Properties {
+                csv: true,
+                dated: true,
+                block_tokens: None,
+                names: ["TIMESTAMP", "ContextTokens", "GeneratedTokens", "", ""],
+                ..USUAL
+            },
+            Self::Burstgpt => Properties {
+                csv: true,
+                block_tokens: None,
+                names: ["Timestamp", "Request tokens", "Response tokens", "", "Session ID"],
+                ..USUAL
+            },
+            Self::Vllm => Properties {
+                custom_names: true,
+                block_tokens: Some(16),
+                names: ["timestamp", "input_length", "output_length", "hash_ids", "chat_id"],
+                ..USUAL
+            },
+            Self::Weka => {
+                Properties { block_tokens: Some(64), names: ["t", "in", "out", "hash_ids", "id"], ..USUAL }
+            }
+            Self::Copilot => Properties { dated: true, block_tokens: None, ..USUAL },
+            Self::Requests => Properties { block_tokens: None, ..USUAL },
+            Self::Csv => Properties { csv: true, custom_names: true, ..USUAL },
+            Self::Jsonl => Properties { custom_names: true, follow_ups: true, ..USUAL },
+        }
+    }
+
+    /// Returns the default name of a field; `None` if the format has no such field.
+    pub(super) fn field_name(self, field: Field) -> Option<&'static str> {
+        let Properties { names, follow_ups, .. } = self.properties();
+        match field {
+            Field::Failed => None,
+            Field::Delay => follow_ups.then_some("delay"),
+            Field::Timestamp | Field::Input | Field::Output | Field::HashIds | Field::Session => {
+                Some(names[field as usize]).filter(|name| !name.is_empty())
             }
         }
     }
@@ -174,13 +151,21 @@ fn names() -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) format: Format,
-    pub(super) names: Names,
+    /// Names of the fields, in the order of [`Field`].
+    pub(super) names: [Option<String>; FIELDS],
     /// True if column names were given, so that these columns must exist.
     pub(super) named: bool,
     pub(super) unit: Unit,
     pub(super) block_tokens: u32,
     /// Separator between cells of a CSV.
     pub(super) delimiter: u8,
+}
+
+impl Layout {
+    /// Returns the name of a field; empty if there is none.
+    pub(super) fn name(&self, field: Field) -> &str {
+        self.names[field as usize].as_deref().unwrap_or_default()
+    }
 }
 
 /// Determines the layout of a file from the plan and its first row.
@@ -196,7 +181,7 @@ pub(super) fn detect(source: &TraceSource) -> Result<Layout> {
         Some(format) => format,
         None => recognise(source, &first, json, &row)?,
     };
-    if format.is_csv() == json {
+    if format.properties().csv == json {
         bail!(
             "{}: its first line is {}, but {format} is {}; {}",
             source.file.display(),
@@ -217,31 +202,35 @@ pub(super) fn detect(source: &TraceSource) -> Result<Layout> {
     }
     let with_format = TraceSource { format: Some(format), ..source.clone() };
     with_format.check().map_err(|e| anyhow!("{}: {e}", source.file.display()))?;
-    let (mut names, columns) = (format.names(), &source.columns);
-    let set = |name: &Option<String>, target: &mut Option<String>| {
-        if name.is_some() {
-            target.clone_from(name);
-        }
+    let columns = &source.columns;
+    let named = |field: Field, column: &Option<String>| {
+        column.clone().or_else(|| format.field_name(field).map(str::to_owned))
     };
-    names.timestamp = columns.timestamp.clone().unwrap_or(names.timestamp);
-    names.input = columns.input_tokens.clone().unwrap_or(names.input);
-    set(&columns.output_tokens, &mut names.output);
-    set(&columns.hash_ids, &mut names.hash_ids);
-    set(&columns.session, &mut names.session);
-    set(&columns.failed, &mut names.failed);
+    let names = [
+        named(Field::Timestamp, &columns.timestamp),
+        named(Field::Input, &columns.input_tokens),
+        named(Field::Output, &columns.output_tokens),
+        named(Field::HashIds, &columns.hash_ids),
+        named(Field::Session, &columns.session),
+        named(Field::Failed, &columns.failed),
+        named(Field::Delay, &None),
+    ];
     let head = first.trim_end();
     let delimiter = [b'\t', b';'].into_iter().find(|d| head.as_bytes().contains(d) && !head.contains(','));
-    let self_described = |f: Format| f == Format::Jsonl;
+    // Our own anonymised traces describe themselves.
+    let first_row = if format == Format::Jsonl { row } else { json::FirstRow::default() };
+    let properties = format.properties();
     Ok(Layout {
         format,
         names,
         named: !columns.is_empty(),
-        unit: source.unit.or(row.unit.filter(|_| self_described(format))).unwrap_or(format.unit()),
+        unit: source.unit.or(first_row.unit).unwrap_or(properties.unit),
         block_tokens: source
             .block_tokens
             .map(|t| t.get())
-            .or(row.block_tokens.filter(|_| self_described(format)))
-            .unwrap_or(format.block_tokens()),
+            .or(first_row.block_tokens)
+            .or(properties.block_tokens)
+            .unwrap_or(DEFAULT_BLOCK_TOKENS),
         delimiter: delimiter.unwrap_or(b','),
     })
 }
@@ -263,19 +252,12 @@ fn unsupported(row: &json::FirstRow) -> Option<&'static str> {
 
 /// Returns the first line that is not empty.
 fn first_line(source: &TraceSource) -> Result<String> {
-    let mut bytes = bytes::open(&source.file)?;
-    let mut line = Vec::new();
-    loop {
-        line.clear();
-        let read = bytes.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line);
-        if read.with_context(|| format!("failed to read {}", source.file.display()))? == 0 {
-            bail!("{} contains no rows", source.file.display());
-        }
-        if !line.trim_ascii().is_empty() {
-            return String::from_utf8(std::mem::take(&mut line))
-                .map_err(|_| anyhow!("{}, line 1: is not UTF-8 text; {}", source.file.display(), advice()));
-        }
-    }
+    let path = source.file.display();
+    let mut scanner = Scanner::new(open(&source.file)?, Framing::Lines);
+    let row = scanner.next().with_context(|| format!("failed to read {path}"))?;
+    let Some(row) = row else { bail!("{path} contains no rows") };
+    String::from_utf8(row.bytes.to_vec())
+        .map_err(|_| anyhow!("{path}, line 1: is not UTF-8 text; {}", advice()))
 }
 
 fn recognise(source: &TraceSource, first: &str, json: bool, row: &json::FirstRow) -> Result<Format> {

@@ -1,6 +1,6 @@
 //! A set of ids in bounded memory.
 
-use crate::seed::mix;
+use goodput_core::hash::mix;
 
 /// Ids below this are stored exactly, as programs that number their blocks start at 0.
 const EXACT_IDS: u64 = 1 << 29;
@@ -9,6 +9,7 @@ const HASHES: u64 = 4;
 
 /// A set of ids. Ids below 2²⁹ are stored exactly, in at most 64 MiB. Larger ones, which are hashes, go into a Bloom
 /// filter of fixed size: with fifty million of them in 64 MiB, one in a hundred new ids is mistaken for a known one.
+#[derive(Default)]
 pub(super) struct IdSet {
     exact: Vec<u64>,
     filter: Vec<u64>,
@@ -20,7 +21,7 @@ pub(super) struct IdSet {
 impl IdSet {
     /// Creates an empty set whose filter has `2^bits` bits. Memory is allocated on demand.
     pub(super) fn new(bits: u32) -> Self {
-        Self { exact: Vec::new(), filter: Vec::new(), mask: (1 << bits) - 1, hashed: 0 }
+        Self { mask: (1 << bits) - 1, ..Self::default() }
     }
 
     /// Returns true if the id was inserted (or, rarely, if it collides with ids that were).

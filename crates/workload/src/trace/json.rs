@@ -1,99 +1,33 @@
 //! Rows of JSONL traces.
 
-use super::copilot;
-use super::format::{Format, Layout, Names};
-use super::requests::{self, Hashing};
-use super::row::{BadRow, Item, Values, check};
+use super::format::{Field, Layout};
+use super::row::{BadRow, Item, check};
 use super::source::Unit;
-use crate::bytes::Bytes;
-use anyhow::{Context, Result};
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::fmt;
-use std::io::{BufRead, Read};
 
-/// Longest line in bytes.
-pub(super) const MAX_LINE_BYTES: u64 = 64 << 20;
+/// Time and line of the first row of each conversation, in formats with follow-ups.
+#[derive(Debug, Default)]
+pub(super) struct Conversations(HashMap<u64, (i64, u64)>);
 
-/// Reader of a JSONL trace.
-pub(super) struct JsonRows {
-    bytes: Bytes,
-    line: Vec<u8>,
-    number: u64,
-    /// Time and line of each conversation's first row, in formats with follow-ups.
-    conversations: HashMap<u64, (i64, u64)>,
-}
-
-impl JsonRows {
-    /// Creates a reader at the first line.
-    pub(super) fn new(bytes: Bytes) -> Self {
-        Self { bytes, line: Vec::new(), number: 0, conversations: HashMap::new() }
-    }
-
-    /// Appends the items of the next line; returns false at the end.
-    ///
-    /// # Errors
-    ///
-    /// The file cannot be read.
-    pub(super) fn next(
-        &mut self,
-        layout: &Layout,
-        hashing: Option<&Hashing>,
-        into: &mut VecDeque<Item>,
-    ) -> Result<bool> {
-        self.line.clear();
-        self.number += 1;
-        let number = self.number;
-        let read = self.bytes.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut self.line);
-        let read = read.with_context(|| format!("line {number}: failed to read"))?;
-        if read == 0 {
-            return Ok(false);
-        }
-        if read as u64 == MAX_LINE_BYTES && !self.line.ends_with(b"\n") {
-            anyhow::bail!("line {number}: exceeds 64 MiB: write one row per line");
-        }
-        let line = self.line.trim_ascii();
-        if line.is_empty() {
-            return Ok(true);
-        }
-        match layout.format {
-            Format::Copilot => copilot::calls(line, number, layout, into),
-            Format::Requests => into.push_back(requests::request(line, number, layout, hashing)),
-            Format::Mooncake
-            | Format::Azure
-            | Format::Burstgpt
-            | Format::Vllm
-            | Format::Weka
-            | Format::Csv
-            | Format::Jsonl => {
-                let item = flat_row(line, number, layout);
-                into.push_back(if layout.names.delay.is_some() {
-                    self.place_follow_up(item, layout)
-                } else {
-                    item
-                });
-            }
-        }
-        Ok(true)
-    }
-
+impl Conversations {
     /// Gives a follow-up the time and line of its conversation's first row.
-    fn place_follow_up(&mut self, item: Item, layout: &Layout) -> Item {
+    pub(super) fn place(&mut self, item: Item, line: u64, layout: &Layout) -> Item {
         let Item::Row(mut row) = item else { return item };
         let Some(session) = row.session else { return Item::Row(row) };
         if row.after.is_none() {
-            row.conversation_line = self.number;
-            self.conversations.insert(session, (row.at, row.conversation_line));
+            row.conversation_line = line;
+            self.0.insert(session, (row.at, line));
             return Item::Row(row);
         }
-        let Some(first) = self.conversations.get(&session) else {
-            let reason = format!(
-                "is missing: only a follow-up, a row after another of its {}, may omit it",
-                layout.names.session.as_deref().unwrap_or("session")
-            );
-            return Item::Bad(BadRow { line: self.number, field: layout.names.timestamp.clone(), reason });
+        let Some(first) = self.0.get(&session) else {
+            let session = layout.names[Field::Session as usize].as_deref().unwrap_or("session");
+            let reason =
+                format!("is missing: only a follow-up, a row after another of its {session}, may omit it");
+            return Item::Bad(BadRow { line, field: layout.name(Field::Timestamp).to_owned(), reason });
         };
         (row.at, row.conversation_line) = *first;
         Item::Row(row)
@@ -117,14 +51,14 @@ pub(super) fn error_text(e: &serde_json::Error) -> String {
     }
 }
 
-fn flat_row(line: &[u8], number: u64, layout: &Layout) -> Item {
-    let mut parser = serde_json::Deserializer::from_slice(line);
-    let fields = match Fields(&layout.names).deserialize(&mut parser).and_then(|f| parser.end().map(|()| f)) {
-        Ok(fields) => fields,
+/// Parses a flat object.
+pub(super) fn flat_row(line: &[u8], number: u64, layout: &Layout) -> Item {
+    let object: RawObject<'_> = match serde_json::from_slice(line) {
+        Ok(object) => object,
         Err(e) => return bad_json(&e, number),
     };
-    let [timestamp, input, output, hash_ids, session, failed, delay] = fields.map(|f| f.and_then(text));
-    check(&Values { timestamp, input, output, hash_ids, session, failed, delay }, layout, number)
+    let value = |name: &Option<String>| object.get(name.as_deref()?).and_then(text);
+    check(&layout.names.each_ref().map(value), layout, number)
 }
 
 /// Returns the text of a value: of a string without quotes, of any other as written; `None` for `null`.
@@ -139,67 +73,45 @@ pub(super) fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     }
 }
 
-/// Deserializes the fields with these names, unparsed, and skips all others.
-struct Fields<'n>(&'n Names);
+/// The fields of an object, unparsed.
+#[derive(Debug, Default)]
+struct RawObject<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
-impl<'de> DeserializeSeed<'de> for Fields<'_> {
-    type Value = [Option<&'de RawValue>; 7];
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
-        d.deserialize_map(self)
+impl<'a> RawObject<'a> {
+    /// Returns the value of a field, the last one if there are several.
+    fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rfind(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
+    /// Parses the value of a field.
+    fn parse<T: std::str::FromStr>(&self, name: &str) -> Option<T> {
+        self.get(name).and_then(text)?.parse().ok()
     }
 }
 
-impl<'de> Visitor<'de> for Fields<'_> {
-    type Value = [Option<&'de RawValue>; 7];
+impl<'de> Deserialize<'de> for RawObject<'de> {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        d.deserialize_map(RawObjectVisitor)
+    }
+}
+
+struct RawObjectVisitor;
+
+impl<'de> Visitor<'de> for RawObjectVisitor {
+    type Value = RawObject<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
-        let mut found = [None; 7];
-        while let Some(index) = map.next_key_seed(FieldIndex(self.0))? {
-            match index {
-                Some(i) => found[i] = Some(map.next_value()?),
-                None => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-            }
+        #[derive(serde::Deserialize)]
+        struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+        let mut fields = Vec::with_capacity(8);
+        while let Some((Key(key), value)) = map.next_entry()? {
+            fields.push((key, value));
         }
-        Ok(found)
-    }
-}
-
-/// Deserializes a key to the index of its field.
-struct FieldIndex<'n>(&'n Names);
-
-impl<'de> DeserializeSeed<'de> for FieldIndex<'_> {
-    type Value = Option<usize>;
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<Self::Value, D::Error> {
-        d.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for FieldIndex<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        let n = self.0;
-        let is = |name: &Option<String>| name.as_deref() == Some(key);
-        Ok(match () {
-            () if n.timestamp == key => Some(0),
-            () if n.input == key => Some(1),
-            () if is(&n.output) => Some(2),
-            () if is(&n.hash_ids) => Some(3),
-            () if is(&n.session) => Some(4),
-            () if is(&n.failed) => Some(5),
-            () if is(&n.delay) => Some(6),
-            () => None,
-        })
+        Ok(RawObject(fields))
     }
 }
 
@@ -226,42 +138,14 @@ impl FirstRow {
 
 /// Reads the first row; a line that is not an object gives the defaults.
 pub(super) fn first_row(line: &str) -> FirstRow {
-    serde_json::from_str(line).unwrap_or_default()
-}
-
-impl<'de> serde::Deserialize<'de> for FirstRow {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        d.deserialize_map(FirstRowVisitor)
-    }
-}
-
-struct FirstRowVisitor;
-
-impl<'de> Visitor<'de> for FirstRowVisitor {
-    type Value = FirstRow;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<FirstRow, M::Error> {
-        let mut first = FirstRow::default();
-        while let Some(key) = map.next_key::<String>()? {
-            let value: &RawValue = map.next_value()?;
-            match key.as_str() {
-                "unit" => first.unit = text(value).and_then(|t| t.parse().ok()),
-                "input_length" => first.input = text(value).and_then(|t| t.parse().ok()),
-                "hash_ids" => {
-                    let ids: Option<Vec<IgnoredAny>> = serde_json::from_str(value.get()).ok();
-                    first.blocks = ids.and_then(|ids| ids.len().try_into().ok());
-                }
-                "block_tokens" => {
-                    first.block_tokens = text(value).and_then(|t| t.parse().ok()).filter(|n| *n > 0)
-                }
-                _ => {}
-            }
-            first.keys.push(key);
-        }
-        Ok(first)
+    let object: RawObject<'_> = serde_json::from_str(line).unwrap_or_default();
+    let blocks =
+        object.get("hash_ids").and_then(|ids| serde_json::from_str::<Vec<IgnoredAny>>(ids.get()).ok());
+    FirstRow {
+        unit: object.parse("unit"),
+        block_tokens: object.parse("block_tokens").filter(|n| *n > 0),
+        input: object.parse("input_length"),
+        blocks: blocks.and_then(|ids| ids.len().try_into().ok()),
+        keys: object.0.into_iter().map(|(key, _)| key.into_owned()).collect(),
     }
 }

@@ -1,7 +1,7 @@
 //! Recorded traces: arrival times, lengths and shared prefixes of requests, for replay.
 //!
 //! ```text
-//! file ─ bytes ─ csv | json | copilot | requests ─ row::check ─ Rows ─┬─ Builder ─ Summary
+//! file ─ Scanner ─ csv | json | copilot | requests ─ row::check ─ Rows ─┬─ Builder ─ Summary
 //!        (gzip, zstd)                                   (sort, if need)└─ Spool ─ Replay
 //! ```
 //!

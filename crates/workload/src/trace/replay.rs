@@ -94,7 +94,7 @@ impl Replay {
     }
 
     /// Returns the number of the first request, from 0.
-    pub fn start_index(&self) -> u64 {
+    pub(crate) fn start_index(&self) -> u64 {
         self.position
     }
 

@@ -122,7 +122,7 @@ struct Message<'a> {
 }
 
 #[derive(Deserialize)]
-struct Part<'a> {
+struct ContentPart<'a> {
     #[serde(borrow)]
     text: Option<Cow<'a, str>>,
 }
@@ -230,7 +230,7 @@ impl CollectedText {
             }
         } else if let Ok(texts) = serde_json::from_str::<Vec<Cow<'_, str>>>(json) {
             texts.iter().for_each(|t| self.text.push_str(t));
-        } else if let Ok(parts) = serde_json::from_str::<Vec<Part<'_>>>(json) {
+        } else if let Ok(parts) = serde_json::from_str::<Vec<ContentPart<'_>>>(json) {
             parts.iter().filter_map(|p| p.text.as_deref()).for_each(|t| self.text.push_str(t));
         }
     }
@@ -271,7 +271,7 @@ mod tests {
     fn read(line: &str, hashing: Option<&Hashing>) -> Item {
         let layout = Layout {
             format: Format::Requests,
-            names: Format::Requests.names(),
+            names: Default::default(),
             named: false,
             unit: Unit::S,
             block_tokens: 2,

@@ -1,6 +1,6 @@
 //! Rows of a trace: checking and parsing of their fields.
 
-use super::format::{Format, Layout};
+use super::format::{FIELDS, Field, Format, Layout};
 use super::time;
 use serde::Serialize;
 use std::borrow::Cow;
@@ -61,74 +61,47 @@ impl fmt::Display for BadRow {
     }
 }
 
-/// The fields of a row as text, as far as present.
-#[derive(Debug, Default)]
-pub(super) struct Values<'a> {
-    pub(super) timestamp: Option<Cow<'a, str>>,
-    pub(super) input: Option<Cow<'a, str>>,
-    pub(super) output: Option<Cow<'a, str>>,
-    pub(super) hash_ids: Option<Cow<'a, str>>,
-    pub(super) session: Option<Cow<'a, str>>,
-    pub(super) failed: Option<Cow<'a, str>>,
-    pub(super) delay: Option<Cow<'a, str>>,
-}
+/// The fields of a row as text, as far as present, in the order of [`Field`].
+pub(super) type Values<'a> = [Option<Cow<'a, str>>; FIELDS];
 
 /// Checks and parses a row's fields.
 pub(super) fn check(values: &Values<'_>, layout: &Layout, line: u64) -> Item {
-    match parse(values, layout, line) {
+    match parse(values, layout) {
         Ok(Some(row)) => Item::Row(row),
         Ok(None) => Item::Failed,
-        Err(bad) => Item::Bad(bad),
+        Err((field, reason)) => Item::Bad(BadRow { line, field: layout.name(field).to_owned(), reason }),
     }
 }
 
-fn parse(values: &Values<'_>, layout: &Layout, line: u64) -> Result<Option<UncheckedRow>, BadRow> {
-    let bad = |field: &str, reason: String| BadRow { line, field: field.to_owned(), reason };
-    let names = &layout.names;
-    let name_of = |name: &Option<String>| name.clone().unwrap_or_default();
-    let needed = |value: &Option<Cow<'_, str>>, name: &str| match value {
-        Some(text) => Ok(text.trim().to_owned()),
-        None => Err(bad(name, "is missing".into())),
-    };
-    let failed = values.failed.as_deref().map_or(Ok(false), parse_bool);
-    let mut failed = failed.map_err(|e| bad(&name_of(&names.failed), e))?;
-    let (at, after) = parse_time(values, layout).map_err(|(field, e)| bad(&field, e))?;
-    let input = tokens(&needed(&values.input, &names.input)?).map_err(|e| bad(&names.input, e))?;
-    let output = values.output.as_deref().map(str::trim).filter(|t| !t.is_empty()).map(tokens).transpose();
-    let output = output.map_err(|e| bad(&name_of(&names.output), e))?;
-    if output.is_none() && layout.format.is_csv() && layout.format != Format::Csv {
-        return Err(bad(&name_of(&names.output), "is missing".into()));
+/// Parses a row; `None` if the request failed when recorded. Errors name the field.
+fn parse(values: &Values<'_>, layout: &Layout) -> Result<Option<UncheckedRow>, (Field, String)> {
+    let value = |field: Field| values[field as usize].as_deref().map(str::trim);
+    let given = |field: Field| value(field).filter(|text| !text.is_empty());
+    let missing = |field: Field| (field, "is missing".to_owned());
+    let failed = value(Field::Failed).map_or(Ok(false), parse_bool).map_err(|e| (Field::Failed, e))?;
+    let (at, after) = parse_time(values, layout)?;
+    let input = value(Field::Input).ok_or_else(|| missing(Field::Input))?;
+    let input = tokens(input).map_err(|e| (Field::Input, e))?;
+    let output = given(Field::Output).map(tokens).transpose().map_err(|e| (Field::Output, e))?;
+    let has_every_output = layout.format.properties().csv && layout.format != Format::Csv;
+    if output.is_none() && has_every_output {
+        return Err(missing(Field::Output));
     }
-    failed |= layout.format == Format::Burstgpt && (input == 0 || output == Some(0));
-    if failed {
+    if failed || (layout.format == Format::Burstgpt && (input == 0 || output == Some(0))) {
         return Ok(None);
     }
     if input == 0 {
-        return Err(bad(&names.input, "is 0: a prompt has at least one token".into()));
+        return Err((Field::Input, "is 0: a prompt has at least one token".into()));
     }
     if output == Some(0) {
         let why = "is 0: an answer has at least one token (did the request fail?)";
-        return Err(bad(&name_of(&names.output), why.into()));
+        return Err((Field::Output, why.into()));
     }
-    let session = values.session.as_deref().map(session);
-    let mut blocks = match values.hash_ids.as_deref().map(str::trim).filter(|t| !t.is_empty()) {
-        Some(text) => parse_ids(text).map_err(|e| bad(&name_of(&names.hash_ids), e))?,
-        None => Vec::new(),
-    };
+    let session = value(Field::Session).map(session);
+    let blocks = given(Field::HashIds).map_or(Ok(Vec::new()), parse_ids);
+    let mut blocks = blocks.map_err(|e| (Field::HashIds, e))?;
     if blocks.len() as u64 > u64::from(input.div_ceil(layout.block_tokens)) {
-        let advice = match layout.format {
-            Format::Mooncake => {
-                "if it is a trace of vLLM, in seconds and with blocks of 16 tokens, set format = \"vllm\" (--format vllm); if it \
-                 is in milliseconds, set format = \"mooncake\" and block-tokens"
-            }
-            _ => "set block-tokens",
-        };
-        let reason = format!(
-            "{} blocks of {} tokens hold more than the {input} tokens of the prompt: {advice}",
-            blocks.len(),
-            layout.block_tokens
-        );
-        return Err(bad(&name_of(&names.hash_ids), reason));
+        return Err((Field::HashIds, too_many_blocks(blocks.len(), input, layout)));
     }
     if layout.format == Format::Weka
         && let Some(session) = session
@@ -136,33 +109,33 @@ fn parse(values: &Values<'_>, layout: &Layout, line: u64) -> Result<Option<Unche
         // Block ids are unique only within their conversation.
         blocks.iter_mut().for_each(|b| *b = hash(&(session, *b)));
     }
-    Ok(Some(UncheckedRow {
-        at,
-        conversation_line: 0,
-        after,
-        input,
-        output,
-        blocks,
-        session,
-        cached: None,
-        estimated: false,
-    }))
+    Ok(Some(UncheckedRow { at, after, input, output, blocks, session, ..UncheckedRow::default() }))
 }
 
-/// Parses the time of a row, or the delay of a follow-up after the previous answer of its conversation; errors name the
-/// field.
-fn parse_time(values: &Values<'_>, layout: &Layout) -> Result<(i64, Option<u64>), (String, String)> {
-    let names = &layout.names;
-    if let Some(text) = &values.timestamp {
-        let at = time::parse(text, layout.unit).map_err(|e| (names.timestamp.clone(), e))?;
+fn too_many_blocks(blocks: usize, input: u32, layout: &Layout) -> String {
+    let size = layout.block_tokens;
+    let advice = if layout.format == Format::Mooncake {
+        "if it is a trace of vLLM, in seconds and with blocks of 16 tokens, set format = \"vllm\" (--format vllm); if it \
+         is in milliseconds, set format = \"mooncake\" and block-tokens"
+    } else {
+        "set block-tokens"
+    };
+    format!("{blocks} blocks of {size} tokens hold more than the {input} tokens of the prompt: {advice}")
+}
+
+/// Parses the time of a row, or the delay of a follow-up after the previous answer of its conversation.
+fn parse_time(values: &Values<'_>, layout: &Layout) -> Result<(i64, Option<u64>), (Field, String)> {
+    let value = |field: Field| values[field as usize].as_deref();
+    if let Some(text) = value(Field::Timestamp) {
+        let at = time::parse(text, layout.unit).map_err(|e| (Field::Timestamp, e))?;
         return Ok((at, None));
     }
-    let Some(delay) = names.delay.as_ref().filter(|_| values.session.is_some()) else {
-        return Err((names.timestamp.clone(), "is missing".into()));
-    };
-    let after = values.delay.as_deref().map_or(Ok(0), |text| time::parse(text, layout.unit));
+    if layout.names[Field::Delay as usize].is_none() || value(Field::Session).is_none() {
+        return Err((Field::Timestamp, "is missing".into()));
+    }
+    let after = value(Field::Delay).map_or(Ok(0), |text| time::parse(text, layout.unit));
     let after = after.and_then(|ns| u64::try_from(ns).map_err(|_| "is negative".into()));
-    Ok((0, Some(after.map_err(|e| (delay.clone(), e))?)))
+    Ok((0, Some(after.map_err(|e| (Field::Delay, e))?)))
 }
 
 /// Parses a number of tokens: a whole number up to about 4·10⁹.

@@ -1,31 +1,28 @@
 //! The requests of a trace file in order. Bad rows are an error or counted, failed requests are counted.
 
-use super::csv::CsvRows;
-use super::format::Layout;
-use super::json::JsonRows;
-use super::requests::Hashing;
+use super::copilot;
+use super::csv::Columns;
+use super::format::{Field, Format, Layout};
+use super::json::{Conversations, flat_row};
+use super::requests::{self, Hashing};
 use super::row::{BadRow, Item, UncheckedRow};
-use crate::bytes;
+use crate::files::open::{Bytes, open};
+use crate::files::{Framing, MAX_EXAMPLES, RowBytes, ScanError, Scanner};
 use anyhow::{Context, Result, anyhow};
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-/// Number of bad rows kept as examples.
-const MAX_EXAMPLES: usize = 5;
-
 /// A trace file being read from its start.
 pub(super) struct Rows {
     path: PathBuf,
-    lines: Lines,
+    scanner: Scanner<Bytes>,
+    /// The columns of CSV.
+    columns: Option<Columns>,
+    conversations: Conversations,
     ready: VecDeque<Item>,
     skip_bad: bool,
     /// Rows skipped so far.
     pub(super) skipped: Skipped,
-}
-
-enum Lines {
-    Csv(Box<CsvRows>),
-    Json(JsonRows),
 }
 
 /// Counts of rows that are not replayed.
@@ -46,14 +43,23 @@ impl Rows {
     ///
     /// The file cannot be read, or lacks a column.
     pub(super) fn open(path: &Path, layout: &Layout, skip_bad: bool) -> Result<Self> {
-        let bytes = bytes::open(path)?;
-        let lines = if layout.format.is_csv() {
-            Lines::Csv(Box::new(CsvRows::new(bytes, layout).with_context(|| path.display().to_string())?))
-        } else {
-            Lines::Json(JsonRows::new(bytes))
+        let csv = layout.format.properties().csv;
+        let framing = if csv { Framing::Csv(layout.delimiter) } else { Framing::Lines };
+        let mut scanner = Scanner::new(open(path)?, framing);
+        let mut header = || {
+            let row = scanner.next()?;
+            Columns::new(row.map_or(&[], |row| row.bytes), layout)
         };
-        let (ready, skipped) = (VecDeque::new(), Skipped::default());
-        Ok(Self { path: path.to_owned(), lines, ready, skip_bad, skipped })
+        let columns = csv.then(|| header().with_context(|| path.display().to_string())).transpose()?;
+        Ok(Self {
+            path: path.to_owned(),
+            scanner,
+            columns,
+            conversations: Conversations::default(),
+            ready: VecDeque::new(),
+            skip_bad,
+            skipped: Skipped::default(),
+        })
     }
 
     /// Returns the next request; `None` at the end of the file.
@@ -91,16 +97,32 @@ impl Rows {
         }
     }
 
-    /// Reads the next line; returns false at the end of the file.
+    /// Reads the next row of the file; returns false at its end.
     fn fill(&mut self, layout: &Layout, hashing: Option<&Hashing>) -> Result<bool> {
-        match &mut self.lines {
-            Lines::Json(rows) => rows.next(layout, hashing, &mut self.ready),
-            Lines::Csv(rows) => {
-                let item = rows.next(layout)?;
-                let more = item.is_some();
-                self.ready.extend(item);
-                Ok(more)
+        let line = self.scanner.line_number();
+        let row = match self.scanner.next() {
+            Ok(row) => row,
+            Err(ScanError::Io(e)) => return Err(e).with_context(|| format!("line {line}: failed to read")),
+            Err(ScanError::Malformed { line, reason, .. }) => {
+                self.ready.push_back(Item::Bad(BadRow { line, field: String::new(), reason }));
+                return Ok(true);
             }
-        }
+        };
+        let Some(RowBytes { line, bytes, .. }) = row else { return Ok(false) };
+        let bytes = if self.columns.is_some() { bytes } else { bytes.trim_ascii() };
+        let item = match (layout.format, &mut self.columns) {
+            (Format::Copilot, _) => {
+                copilot::calls(bytes, line, layout, &mut self.ready);
+                return Ok(true);
+            }
+            (Format::Requests, _) => requests::request(bytes, line, layout, hashing),
+            (_, Some(columns)) => columns.row(bytes, line, layout),
+            (_, None) if layout.names[Field::Delay as usize].is_some() => {
+                self.conversations.place(flat_row(bytes, line, layout), line, layout)
+            }
+            (_, None) => flat_row(bytes, line, layout),
+        };
+        self.ready.push_back(item);
+        Ok(true)
     }
 }

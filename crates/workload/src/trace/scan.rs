@@ -117,7 +117,7 @@ impl Input {
             self.add(&mut into, &row)?;
             file.rows += 1;
         }
-        file.count_skipped(&rows);
+        file.skipped = rows.skipped;
         Ok(Some(into))
     }
 
@@ -138,7 +138,7 @@ impl Input {
             sorter.push(row)?;
         }
         file.out_of_order_s = most as f64 / 1e9;
-        file.count_skipped(&rows);
+        file.skipped = rows.skipped;
         sorter.finish()
     }
 
@@ -155,16 +155,8 @@ impl Input {
     }
 }
 
-impl File {
-    fn count_skipped(&mut self, rows: &Rows) {
-        self.bad = rows.skipped.bad;
-        self.first_bad.clone_from(&rows.skipped.examples);
-        self.failures = rows.skipped.failed;
-    }
-}
-
 fn skipped(file: &File) -> String {
-    match (file.bad, file.failures, file.first_bad.first()) {
+    match (file.skipped.bad, file.skipped.failed, file.skipped.examples.first()) {
         (0, 0, _) => String::new(),
         (0, failed, _) => format!(": {failed} had failed when recorded"),
         (bad, _, first) => {

@@ -3,7 +3,8 @@
 //! Runs are sorted in memory and written one after another, then merged while reading.
 
 use super::row::UncheckedRow;
-use super::spool::{SpoolRows, temporary, write};
+use super::spool::{SpoolRows, write};
+use crate::files::temporary;
 use anyhow::{Context, Result};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

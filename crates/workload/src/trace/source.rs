@@ -10,7 +10,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// A trace file and how to read and replay it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(rename = "TraceTable")]
 pub struct TraceSource {
@@ -59,17 +59,7 @@ impl Start {
 impl TraceSource {
     /// Creates a source with default settings.
     pub fn of(file: impl Into<PathBuf>) -> Self {
-        Self {
-            file: file.into(),
-            format: None,
-            window: None,
-            columns: Columns::default(),
-            unit: None,
-            block_tokens: None,
-            output_tokens: None,
-            skip_bad_rows: false,
-            start: Start::Drawn,
-        }
+        Self { file: file.into(), ..Self::default() }
     }
 
     /// Checks that the settings fit the format.
@@ -79,18 +69,18 @@ impl TraceSource {
     /// A key does not apply to the format; the message says what to do.
     pub fn check(&self) -> Result<(), String> {
         let Some(format) = self.format else { return Ok(()) };
-        if !self.columns.is_empty() && !format.has_custom_names() {
+        if !self.columns.is_empty() && !format.properties().custom_names {
             return Err(format!(
                 "columns can be named in the formats csv, jsonl and vllm; those of {format} are fixed: remove columns, or \
                  set format = \"csv\" or \"jsonl\""
             ));
         }
-        if self.unit.is_some() && format.dated() {
+        if self.unit.is_some() && format.properties().dated {
             return Err(format!(
                 "unit applies to numeric timestamps; those of {format} are dates: remove unit"
             ));
         }
-        if self.block_tokens.is_some() && !format.may_have_blocks() {
+        if self.block_tokens.is_some() && format.properties().block_tokens.is_none() {
             return Err(format!("block-tokens: traces of {format} have no prefix blocks: remove it"));
         }
         Ok(())

@@ -1,13 +1,11 @@
 //! Temporary file of a trace's rows in replay order, so that a replay can begin at any of them without decompressing
 //! and parsing the trace again.
-//!
-//! The file has no name: the system removes it with its last reader, even if the program is killed.
 
 use super::row::UncheckedRow;
+use crate::files::{FileRange, temporary};
 use anyhow::{Context, Result};
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// Largest number of index entries, of 24 bytes each.
@@ -142,8 +140,7 @@ pub(super) struct SpoolRows {
 impl SpoolRows {
     /// Reads the part of a file between two byte offsets.
     pub(super) fn between(file: &Arc<File>, at: u64, end: u64) -> Self {
-        let from = BufReader::with_capacity(64 << 10, FileRange { file: Arc::clone(file), at, end });
-        Self { from, peeked: None }
+        Self { from: FileRange::reader(file, at, end), peeked: None }
     }
 
     /// Returns the next row; `None` at the end.
@@ -162,11 +159,6 @@ impl SpoolRows {
     pub(super) fn put_back(&mut self, row: UncheckedRow) {
         self.peeked = Some(row);
     }
-}
-
-/// Creates a file without a name.
-pub(super) fn temporary() -> io::Result<File> {
-    tempfile::tempfile()
 }
 
 fn no_room() -> String {
@@ -232,22 +224,6 @@ fn read(from: &mut impl Read) -> io::Result<Option<UncheckedRow>> {
         cached,
         estimated: flags[1] == 1,
     }))
-}
-
-/// Reader of a part of a shared file, at its own position.
-struct FileRange {
-    file: Arc<File>,
-    at: u64,
-    end: u64,
-}
-
-impl Read for FileRange {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let left = usize::try_from(self.end - self.at).unwrap_or(usize::MAX).min(into.len());
-        let n = self.file.read_at(&mut into[..left], self.at)?;
-        self.at += n as u64;
-        Ok(n)
-    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::counts::{ArrivalStats, Bin, Dispersion, OverTime};
 use super::id_set::IdSet;
 use super::row::{BadRow, UncheckedRow};
+use super::rows::Skipped;
 use goodput_core::distribution::Lengths;
 pub use goodput_core::distribution::{Bar, Distribution};
 use serde::Serialize;
@@ -81,6 +82,7 @@ pub struct Prefix {
 }
 
 /// Accumulator of a [`Summary`].
+#[derive(Default)]
 pub(super) struct Builder {
     block_tokens: u32,
     arrival_stats: ArrivalStats,
@@ -112,9 +114,7 @@ pub(super) struct Builder {
 pub(super) struct File {
     pub(super) format: &'static str,
     pub(super) rows: u64,
-    pub(super) bad: u64,
-    pub(super) first_bad: Vec<BadRow>,
-    pub(super) failures: u64,
+    pub(super) skipped: Skipped,
     pub(super) out_of_order: u64,
     pub(super) out_of_order_s: f64,
 }
@@ -124,25 +124,10 @@ impl Builder {
         Self {
             block_tokens,
             arrival_stats: ArrivalStats::new(),
-            input: Lengths::default(),
-            output: Lengths::default(),
-            base: 0,
-            last: 0,
-            rows: 0,
-            without_output: 0,
-            estimated: 0,
-            longest: 0,
-            cached: None,
             blocks: IdSet::new(28),
-            in_blocks: 0,
-            repeated: 0,
             sessions: IdSet::new(27),
-            session_count: 0,
-            following: 0,
-            turns: 0,
             turns_max: 1,
-            history: 0,
-            histories: 0,
+            ..Self::default()
         }
     }
 
@@ -225,9 +210,9 @@ impl Builder {
             format: file.format,
             rows: self.rows,
             rows_in_file: file.rows,
-            bad_rows: file.bad,
-            first_bad_rows: file.first_bad,
-            failures: file.failures,
+            bad_rows: file.skipped.bad,
+            first_bad_rows: file.skipped.examples,
+            failures: file.skipped.failed,
             out_of_order: file.out_of_order,
             out_of_order_s: file.out_of_order_s,
             span_s,

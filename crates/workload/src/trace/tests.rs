@@ -226,7 +226,10 @@ fn bad_rows_can_be_skipped_and_are_counted() {
 fn an_unclosed_quote_is_an_error() {
     let open = format!("TIMESTAMP,ContextTokens,GeneratedTokens\n\"{}", "x".repeat(20 << 20));
     let (_dir, path) = file("a.csv", &open);
-    assert!(error(&TraceSource::of(&path)).contains("is a quote not closed"));
+    assert!(
+        error(&TraceSource::of(&path))
+            .contains("line 2: a quoted value begins on this line and is never closed")
+    );
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Parses an answer that is one JSON document.
 
-use super::{Delta, Event, Finish, IsError, Parsed, Text, WireUsage, message};
+use super::wire::{Delta, Finish, IsError, WireUsage, error_of};
+use super::{Event, Parsed, Text};
 use serde_json::Value;
 
 #[derive(serde::Deserialize, Default)]
@@ -29,13 +30,12 @@ pub fn parse_whole(body: &[u8]) -> Parsed {
     for choice in document.choices.into_iter().flatten() {
         event.has_choice = true;
         event.text = event.text.max(choice.text);
-        if let Some(said) = choice.message {
-            event.add(said);
+        if let Some(message) = choice.message {
+            event.add(message);
         }
         event.finish_reason = choice.finish_reason.0.or(event.finish_reason.take());
     }
-    let said = || document.message.as_ref().and_then(message).unwrap_or_else(|| "error".into());
-    event.error = document.error.as_ref().and_then(message).or_else(|| document.object.0.then(said));
+    event.error = error_of(document.error.as_ref(), &document.object, document.message.as_ref());
     if event.has_choice || event.error.is_some() { Parsed::Event(event) } else { Parsed::Malformed }
 }
 

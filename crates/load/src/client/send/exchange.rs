@@ -2,13 +2,14 @@
 
 use super::Inner;
 use crate::client::broken::Broken;
-use crate::client::event::{self, Parsed};
+use crate::client::dialect;
+use crate::client::event::{Parsed, error_message};
 use crate::client::payload::Payload;
-use crate::client::said::Said;
 use crate::client::sample::{keep, sample, without_echo};
 use crate::client::sse::Parser;
 use crate::client::tally::{End, SEEN_MAX, Tally};
 use crate::client::transport::{Answer, Format};
+use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Finished, Record};
 use goodput_core::redact::Redactor;
 use http::{Method, StatusCode};
@@ -25,6 +26,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The exchange of one request.
 pub(super) struct Exchange {
+    api: Api,
     record: Record,
     began: Instant,
     tally: Tally,
@@ -68,6 +70,7 @@ impl Exchange {
         record.target = u16::try_from(target).unwrap_or(0);
         let head_max = keep(&inner.secrets);
         Self {
+            api: inner.api,
             record,
             began,
             tally: Tally::new(inner.api, itl_limit),
@@ -138,9 +141,9 @@ impl Exchange {
             return Reading::Skip;
         }
         if let Some(encoding) = &answer.encoding {
-            let said =
+            let problem =
                 [b"the body is encoded, which nobody asked for: content-encoding: ", encoding.as_bytes()];
-            self.tally.fail(at, Failure::Malformed, &said.concat());
+            self.tally.fail(at, Failure::Malformed, &problem.concat());
             return Reading::Skip;
         }
         match (self.stream, answer.format) {
@@ -164,14 +167,14 @@ impl Exchange {
         }
         match reading {
             Reading::Events(parser) => {
-                let tally = &mut self.tally;
-                let fed = parser.feed(bytes, |item| tally.feed(at, event::parse(item), item.data));
+                let (api, tally) = (self.api, &mut self.tally);
+                let fed = parser.feed(bytes, |item| tally.feed(at, dialect::event(api, item), item.data));
                 if let Err(e) = fed {
                     self.tally.fail(at, Failure::Malformed, e.to_string().as_bytes());
                     (*reading, self.given_up) = (Reading::Skip, true);
                 } else if let Some(most) = self.most_tokens.and_then(|most| self.tally.overrun(most)) {
-                    let said = format!("the answer went on beyond {most} tokens, and was given up");
-                    self.tally.fail(at, Failure::Overrun, said.as_bytes());
+                    let problem = format!("the answer went on beyond {most} tokens, and was given up");
+                    self.tally.fail(at, Failure::Overrun, problem.as_bytes());
                     self.given_up = true;
                 }
             }
@@ -180,8 +183,8 @@ impl Exchange {
                 *last = at;
             }
             Reading::Json(whole) if whole.len() + bytes.len() > INSTEAD_MAX => {
-                let said = b"a document of more than 1 MiB came in place of a stream";
-                self.tally.fail(at, Failure::Malformed, said);
+                let problem = b"a document of more than 1 MiB came in place of a stream";
+                self.tally.fail(at, Failure::Malformed, problem);
                 (*reading, self.given_up) = (Reading::Skip, true);
             }
             Reading::Json(whole) => whole.extend_from_slice(bytes),
@@ -193,8 +196,8 @@ impl Exchange {
         let at = self.now();
         match reading {
             Reading::Events(parser) => {
-                let tally = &mut self.tally;
-                parser.finish(|item| match event::parse(item) {
+                let (api, tally) = (self.api, &mut self.tally);
+                parser.finish(|item| match dialect::event(api, item) {
                     // Half an event: the stream was truncated, which its missing end reveals.
                     Parsed::Malformed => {}
                     parsed => tally.feed(at, parsed, item.data),
@@ -204,13 +207,13 @@ impl Exchange {
                 }
             }
             Reading::Whole(whole, last) => {
-                self.tally.document(last, event::parse_whole(&whole), &whole);
+                self.tally.document(last, dialect::document(self.api, &whole), &whole);
                 if let Some(body) = &mut self.body {
                     *body = whole;
                 }
             }
             Reading::Json(whole) => {
-                let error = event::error_message(&whole).is_some();
+                let error = error_message(&whole).is_some();
                 let failure = if error { Failure::StreamError } else { Failure::Malformed };
                 self.tally.fail(at, failure, b"");
             }
@@ -242,11 +245,11 @@ impl Exchange {
         // Normally one of a few words, but the server may send anything, even a secret.
         let finish = self.record.finish.take();
         self.record.finish = finish.map(|reason| secrets.redact(&reason).into());
-        let said = self
+        let answer = self
             .body
             .filter(|_| self.record.ok())
-            .map(|body| if self.stream { Said::in_events(&body) } else { Said::in_document(&body) });
-        let (text, other_channels) = said.map(|s| (s.text.into(), s.other_channels.into())).unzip();
+            .map(|body| dialect::answer_text(self.api, &body, self.stream));
+        let (text, other_channels) = answer.map(|a| (a.text.into(), a.other_channels.into())).unzip();
         Finished {
             record: self.record,
             gaps_us: tallied.gaps_us,

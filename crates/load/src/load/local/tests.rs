@@ -1,5 +1,5 @@
 use super::*;
-use crate::client::dialect::Pinning;
+use crate::client::encoder::Pinning;
 use crate::client::preflight;
 use crate::load::spec::{Status, StepSpec};
 use crate::sim::router::router;
@@ -7,7 +7,7 @@ use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
 use goodput_plan::Timeout;
 use goodput_workload::draw::{StepKey, Surge};
-use goodput_workload::part::Part;
+use goodput_workload::part::StepPart;
 use goodput_workload::rate::WordRate;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,7 +34,7 @@ fn plan(workload: &str) -> Plan {
 }
 
 /// Returns the load of a step.
-fn spec(load: &Load, level: Level, part: Part) -> Spec {
+fn spec(load: &Load, level: Level, part: StepPart) -> Spec {
     let key = StepKey { seed: 5, series: "main".into(), step: 3 };
     let step = StepSpec {
         prompts: key.clone(),
@@ -72,7 +72,7 @@ async fn load(plan: &Plan) -> Load {
 }
 
 /// Fires a part of a step to its end, and returns its requests, warm-up and tail left out.
-async fn fired(plan: &Plan, level: Level, part: Part) -> Vec<Record> {
+async fn fired(plan: &Plan, level: Level, part: StepPart) -> Vec<Record> {
     let load = load(plan).await;
     let mut firing = load.fire(&spec(&load, level, part)).unwrap();
     let mut ticks = interval(Duration::from_millis(100));
@@ -113,13 +113,13 @@ async fn the_parts_of_a_step_send_the_requests_of_one_machine() {
         (TALK, Level::new(Control::Sessions, 4.0), 60),
     ] {
         let plan = plan(workload);
-        let whole = fired(&plan, level, Part::WHOLE).await;
+        let whole = fired(&plan, level, StepPart::WHOLE).await;
         let wanted = first_turns(whole);
         assert!(wanted.len() > least, "{}", wanted.len());
         for of in [2, 3] {
             let mut union = Vec::new();
             for i in 0..of {
-                let part = fired(&plan, level, Part::new(i, of).unwrap()).await;
+                let part = fired(&plan, level, StepPart::new(i, of).unwrap()).await;
                 assert!(part.len() < wanted.len() * 3, "a part is not the whole");
                 union.extend(part);
             }
@@ -137,7 +137,7 @@ async fn the_parts_of_a_step_send_the_requests_of_one_machine() {
 async fn the_parts_of_a_closed_loop_share_its_slots() {
     let plan = plan(ONE);
     let ids = |all: Vec<Record>| all.into_iter().map(|r| r.id).collect::<Vec<u64>>();
-    let [a, b] = [0, 1].map(|i| Part::new(i, 2).unwrap());
+    let [a, b] = [0, 1].map(|i| StepPart::new(i, 2).unwrap());
     let level = Level::concurrency(3);
     let (a, b) = (ids(fired(&plan, level, a).await), ids(fired(&plan, level, b).await));
     assert!(a.len() > 100 && b.len() > 100 && !a.iter().any(|id| b.contains(id)), "{} {}", a.len(), b.len());
@@ -147,7 +147,7 @@ async fn the_parts_of_a_closed_loop_share_its_slots() {
 async fn a_window_can_be_extended_and_a_load_be_stopped_and_cut() {
     let plan = plan(ONE);
     let load = load(&plan).await;
-    let mut firing = load.fire(&spec(&load, Level::rate(40.0), Part::WHOLE)).unwrap();
+    let mut firing = load.fire(&spec(&load, Level::rate(40.0), StepPart::WHOLE)).unwrap();
     firing.extend(2 * MEASURE);
     let (mut last, mut records) = (firing.began, Vec::new());
     let mut sent_all = std::pin::pin!(firing.sent_all());
@@ -181,7 +181,7 @@ async fn a_window_can_be_extended_and_a_load_be_stopped_and_cut() {
 #[tokio::test(start_paused = true)]
 async fn a_load_is_of_one_series() {
     let (one, other) = (load(&plan(ONE)).await, load(&plan(TALK)).await);
-    assert!(one.fire(&spec(&other, Level::rate(1.0), Part::WHOLE)).is_err());
+    assert!(one.fire(&spec(&other, Level::rate(1.0), StepPart::WHOLE)).is_err());
 }
 
 /// Returns a value that went through JSON.
@@ -202,7 +202,7 @@ async fn a_spec_is_the_same_on_another_machine() {
         let whole = plan(workload);
         for series in whole.series() {
             let load = load(&series.plan).await;
-            let mut spec = spec(&load, Level::concurrency(9), Part::new(2, 7).unwrap());
+            let mut spec = spec(&load, Level::concurrency(9), StepPart::new(2, 7).unwrap());
             spec.step.selection = Selection::First(9);
             spec.step.surge = Some(Surge { from: SETTLE, length: MEASURE / 3, factor: 1.1 });
             spec.step.phase = Some(Phase::Warmup);
@@ -214,7 +214,7 @@ async fn a_spec_is_the_same_on_another_machine() {
 }
 
 #[test]
-fn finished_requests_and_states_come_home_from_another_machine() {
+fn finished_requests_and_states_are_sent_from_another_machine() {
     let mut record = Record::due(7, Phase::Measure, Duration::from_nanos(1_234_567_891));
     (record.first_token, record.itl_max) = (Some(Duration::MAX), Some(Duration::from_nanos(1)));
     (record.outcome, record.failure) = (Outcome::Failed, Some(Failure::RateLimited));

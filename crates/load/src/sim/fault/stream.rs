@@ -1,6 +1,6 @@
 //! Fault injection into the body of an answer, event by event.
 
-use crate::sim::fault::socket::Wire;
+use crate::sim::socket::ConnectionHandle;
 use axum::body::Body;
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
@@ -30,21 +30,21 @@ const NO_FINISH: &[u8] = br#""finish_reason":null"#;
 /// Returns the body with a fault in it. `events` is true for a stream of events, false for one document.
 pub(super) fn faulty(
     fault: Fault,
-    wire: Option<Wire>,
+    connection: Option<ConnectionHandle>,
     body: Body,
     events: bool,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
     let source = Source { body, events, rest: Vec::new(), pieces: VecDeque::new(), ended: false };
     let state = Faulty {
         fault,
-        wire,
+        connection,
         source,
         seen: 0,
         struck: false,
         over: false,
         out: VecDeque::new(),
         last: Bytes::new(),
-        held: Vec::new(),
+        bundle: Vec::new(),
         gzip: GzEncoder::new(Vec::new(), Compression::fast()),
     };
     unfold(state, |mut state| async move { Some((state.next().await?, state)) })
@@ -95,7 +95,7 @@ impl Source {
 
 struct Faulty {
     fault: Fault,
-    wire: Option<Wire>,
+    connection: Option<ConnectionHandle>,
     source: Source,
     /// Number of events that have passed.
     seen: usize,
@@ -107,7 +107,7 @@ struct Faulty {
     /// The last event with a token, for [`Fault::Endless`].
     last: Bytes,
     /// Events that wait to be bundled, for [`Fault::Bundled`].
-    held: Vec<u8>,
+    bundle: Vec<u8>,
     gzip: GzEncoder<Vec<u8>>,
 }
 
@@ -166,7 +166,7 @@ impl Faulty {
             Fault::ResetMidstream => {
                 // Lets the bytes written so far go out first.
                 yield_now().await;
-                self.wire.iter().for_each(Wire::reset);
+                self.connection.iter().for_each(ConnectionHandle::reset);
                 return Err(io::ErrorKind::ConnectionReset.into());
             }
             Fault::StreamReset => {
@@ -227,10 +227,10 @@ impl Faulty {
                 self.put([b": keep-alive\n\n", &within[..]].concat());
             }
             Fault::Bundled => {
-                self.held.extend_from_slice(&event);
+                self.bundle.extend_from_slice(&event);
                 if self.seen.is_multiple_of(BUNDLE) {
-                    let held = std::mem::take(&mut self.held);
-                    self.put(held);
+                    let bundle = std::mem::take(&mut self.bundle);
+                    self.put(bundle);
                 }
             }
             Fault::Endless if self.source.events => {
@@ -273,9 +273,9 @@ impl Faulty {
                 self.over = true;
             }
             _ => {
-                if !self.held.is_empty() {
-                    let held = std::mem::take(&mut self.held);
-                    self.put(held);
+                if !self.bundle.is_empty() {
+                    let bundle = std::mem::take(&mut self.bundle);
+                    self.put(bundle);
                 }
                 self.over = true;
             }

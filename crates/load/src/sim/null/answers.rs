@@ -1,11 +1,13 @@
 //! Cache of the events of answers, which are written once for each number of tokens.
 
-use crate::sim::wire::{Api, StreamOptions, Writer};
+use crate::sim::request::StreamOptions;
+use crate::sim::writer::Writer;
+use goodput_core::endpoint::Api;
 use std::{collections::HashMap, sync::Arc};
 
 /// Approximate size limit of the cached events, in bytes. The cache is cleared if a workload needs more kinds of
 /// answers.
-const KEPT: usize = 64 << 20;
+const CACHE_BYTES: usize = 64 << 20;
 
 /// The cache key of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,23 +57,23 @@ impl Events {
 /// The cache of answers.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    kept: HashMap<Kind, Arc<Events>>,
+    cached: HashMap<Kind, Arc<Events>>,
     bytes: usize,
 }
 
 impl Answers {
     /// Returns the events of a kind of answer; `head` is as for [`Writer::new`].
     pub(super) fn events(&mut self, kind: Kind, head: &str) -> Arc<Events> {
-        if let Some(events) = self.kept.get(&kind) {
+        if let Some(events) = self.cached.get(&kind) {
             return events.clone();
         }
         let events = Arc::new(Events::new(kind, head));
-        if self.bytes + events.size() > KEPT {
-            self.kept.clear();
+        if self.bytes + events.size() > CACHE_BYTES {
+            self.cached.clear();
             self.bytes = 0;
         }
         self.bytes += events.size();
-        self.kept.insert(kind, events.clone());
+        self.cached.insert(kind, events.clone());
         events
     }
 }
@@ -114,14 +116,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn the_cache_is_bounded() {
         let mut answers = Answers::default();
         for input in 0..40 {
             let kind = Kind { api: Api::Chat, output_tokens: 10_000, continuous: Some(input) };
             answers.events(kind, "\"id\":\"x\"");
-            assert_eq!(answers.bytes, answers.kept.values().map(|e| e.size()).sum::<usize>());
-            assert!(answers.bytes <= KEPT && !answers.kept.is_empty());
+            assert_eq!(answers.bytes, answers.cached.values().map(|e| e.size()).sum::<usize>());
+            assert!(answers.bytes <= CACHE_BYTES && !answers.cached.is_empty());
         }
-        assert!(answers.kept.len() < 40, "40 answers of some 3 MiB are more than is kept");
+        assert!(answers.cached.len() < 40, "40 answers of some 3 MiB are more than the limit");
     }
 }

@@ -1,11 +1,9 @@
 //! One connection, which answers requests one after the other.
 
-use super::{
-    answers::closing,
-    http::{self, Found, MAX_REQUEST},
-    server::{JSON, Order, Page, Reply, Server},
-};
-use crate::sim::wire::json_string;
+use super::answers::closing;
+use super::http::{self, MAX_REQUEST, Parsed};
+use super::server::{Reply, Server};
+use crate::sim::rules::{EVENTS, JSON, Order, Page, json_string};
 use std::{
     cell::RefCell,
     fmt::Write,
@@ -66,7 +64,7 @@ enum Next {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     async fn run(&mut self) -> io::Result<()> {
-        let mut told = false;
+        let mut continued = false;
         loop {
             // Bytes that came with or during the previous request, if any.
             let mut next = if self.rest.is_empty() { Next::Read } else { self.look(None) };
@@ -74,17 +72,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                 match next {
                     Next::Gone => return Ok(()),
                     Next::Read => {}
-                    Next::Continue if told => {}
+                    Next::Continue if continued => {}
                     Next::Continue => {
-                        told = true;
+                        continued = true;
                         self.io.write_all(b"HTTP/1.1 100 Continue\r\n\r\n").await?;
                     }
                     Next::Reply { reply, close, bodiless } => {
-                        told = false;
+                        continued = false;
                         match reply {
                             Reply::Page(page) => self.page(&page, close, bodiless).await?,
-                            Reply::Tokens(order) if order.stream => self.stream(&order, close).await?,
-                            Reply::Tokens(order) => self.whole(&order, close).await?,
+                            Reply::Answer(order) if order.stream => self.stream(&order, close).await?,
+                            Reply::Answer(order) => self.document(&order, close).await?,
                         }
                         if close {
                             return self.io.shutdown().await;
@@ -135,18 +133,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
 
     /// Parses a request. Returns the next action and the number of bytes used.
     fn find(&mut self, bytes: &[u8]) -> (Next, usize) {
-        match http::find(bytes) {
-            Ok(Found::Part { .. }) if bytes.len() > MAX_REQUEST => (Next::Gone, 0),
-            Ok(Found::Part { least, expects }) => {
+        match http::parse(bytes) {
+            Ok(Parsed::Incomplete { .. }) if bytes.len() > MAX_REQUEST => (Next::Gone, 0),
+            Ok(Parsed::Incomplete { least, expects }) => {
                 self.least = least;
                 (if expects { Next::Continue } else { Next::Read }, 0)
             }
-            Ok(Found::Whole(request, used)) => {
+            Ok(Parsed::Complete(request, used)) => {
                 self.least = 1;
                 let (close, bodiless) = (request.close, request.method == "HEAD");
                 (Next::Reply { reply: self.server.reply(&request), close, bodiless }, used)
             }
-            Err(http::Bad { status, why }) => {
+            Err(http::ParseError { status, why }) => {
                 let body = format!(r#"{{"error":{{"message":{}}}}}"#, json_string(why));
                 let reply = Reply::Page(Page::new(status, JSON, body));
                 (Next::Reply { reply, close: true, bodiless: false }, bytes.len())
@@ -156,9 +154,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
 
     async fn page(&mut self, page: &Page, close: bool, bodiless: bool) -> io::Result<()> {
         let head = format!(
-            "HTTP/1.1 {}\r\ncontent-type: {}\r\n{}content-length: {}\r\n\r\n",
+            "HTTP/1.1 {}\r\ncontent-type: {}\r\n{}{}content-length: {}\r\n\r\n",
             page.status,
-            page.kind,
+            page.content_type,
+            page.allow.map_or_else(String::new, |methods| format!("allow: {methods}\r\n")),
             connection(close),
             page.body.len()
         );
@@ -167,9 +166,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     }
 
     /// Sends the answer as a document once its last token is due.
-    async fn whole(&mut self, order: &Order, close: bool) -> io::Result<()> {
+    async fn document(&mut self, order: &Order, close: bool) -> io::Result<()> {
         let (running, read) = (self.server.start(), self.read);
-        let body = self.server.whole(order);
+        let body = self.server.document(order);
         self.wait(self.due(read, order.output - 1)).await?;
         let took = read.elapsed();
         let head = format!(
@@ -201,8 +200,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             let now = Instant::now();
             lead.clear();
             if sent == 0 {
-                lead.push_str("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\n");
-                lead.push_str(connection(close));
+                let _ = write!(lead, "HTTP/1.1 200 OK\r\ncontent-type: {EVENTS}\r\n{}", connection(close));
                 let _ = write!(lead, "transfer-encoding: chunked\r\n{}\r\n\r\n", Timing(now - read));
             }
             let _ = write!(lead, "{size:x}\r\n");

@@ -1,6 +1,7 @@
 //! Parser of HTTP/1.1 requests from the bytes read so far.
 
 use crate::sim::rules::MAX_BODY;
+use http::StatusCode;
 use std::borrow::Cow;
 
 /// Maximum size of a request head, in bytes.
@@ -23,50 +24,53 @@ pub(super) struct Request<'a> {
 
 /// The result of parsing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Found<'a> {
+pub(super) enum Parsed<'a> {
     /// The beginning of a request, or nothing.
-    Part {
+    Incomplete {
         /// Minimum number of bytes of the complete request.
         least: usize,
         /// True if the head is complete and the client expects `100 Continue` before it sends the body.
         expects: bool,
     },
     /// A request, and its length in bytes.
-    Whole(Request<'a>, usize),
+    Complete(Request<'a>, usize),
 }
 
 /// The error for a request that cannot be parsed, after which the connection is unusable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Bad {
-    /// The status line's code and reason.
-    pub(super) status: &'static str,
+pub(super) struct ParseError {
+    pub(super) status: StatusCode,
     pub(super) why: &'static str,
 }
 
-const fn bad(why: &'static str) -> Bad {
-    Bad { status: "400 Bad Request", why }
+const fn bad_request(why: &'static str) -> ParseError {
+    ParseError { status: StatusCode::BAD_REQUEST, why }
 }
 
-const TOO_LARGE: Bad = Bad { status: "413 Content Too Large", why: "the body is larger than 32 MiB" };
-const HEAD_TOO_LARGE: Bad = Bad {
-    status: "431 Request Header Fields Too Large",
+const TOO_LARGE: ParseError =
+    ParseError { status: StatusCode::PAYLOAD_TOO_LARGE, why: "the body is larger than 32 MiB" };
+const HEAD_TOO_LARGE: ParseError = ParseError {
+    status: StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
     why: "the head is larger than 64 KiB or has more than 64 fields",
 };
 
 /// Parses a request at the beginning of `bytes`.
-pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Bad> {
+pub(super) fn parse(bytes: &[u8]) -> Result<Parsed<'_>, ParseError> {
     let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut head = httparse::Request::new(&mut fields);
     let start = match head.parse(bytes) {
         Ok(httparse::Status::Complete(start)) if start <= MAX_HEAD => start,
         Ok(httparse::Status::Partial) if bytes.len() <= MAX_HEAD => {
-            return Ok(Found::Part { least: bytes.len() + 1, expects: false });
+            return Ok(Parsed::Incomplete { least: bytes.len() + 1, expects: false });
         }
         Ok(_) | Err(httparse::Error::TooManyHeaders) => return Err(HEAD_TOO_LARGE),
-        Err(_) => return Err(bad("the head is not that of a request of HTTP/1.1")),
+        Err(_) => return Err(bad_request("the head is not that of a request of HTTP/1.1")),
     };
     let (Some(method), Some(target), Some(1)) = (head.method, head.path, head.version) else {
-        return Err(Bad { status: "505 HTTP Version Not Supported", why: "only HTTP/1.1 is spoken here" });
+        return Err(ParseError {
+            status: StatusCode::HTTP_VERSION_NOT_SUPPORTED,
+            why: "only HTTP/1.1 is spoken here",
+        });
     };
     let facts = Facts::of(head.headers)?;
     let path = target.split('?').next().unwrap_or(target);
@@ -74,17 +78,18 @@ pub(super) fn find(bytes: &[u8]) -> Result<Found<'_>, Bad> {
     let request = |body| Request { method, path, body, close };
     let rest = &bytes[start..];
     match facts.body {
-        Body::None if method == "POST" => {
-            Err(Bad { status: "411 Length Required", why: "content-length or chunked coding is needed" })
-        }
-        Body::None => Ok(Found::Whole(request(Cow::Borrowed(&[])), start)),
+        Body::None if method == "POST" => Err(ParseError {
+            status: StatusCode::LENGTH_REQUIRED,
+            why: "content-length or chunked coding is needed",
+        }),
+        Body::None => Ok(Parsed::Complete(request(Cow::Borrowed(&[])), start)),
         Body::Length(length) => Ok(match rest.get(..length) {
-            Some(body) => Found::Whole(request(Cow::Borrowed(body)), start + length),
-            None => Found::Part { least: start + length, expects: facts.expects },
+            Some(body) => Parsed::Complete(request(Cow::Borrowed(body)), start + length),
+            None => Parsed::Incomplete { least: start + length, expects: facts.expects },
         }),
         Body::Chunked => Ok(match chunked(rest)? {
-            Chunked::Whole(body, taken) => Found::Whole(request(body), start + taken),
-            Chunked::Part(least) => Found::Part { least: start + least, expects: facts.expects },
+            Chunked::Complete(body, taken) => Parsed::Complete(request(body), start + taken),
+            Chunked::Incomplete(least) => Parsed::Incomplete { least: start + least, expects: facts.expects },
         }),
     }
 }
@@ -105,7 +110,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(fields: &[httparse::Header<'_>]) -> Result<Self, Bad> {
+    fn of(fields: &[httparse::Header<'_>]) -> Result<Self, ParseError> {
         let mut facts = Self { body: Body::None, close: false, expects: false };
         for field in fields {
             let value = field.value.trim_ascii();
@@ -116,7 +121,7 @@ impl Facts {
                 17 if is("transfer-encoding") => {
                     if !value.eq_ignore_ascii_case(b"chunked") {
                         let why = "of the transfer codings only chunked is known";
-                        return Err(Bad { status: "501 Not Implemented", why });
+                        return Err(ParseError { status: StatusCode::NOT_IMPLEMENTED, why });
                     }
                     facts.take(Body::Chunked)?;
                 }
@@ -127,7 +132,7 @@ impl Facts {
                 6 if is("expect") => {
                     if !value.eq_ignore_ascii_case(b"100-continue") {
                         let why = "only 100-continue may be expected";
-                        return Err(Bad { status: "417 Expectation Failed", why });
+                        return Err(ParseError { status: StatusCode::EXPECTATION_FAILED, why });
                     }
                     facts.expects = true;
                 }
@@ -139,17 +144,17 @@ impl Facts {
 
     /// Sets the framing. Refuses two different lengths, or a length with chunked coding: both are used for request
     /// smuggling.
-    fn take(&mut self, body: Body) -> Result<(), Bad> {
+    fn take(&mut self, body: Body) -> Result<(), ParseError> {
         if self.body != Body::None && self.body != body {
-            return Err(bad("the length of the body is given in two ways"));
+            return Err(bad_request("the length of the body is given in two ways"));
         }
         self.body = body;
         Ok(())
     }
 }
 
-fn length(value: &[u8]) -> Result<usize, Bad> {
-    const WHY: Bad = bad("content-length is not a number");
+fn length(value: &[u8]) -> Result<usize, ParseError> {
+    const WHY: ParseError = bad_request("content-length is not a number");
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return Err(WHY);
     }
@@ -161,33 +166,33 @@ fn length(value: &[u8]) -> Result<usize, Bad> {
 /// The result of parsing a body in chunked coding.
 enum Chunked<'a> {
     /// The body, and its encoded length in bytes.
-    Whole(Cow<'a, [u8]>, usize),
-    /// Incomplete; the minimum number of bytes of the complete body.
-    Part(usize),
+    Complete(Cow<'a, [u8]>, usize),
+    /// The minimum number of bytes of the complete body.
+    Incomplete(usize),
 }
 
-fn chunked(bytes: &[u8]) -> Result<Chunked<'_>, Bad> {
-    const BAD: Bad = bad("the chunked coding of the body is broken");
+fn chunked(bytes: &[u8]) -> Result<Chunked<'_>, ParseError> {
+    const BAD: ParseError = bad_request("the chunked coding of the body is broken");
     let mut body = Cow::Borrowed(&bytes[..0]);
     let mut at = 0;
     loop {
         let (line, size) = match httparse::parse_chunk_size(&bytes[at..]) {
             Ok(httparse::Status::Complete(found)) => found,
             Ok(httparse::Status::Partial) if bytes.len() - at <= MAX_HEAD => {
-                return Ok(Chunked::Part(bytes.len() + 1));
+                return Ok(Chunked::Incomplete(bytes.len() + 1));
             }
             Ok(httparse::Status::Partial) | Err(_) => return Err(BAD),
         };
         at += line;
         if size == 0 {
             return match trailer(&bytes[at..])? {
-                Some(taken) => Ok(Chunked::Whole(body, at + taken)),
-                None => Ok(Chunked::Part(bytes.len() + 1)),
+                Some(taken) => Ok(Chunked::Complete(body, at + taken)),
+                None => Ok(Chunked::Incomplete(bytes.len() + 1)),
             };
         }
         let size =
             usize::try_from(size).ok().filter(|size| *size <= MAX_BODY - body.len()).ok_or(TOO_LARGE)?;
-        let Some(data) = bytes.get(at..at + size + 2) else { return Ok(Chunked::Part(at + size + 2)) };
+        let Some(data) = bytes.get(at..at + size + 2) else { return Ok(Chunked::Incomplete(at + size + 2)) };
         let data = data.strip_suffix(b"\r\n").ok_or(BAD)?;
         if body.is_empty() {
             body = Cow::Borrowed(data);
@@ -203,7 +208,7 @@ fn chunked(bytes: &[u8]) -> Result<Chunked<'_>, Bad> {
 
 /// Returns the length of the trailer fields after the last chunk, including the empty line that ends them; `None` if
 /// incomplete.
-fn trailer(bytes: &[u8]) -> Result<Option<usize>, Bad> {
+fn trailer(bytes: &[u8]) -> Result<Option<usize>, ParseError> {
     if bytes.starts_with(b"\r\n") {
         return Ok(Some(2));
     }
@@ -218,8 +223,8 @@ mod tests {
     use super::*;
 
     fn whole(text: &str) -> (Request<'_>, usize) {
-        match find(text.as_bytes()) {
-            Ok(Found::Whole(request, taken)) => (request, taken),
+        match parse(text.as_bytes()) {
+            Ok(Parsed::Complete(request, taken)) => (request, taken),
             other => panic!("{text:?}: {other:?}"),
         }
     }
@@ -259,8 +264,8 @@ mod tests {
             assert_eq!((request.method, request.path, request.close), (method, path, close), "{text}");
             assert_eq!((request.body.as_ref(), taken), (body.as_bytes(), text.len()), "{text}");
             for end in 0..text.len() {
-                match find(&text.as_bytes()[..end]) {
-                    Ok(Found::Part { least, .. }) => {
+                match parse(&text.as_bytes()[..end]) {
+                    Ok(Parsed::Incomplete { least, .. }) => {
                         assert!((end + 1..=text.len()).contains(&least), "{text}")
                     }
                     other => panic!("{end} of {text}: {other:?}"),
@@ -293,20 +298,20 @@ mod tests {
             ("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n2000001\r\n", "413"),
             ("POST / HTTP/1.1\r\nexpect: more\r\n\r\n", "417"),
         ] {
-            let error = find(text.as_bytes()).unwrap_err();
-            assert!(error.status.starts_with(status), "{text:?}: {error:?}");
+            let error = parse(text.as_bytes()).unwrap_err();
+            assert!(error.status.as_str() == status, "{text:?}: {error:?}");
         }
         let fields = "a: b\r\n".repeat(MAX_FIELDS + 1);
         for head in
             [format!("GET / HTTP/1.1\r\n{fields}"), format!("GET / HTTP/1.1\r\na: {}", "b".repeat(MAX_HEAD))]
         {
-            assert_eq!(find(head.as_bytes()), Err(HEAD_TOO_LARGE));
+            assert_eq!(parse(head.as_bytes()), Err(HEAD_TOO_LARGE));
         }
     }
 
     #[test]
     fn a_client_that_waits_for_a_word_is_noticed() {
         let head = "POST / HTTP/1.1\r\nexpect: 100-continue\r\ncontent-length: 4\r\n\r\n";
-        assert_eq!(find(head.as_bytes()), Ok(Found::Part { least: head.len() + 4, expects: true }));
+        assert_eq!(parse(head.as_bytes()), Ok(Parsed::Incomplete { least: head.len() + 4, expects: true }));
     }
 }

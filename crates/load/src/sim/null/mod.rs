@@ -13,7 +13,6 @@ mod connection;
 mod http;
 mod server;
 
-use crate::sim::serve::Embedded;
 use goodput_core::units::Span;
 use serde::Deserialize;
 use server::Server;
@@ -51,12 +50,12 @@ impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "simulated null")?;
         let spans = [("first", self.first), ("gap", self.gap)];
-        let mut told: Vec<String> =
+        let mut settings: Vec<String> =
             spans.iter().filter(|(_, s)| !s.0.is_zero()).map(|(k, s)| format!("{k} {s}")).collect();
         if self.max_model_len != Self::default().max_model_len {
-            told.push(format!("max-model-len {}", self.max_model_len));
+            settings.push(format!("max-model-len {}", self.max_model_len));
         }
-        if told.is_empty() { Ok(()) } else { write!(f, " ({})", told.join(", ")) }
+        if settings.is_empty() { Ok(()) } else { write!(f, " ({})", settings.join(", ")) }
     }
 }
 
@@ -94,12 +93,12 @@ impl Listener {
 pub async fn serve(settings: Settings, listener: Listener, shutdown: impl Future<Output = ()> + Send) {
     let server = Arc::new(Server::new(settings));
     let accept = async {
-        let mut told = false;
+        let mut warned = false;
         loop {
             if let Err(error) = listener.accept(&server).await {
                 // Descriptors have run out, or the client disconnected at once. The former deserves a warning and a
                 // pause.
-                if !std::mem::replace(&mut told, true) {
+                if !std::mem::replace(&mut warned, true) {
                     tracing::warn!("the null server cannot take a connection: {error}");
                 }
                 tokio::time::sleep(PAUSE).await;
@@ -117,26 +116,6 @@ pub async fn serve(settings: Settings, listener: Listener, shutdown: impl Future
         }
     };
     let _ = tokio::time::timeout(GRACE, finished).await;
-}
-
-/// A null server on a free port of the loopback address, on a separate thread. Dropping it stops it and breaks open
-/// streams.
-#[derive(Debug)]
-pub struct NullServer {
-    /// URL of the server, such as `http://127.0.0.1:41234`.
-    pub url: String,
-    _thread: Embedded,
-}
-
-impl NullServer {
-    /// Starts the server, which accepts connections when this returns.
-    ///
-    /// # Errors
-    /// The operating system refuses a thread, a runtime or a port.
-    pub fn start(settings: Settings) -> anyhow::Result<Self> {
-        let thread = Embedded::null(settings)?;
-        Ok(Self { url: thread.url.clone(), _thread: thread })
-    }
 }
 
 #[cfg(test)]

@@ -1,32 +1,25 @@
 //! The logic of the null server: maps requests to replies, without any I/O.
 
-use super::{
-    Settings,
-    answers::{Answers, Events, Kind},
-    http::Request,
-};
-use crate::sim::{
-    metrics::{Counters, prometheus},
-    router::TEMPLATE_TOKENS,
-    rules::{Limits, Refusal},
-    wire::{self, Api, Ask, Counted, StreamOptions, Thought, Words},
-};
+use super::Settings;
+use super::answers::{Answers, Events, Kind};
+use super::http::Request;
+use crate::sim::metrics::Counters;
+use crate::sim::request::Discarded;
+use crate::sim::rules::{Order, Page, Route, ServedModel};
+use crate::sim::writer::{self, Thought};
+use goodput_core::endpoint::Api;
 use std::{
-    borrow::Cow,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 /// The state shared by all connections. One thread serves them, so the lock is never contended.
 #[derive(Debug)]
 pub(super) struct Server {
     pub(super) settings: Settings,
-    /// Unix time of the start, in seconds.
-    created: u64,
-    /// The model's name as a JSON string.
-    model: String,
-    /// The beginnings of events: of a chat, of a completion.
-    heads: [String; 2],
+    model: ServedModel,
+    /// The beginnings of events, in the order of [`Api::ALL`].
+    heads: [String; Api::ALL.len()],
     state: Mutex<State>,
 }
 
@@ -39,48 +32,10 @@ struct State {
 /// The reply to a request.
 #[derive(Debug)]
 pub(super) enum Reply {
-    /// An answer of a model.
-    Tokens(Order),
+    /// An answer of the model.
+    Answer(Order),
     /// Any other response.
     Page(Page),
-}
-
-/// The answer that a request asks for.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Order {
-    pub(super) api: Api,
-    pub(super) stream: bool,
-    pub(super) input: u32,
-    pub(super) output: u32,
-    pub(super) options: StreamOptions,
-}
-
-/// A response other than a model's answer.
-#[derive(Debug)]
-pub(super) struct Page {
-    /// The status line's code and reason.
-    pub(super) status: Cow<'static, str>,
-    pub(super) kind: &'static str,
-    pub(super) body: Cow<'static, str>,
-}
-
-pub(super) const JSON: &str = "application/json";
-const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-impl Page {
-    pub(super) fn new(
-        status: impl Into<Cow<'static, str>>,
-        kind: &'static str,
-        body: impl Into<Cow<'static, str>>,
-    ) -> Self {
-        Self { status: status.into(), kind, body: body.into() }
-    }
-}
-
-impl From<Refusal> for Page {
-    fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.status.to_string(), JSON, refusal.body())
-    }
 }
 
 /// A guard that counts a request as running until it is dropped.
@@ -112,11 +67,10 @@ impl Drop for Running<'_> {
 
 impl Server {
     pub(super) fn new(settings: Settings) -> Self {
-        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
-        let model = wire::json_string(&settings.model);
-        let heads = [Api::Chat, Api::Completions].map(|api| wire::head(api, 0, true, created, &model));
+        let model = ServedModel::new(&settings.model, settings.max_model_len);
+        let heads = Api::ALL.map(|api| model.head(api, 0, true, model.created));
         let state = State { counters: Counters::new(), answers: Answers::default() };
-        Self { settings, created, model, heads, state: Mutex::new(state) }
+        Self { settings, model, heads, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -153,10 +107,7 @@ impl Server {
 
     /// Returns the beginning of the events of a stream.
     pub(super) fn head(&self, api: Api) -> &str {
-        match api {
-            Api::Chat => &self.heads[0],
-            Api::Completions => &self.heads[1],
-        }
+        &self.heads[api as usize]
     }
 
     /// Returns the events of a stream up to its last token.
@@ -167,66 +118,20 @@ impl Server {
     }
 
     /// Formats an answer that does not stream.
-    pub(super) fn whole(&self, order: &Order) -> String {
-        let head = wire::head(order.api, 0, false, self.created, &self.model);
-        wire::whole(order.api, &head, order.input, order.output, None, Thought::default())
+    pub(super) fn document(&self, order: &Order) -> String {
+        let head = self.model.head(order.api, 0, false, self.model.created);
+        writer::document(order, &head, order.output, None, Thought::default())
     }
 
     /// Returns the reply to a request.
     pub(super) fn reply(&self, request: &Request<'_>) -> Reply {
-        let get = matches!(request.method, "GET" | "HEAD");
-        Reply::Page(match (request.path, get, request.method == "POST") {
-            ("/v1/chat/completions", _, true) => return self.order(Api::Chat, &request.body),
-            ("/v1/completions", _, true) => return self.order(Api::Completions, &request.body),
-            ("/v1/models", true, _) => {
-                let limit = self.settings.max_model_len.get();
-                Page::new("200 OK", JSON, wire::models(&self.model, self.created, limit))
-            }
-            ("/health", true, _) => Page::new("200 OK", TEXT, ""),
-            ("/version", true, _) => {
-                Page::new("200 OK", JSON, concat!(r#"{"version":""#, env!("CARGO_PKG_VERSION"), r#""}"#))
-            }
-            ("/metrics", true, _) => {
-                Page::new("200 OK", TEXT, prometheus(&self.state().counters, None, &self.settings.model))
-            }
-            (
-                "/v1/chat/completions"
-                | "/v1/completions"
-                | "/v1/models"
-                | "/health"
-                | "/version"
-                | "/metrics",
-                ..,
-            ) => Page::new("405 Method Not Allowed", JSON, r#"{"detail":"Method Not Allowed"}"#),
-            _ => Page::new("404 Not Found", JSON, r#"{"detail":"Not Found"}"#),
-        })
-    }
-
-    fn order(&self, api: Api, body: &[u8]) -> Reply {
-        self.read(api, body).map_or_else(|refusal| Reply::Page(refusal.into()), Reply::Tokens)
-    }
-
-    fn read(&self, api: Api, body: &[u8]) -> Result<Order, Refusal> {
-        let ask: Ask<Counted> = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
-        let (tokens, texts) = prompt(api, &ask).ok_or_else(|| Refusal::missing(api.field()))?;
-        let limits = Limits { model: &self.settings.model, max_model_len: self.settings.max_model_len.get() };
-        let (input, output) = limits.check(api, &ask, tokens, texts)?;
-        let (stream, options) = (ask.stream.unwrap_or(false), ask.stream_options.unwrap_or_default());
-        Ok(Order { api, stream, input, output, options })
-    }
-}
-
-/// Counts the tokens and texts of a prompt as the simulated server does; `None` if the prompt is missing.
-fn prompt(api: Api, ask: &Ask<Counted>) -> Option<(u32, u32)> {
-    let (tokens, texts) = match api {
-        Api::Chat => {
-            let contents = ask.messages.as_ref()?.iter().filter_map(|m| m.content.as_ref());
-            (TEMPLATE_TOKENS + contents.map(|Words { tokens, .. }| tokens.0).sum::<usize>(), 1)
+        match self.model.route(request.method, request.path) {
+            Route::Page(page) => Reply::Page(page),
+            Route::Metrics => Reply::Page(self.model.metrics(&self.state().counters, None)),
+            Route::Answer(api) => match self.model.accept::<Discarded>(api, &request.body) {
+                Ok((_, order)) => Reply::Answer(order),
+                Err(refusal) => Reply::Page(refusal.into()),
+            },
         }
-        Api::Completions => {
-            let words = ask.prompt.as_ref()?;
-            (words.tokens.0, words.texts)
-        }
-    };
-    Some((u32::try_from(tokens).unwrap_or(u32::MAX), texts))
+    }
 }

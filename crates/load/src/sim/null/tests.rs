@@ -3,6 +3,7 @@ use crate::client::Tally;
 use crate::client::event::parse;
 use crate::client::sse::Parser;
 use crate::client::tally::End;
+use crate::sim::serve::Embedded;
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Outcome, Phase, Record, TokenSource};
 use tokio::{
@@ -334,7 +335,7 @@ async fn a_hang_up_frees_the_server() {
 
 #[tokio::test]
 async fn over_sockets() {
-    let server = NullServer::start(settings(20, 0)).unwrap();
+    let server = Embedded::null(settings(20, 0)).unwrap();
     let ask = chat(STREAM).replace("host: x", "connection: close");
     let mut tcp = TcpStream::connect(server.url.strip_prefix("http://").unwrap()).await.unwrap();
     let sent = Instant::now();

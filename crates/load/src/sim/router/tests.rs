@@ -1,6 +1,6 @@
 use super::*;
-use crate::sim::wire::StreamOptions;
-use axum::http::{Method, Request as Call};
+use crate::sim::request::StreamOptions;
+use axum::http::Method;
 use goodput_engine::Emission;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn server(toml: &str) -> Router {
 }
 
 async fn call(router: &Router, method: Method, path: &str, body: impl Into<Body>) -> Response {
-    let call = Call::builder().method(method).uri(path).body(body.into()).unwrap();
+    let call = http::Request::builder().method(method).uri(path).body(body.into()).unwrap();
     router.clone().oneshot(call).await.unwrap()
 }
 

@@ -4,6 +4,7 @@ use super::Parsed;
 use crate::data::config::{Delimiter, Fields};
 use crate::data::fields::{Object, RowError, find, list, messages, millis, name, text, tokens};
 use crate::data::sample::{TurnSample, turns};
+use crate::files::Record;
 use goodput_core::message::Message;
 use serde_json::Value;
 
@@ -158,26 +159,11 @@ pub(crate) fn header(bytes: &[u8], fields: &Fields, delimiter: Delimiter) -> Res
 
 /// Splits one record into its values.
 fn split(bytes: &[u8], delimiter: Delimiter) -> Result<Vec<String>, RowError> {
-    let mut reader = csv::ReaderBuilder::new()
-        .has_headers(false)
-        .flexible(true)
-        .delimiter(delimiter.byte())
-        .buffer_capacity(bytes.len().clamp(64, 1 << 16))
-        .from_reader(bytes);
-    let mut record = csv::ByteRecord::new();
-    let read = |reader: &mut csv::Reader<&[u8]>, record: &mut csv::ByteRecord| {
-        reader.read_byte_record(record).map_err(|e| RowError::row(format!("invalid CSV: {e}")))
+    let mut record = Record::default();
+    record.split(bytes, delimiter.byte()).map_err(|e| RowError::row(e.to_string()))?;
+    let text = |(i, value): (usize, &[u8])| {
+        let text = std::str::from_utf8(value).map(str::to_owned);
+        text.map_err(|_| RowError::row(format!("value {} is not UTF-8", i + 1)))
     };
-    read(&mut reader, &mut record)?;
-    let values = record.iter().enumerate().map(|(i, value)| {
-        let text = std::str::from_utf8(value);
-        text.map(str::to_owned).map_err(|_| RowError::row(format!("value {} is not UTF-8", i + 1)))
-    });
-    let values = values.collect();
-    if read(&mut reader, &mut record)? {
-        return Err(RowError::row(
-            "has carriage returns without line feeds: end lines with either \\n or \\r\\n",
-        ));
-    }
-    values
+    record.iter().enumerate().map(text).collect()
 }

@@ -13,13 +13,7 @@ fn fixture(name: &str) -> PathBuf {
 
 fn source(format: &str, file: &Path, keys: &str) -> DataSource {
     let text = format!("file = {file:?}\n{keys}");
-    match format {
-        "sharegpt" => toml::from_str::<ShareGptTable>(&text).unwrap().0,
-        "jsonl" => toml::from_str::<JsonlTable>(&text).unwrap().0,
-        "csv" => toml::from_str::<CsvTable>(&text).unwrap().0,
-        "aiperf" => toml::from_str::<AiperfTable>(&text).unwrap().0,
-        _ => toml::from_str::<SpecBenchTable>(&text).unwrap().0,
-    }
+    DataSource::parse(format, &text).unwrap()
 }
 
 fn open(format: &str, name: &str, keys: &str) -> DataSet {

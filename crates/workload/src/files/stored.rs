@@ -1,104 +1,101 @@
-//! Random access to files, plain or compressed, with or without byte order mark, from any thread.
+//! Random access to the bytes of a file, from any thread.
 
-use crate::bytes::{self, Bytes, Opened};
+use super::open::{self, Opened};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 const READ_AHEAD: usize = 1 << 16;
 
-/// The bytes of one file. The contents of a compressed file or a pipe are copied to an anonymous temporary file, which
-/// the system removes with the process.
+/// The text of one file. The contents of a compressed file or a pipe are copied to a temporary file.
 #[derive(Debug)]
-pub struct Blob {
+pub(crate) struct StoredFile {
     path: PathBuf,
-    file: File,
+    file: Arc<File>,
     /// Length of the byte order mark.
     start: u64,
     len: u64,
 }
 
-impl Blob {
+impl StoredFile {
     /// Opens a file, decompressing it if needed.
-    pub fn open(path: &Path) -> Result<Self> {
-        let (file, start) = match bytes::detect(path)? {
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        let (file, start) = match open::detect(path)? {
             Opened::Plain(file, start) => (file, start),
-            Opened::Sequential(bytes) => {
-                (spool(bytes).with_context(|| format!("cannot read {}", path.display()))?, 0)
+            Opened::Sequential(mut bytes) => {
+                let mut copy = || {
+                    let mut file = temporary().context("cannot create a temporary file")?;
+                    io::copy(&mut bytes, &mut file)?;
+                    file.flush()?;
+                    anyhow::Ok(file)
+                };
+                (copy().with_context(|| format!("cannot read {}", path.display()))?, 0)
             }
         };
         let len = file.metadata().with_context(|| format!("cannot read {}", path.display()))?.len();
-        Ok(Self { path: path.to_owned(), file, start, len })
+        Ok(Self { path: path.to_owned(), file: Arc::new(file), start, len })
     }
 
     /// Returns the path of the file as given.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns the decompressed length in bytes.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns true if there is no text.
-    pub fn is_empty(&self) -> bool {
-        self.start == self.len
-    }
-
     /// Returns the byte offset of the text, after the byte order mark.
-    pub fn start(&self) -> u64 {
+    pub(crate) fn start(&self) -> u64 {
         self.start
     }
 
     /// Fills `into` with the bytes from `at` on. Fails if the file is too short.
-    pub fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
-        #[cfg(unix)]
-        return std::os::unix::fs::FileExt::read_exact_at(&self.file, into, at);
-        #[cfg(not(unix))]
-        {
-            // The handle has one position, which a reader must not share.
-            use std::io::Seek;
-            static POSITION: std::sync::Mutex<()> = std::sync::Mutex::new(());
-            let _lock = POSITION.lock().map_err(|_| io::Error::other("a reader panicked"))?;
-            let mut file = &self.file;
-            file.seek(io::SeekFrom::Start(at))?;
-            file.read_exact(into)
-        }
+    pub(crate) fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(into, at)
     }
 
     /// Returns a reader of the text from its start.
-    pub fn reader(&self) -> BufReader<BlobReader<'_>> {
-        BufReader::with_capacity(READ_AHEAD, BlobReader { blob: self, at: self.start })
+    pub(crate) fn reader(&self) -> BufReader<FileRange> {
+        FileRange::reader(&self.file, self.start, self.len)
     }
 }
 
-/// Sequential reader of a [`Blob`].
+/// Reader of a part of a shared file, at its own position.
 #[derive(Debug)]
-pub struct BlobReader<'a> {
-    blob: &'a Blob,
+pub(crate) struct FileRange {
+    file: Arc<File>,
     at: u64,
+    end: u64,
 }
 
-impl Read for BlobReader<'_> {
+impl FileRange {
+    /// Returns a buffered reader of the bytes between two offsets.
+    pub(crate) fn reader(file: &Arc<File>, at: u64, end: u64) -> BufReader<Self> {
+        BufReader::with_capacity(READ_AHEAD, Self { file: Arc::clone(file), at, end })
+    }
+}
+
+impl Read for FileRange {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let n = (into.len() as u64).min(self.blob.len.saturating_sub(self.at)) as usize;
-        self.blob.read_at(self.at, &mut into[..n])?;
+        let left = usize::try_from(self.end.saturating_sub(self.at)).unwrap_or(usize::MAX).min(into.len());
+        let n = self.file.read_at(&mut into[..left], self.at)?;
         self.at += n as u64;
         Ok(n)
     }
 }
 
-fn spool(mut bytes: Bytes) -> Result<File> {
-    let mut file = tempfile::tempfile().context("cannot create a temporary file")?;
-    io::copy(&mut bytes, &mut file)?;
-    file.flush()?;
-    Ok(file)
+/// Creates a file without a name: the system removes it with its last reader, even if the program is killed.
+pub(crate) fn temporary() -> io::Result<File> {
+    tempfile::tempfile()
 }
 
 /// Expands directories to their files in order of name, without hidden ones.
-pub fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub(crate) fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -157,14 +154,13 @@ mod tests {
             (Vec::new(), ""),
         ] {
             fs::write(&path, &bytes).unwrap();
-            let blob = Blob::open(&path).unwrap();
+            let stored = StoredFile::open(&path).unwrap();
             let mut got = String::new();
-            blob.reader().read_to_string(&mut got).unwrap();
+            stored.reader().read_to_string(&mut got).unwrap();
             assert_eq!(got, text);
-            assert_eq!(blob.is_empty(), text.is_empty());
             if let Some(at) = got.find("two") {
                 let mut word = [0; 3];
-                blob.read_at(at as u64, &mut word).unwrap();
+                stored.read_at(at as u64, &mut word).unwrap();
                 assert_eq!(&word, b"two");
             }
         }
@@ -181,22 +177,22 @@ mod tests {
             (b"\xff\xfea\0".to_vec(), "UTF-16"),
         ] {
             fs::write(&path, &bytes).unwrap();
-            let error = format!("{:#}", Blob::open(&path).unwrap_err());
+            let error = format!("{:#}", StoredFile::open(&path).unwrap_err());
             assert!(error.contains(message) && error.contains(&path.display().to_string()), "{error}");
         }
-        let error = format!("{:#}", Blob::open(&dir.path().join("none")).unwrap_err());
+        let error = format!("{:#}", StoredFile::open(&dir.path().join("none")).unwrap_err());
         assert!(error.starts_with("cannot open"), "{error}");
     }
 
     #[test]
     fn a_directory_expands_to_its_files() {
         let dir = tempfile::tempdir().unwrap();
-        assert!(files(&[dir.path().to_owned()]).unwrap_err().to_string().contains("contains no files"));
+        assert!(expand(&[dir.path().to_owned()]).unwrap_err().to_string().contains("contains no files"));
         for name in ["b.jsonl", "a.jsonl", ".hidden"] {
             fs::write(dir.path().join(name), "x").unwrap();
         }
         fs::create_dir(dir.path().join("inner")).unwrap();
-        let names: Vec<_> = files(&[dir.path().to_owned(), "other".into()])
+        let names: Vec<_> = expand(&[dir.path().to_owned(), "other".into()])
             .unwrap()
             .iter()
             .map(|p| p.file_name().unwrap().to_string_lossy().into_owned())

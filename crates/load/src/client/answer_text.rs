@@ -6,22 +6,22 @@ use serde_json::value::RawValue;
 
 /// The texts of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Said {
+pub(crate) struct AnswerText {
     /// The answer itself: the content of a chat (or the refusal in its place), the text of a completion.
     pub(crate) text: String,
     /// Other text that the model wrote: reasoning, and names and arguments of tool calls.
     pub(crate) other_channels: String,
 }
 
-impl Said {
+impl AnswerText {
     /// Extracts the texts from a stream of events, up to `[DONE]`.
-    pub(crate) fn in_events(body: &[u8]) -> Self {
-        let (mut said, mut over) = (Self::default(), false);
+    pub(crate) fn of_stream(body: &[u8]) -> Self {
+        let (mut answer, mut over) = (Self::default(), false);
         let mut each = |data: &[u8]| {
             let data = data.trim_ascii();
             over |= data == b"[DONE]";
             if !over {
-                said.add(data);
+                answer.add(data);
             }
         };
         let mut parser = Parser::new();
@@ -29,14 +29,14 @@ impl Said {
         if parser.feed(body, |item| each(item.data)).is_ok() {
             parser.finish(|item| each(item.data));
         }
-        said
+        answer
     }
 
     /// Extracts the texts from one JSON document.
-    pub(crate) fn in_document(body: &[u8]) -> Self {
-        let mut said = Self::default();
-        said.add(body);
-        said
+    pub(crate) fn of_document(body: &[u8]) -> Self {
+        let mut answer = Self::default();
+        answer.add(body);
+        answer
     }
 
     fn add(&mut self, json: &[u8]) {
@@ -70,7 +70,7 @@ fn add(out: &mut String, raw: Option<&RawValue>) {
     match raw.as_bytes().first() {
         Some(b'"') => out.push_str(&serde_json::from_str::<String>(raw).unwrap_or_default()),
         Some(b'[') => {
-            let parts = serde_json::from_str::<Vec<Part<'_>>>(raw).unwrap_or_default();
+            let parts = serde_json::from_str::<Vec<ContentPart<'_>>>(raw).unwrap_or_default();
             parts.into_iter().for_each(|part| add(out, part.text));
         }
         Some(b'{') => out.push_str(raw),
@@ -125,7 +125,7 @@ struct Function<'a> {
 }
 
 #[derive(Deserialize)]
-struct Part<'a> {
+struct ContentPart<'a> {
     #[serde(borrow)]
     text: Option<&'a RawValue>,
 }
@@ -179,11 +179,11 @@ mod tests {
             (vec![": ping", "", r#"{"choices":null}"#, r#"{"usage":{}}"#, "no json"], "", "", "no text"),
         ] {
             let body: String = payloads.iter().map(|p| format!("data: {p}\n\n")).collect();
-            let said = Said::in_events(body.as_bytes());
-            assert_eq!((said.text.as_str(), said.other_channels.as_str()), (text, other_channels), "{why}");
+            let got = AnswerText::of_stream(body.as_bytes());
+            assert_eq!((got.text.as_str(), got.other_channels.as_str()), (text, other_channels), "{why}");
         }
         let document = r#"{"choices":[{"message":{"content":"all","reasoning":"since"}}]}"#;
-        let said = Said::in_document(document.as_bytes());
-        assert_eq!((said.text.as_str(), said.other_channels.as_str()), ("all", "since"));
+        let got = AnswerText::of_document(document.as_bytes());
+        assert_eq!((got.text.as_str(), got.other_channels.as_str()), ("all", "since"));
     }
 }

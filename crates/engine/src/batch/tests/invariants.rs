@@ -1,6 +1,5 @@
 //! Property tests: invariants of the engine under random arrivals and cancellations.
 
-use super::tests::{count, settings};
 use super::*;
 use crate::blocks::blocks_of;
 use proptest::prelude::*;

@@ -3,11 +3,11 @@
 use std::io::{self, BufRead, Read};
 
 /// Longest row in bytes. An unclosed quote or bracket would otherwise read the rest of the file into memory.
-pub(super) const MAX_ROW_BYTES: usize = 64 << 20;
+pub(crate) const MAX_ROW_BYTES: usize = 64 << 20;
 
 /// Separation of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// One row per line.
     Lines,
     /// Elements of one JSON array.
@@ -18,7 +18,7 @@ pub(super) enum Framing {
 
 impl Framing {
     /// Detects an array by its leading `[`; otherwise lines.
-    pub(super) fn detect_json(mut input: impl BufRead) -> io::Result<Self> {
+    pub(crate) fn detect_json(mut input: impl BufRead) -> io::Result<Self> {
         loop {
             let buf = input.fill_buf()?;
             match buf.iter().find(|b| !b.is_ascii_whitespace()) {
@@ -35,43 +35,43 @@ impl Framing {
 
 /// The bytes of one row, with its position.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct RowBytes<'a> {
+pub(crate) struct RowBytes<'a> {
     /// Byte offset in the text.
-    pub(super) at: u64,
+    pub(crate) at: u64,
     /// Line of its first byte, from 1.
-    pub(super) line: u64,
+    pub(crate) line: u64,
     /// Index in the array, from 1.
-    pub(super) element: Option<u64>,
-    pub(super) bytes: &'a [u8],
+    pub(crate) element: Option<u64>,
+    pub(crate) bytes: &'a [u8],
 }
 
 /// Error that ends the scan.
-#[derive(Debug)]
-pub(super) enum ScanError {
-    Io(io::Error),
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ScanError {
+    /// The file cannot be read.
+    #[error(transparent)]
+    Io(#[from] io::Error),
     /// The file is malformed.
+    #[error("line {line}: {reason}")]
     Malformed {
+        /// Line of the file, from 1.
         line: u64,
+        /// Index in the array, from 1.
         element: Option<u64>,
         reason: String,
     },
 }
 
-impl From<io::Error> for ScanError {
-    fn from(e: io::Error) -> Self {
-        Self::Io(e)
-    }
-}
-
 /// Iterator over rows, which share one buffer.
 #[derive(Debug)]
-pub(super) struct Scanner<R> {
+pub(crate) struct Scanner<R> {
     input: R,
     framing: Framing,
     at: u64,
     line: u64,
     element: u64,
     inside: Inside,
+    malformed: bool,
     row: Vec<u8>,
     /// Byte offset and line of the row's first byte.
     begin: (u64, u64),
@@ -93,7 +93,7 @@ enum ByteAction {
 }
 
 impl<R: BufRead> Scanner<R> {
-    pub(super) fn new(input: R, framing: Framing) -> Self {
+    pub(crate) fn new(input: R, framing: Framing) -> Self {
         Self {
             input,
             framing,
@@ -101,20 +101,29 @@ impl<R: BufRead> Scanner<R> {
             line: 1,
             element: 0,
             inside: Inside::Before,
+            malformed: false,
             row: Vec::new(),
             begin: (0, 1),
         }
     }
 
-    /// Returns the next row that is not blank.
-    pub(super) fn next(&mut self) -> Result<Option<RowBytes<'_>>, ScanError> {
+    /// Returns the line that the next byte is on, from 1.
+    pub(crate) fn line_number(&self) -> u64 {
+        self.line
+    }
+
+    /// Returns the next row that is not blank; nothing after the file was found to be malformed.
+    pub(crate) fn next(&mut self) -> Result<Option<RowBytes<'_>>, ScanError> {
         let found = loop {
             self.row.clear();
             let found = match self.framing {
-                Framing::Lines => self.line()?,
-                Framing::Array => self.element()?,
-                Framing::Csv(delimiter) => self.record(delimiter)?,
+                _ if self.malformed => Ok(false),
+                Framing::Lines => self.line(),
+                Framing::Array => self.element(),
+                Framing::Csv(delimiter) => self.record(delimiter),
             };
+            self.malformed |= matches!(found, Err(ScanError::Malformed { .. }));
+            let found = found?;
             if !found || !self.row.iter().all(u8::is_ascii_whitespace) {
                 break found;
             }

@@ -1,140 +1,12 @@
-//! The JSON of vLLM's API: parses requests with typed structs that retain a number for each word, and writes events by
-//! inserting numbers and words between preformatted pieces.
+//! Answers of the simulated server, written by inserting numbers and words between preformatted pieces.
 
+use crate::sim::dialect;
+use crate::sim::request::StreamOptions;
+use crate::sim::rules::Order;
+use goodput_core::endpoint::Api;
 use goodput_engine::blocks::token_of;
 use goodput_engine::config::Reasoning;
-use serde::{
-    Deserialize, Deserializer,
-    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
-};
-use std::fmt::{self, Write};
-
-/// The API of a route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Api {
-    Chat,
-    Completions,
-}
-
-impl Api {
-    /// The field of the request that holds the prompt.
-    pub(super) const fn field(self) -> &'static str {
-        match self {
-            Self::Chat => "messages",
-            Self::Completions => "prompt",
-        }
-    }
-}
-
-/// The fields of a request that the simulated server uses; like vLLM, it ignores any other. `T` collects the tokens.
-#[derive(Debug, Deserialize)]
-#[serde(bound = "T: Default + Extend<u64>")]
-pub(super) struct Ask<T = Vec<u64>> {
-    pub(super) model: Option<String>,
-    pub(super) messages: Option<Vec<Message<T>>>,
-    pub(super) prompt: Option<Words<T>>,
-    pub(super) stream: Option<bool>,
-    pub(super) stream_options: Option<StreamOptions>,
-    pub(super) max_tokens: Option<u32>,
-    pub(super) max_completion_tokens: Option<u32>,
-    pub(super) min_tokens: Option<u32>,
-    pub(super) n: Option<u32>,
-}
-
-/// A message of a chat.
-#[derive(Debug, Deserialize)]
-#[serde(bound = "T: Default + Extend<u64>")]
-pub(super) struct Message<T> {
-    pub(super) content: Option<Words<T>>,
-}
-
-/// The stream options of a request.
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-pub(super) struct StreamOptions {
-    #[serde(default)]
-    pub(super) include_usage: bool,
-    #[serde(default)]
-    pub(super) continuous_usage_stats: bool,
-}
-
-/// A prompt, or the content of a message: a text; a list of texts, parts or token ids; or a list of such lists.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Words<T = Vec<u64>> {
-    /// The tokens: words separated by white space, and token ids.
-    pub(super) tokens: T,
-    /// Number of texts and of id lists within a list.
-    pub(super) texts: u32,
-}
-
-/// A number of tokens, whose values are discarded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Counted(pub(super) usize);
-
-impl Extend<u64> for Counted {
-    fn extend<I: IntoIterator<Item = u64>>(&mut self, tokens: I) {
-        self.0 += tokens.into_iter().count();
-    }
-}
-
-impl<'de, T: Default + Extend<u64>> Deserialize<'de> for Words<T> {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        let mut words = Self::default();
-        Gather(&mut words).deserialize(d)?;
-        Ok(words)
-    }
-}
-
-/// Deserializer that adds all texts and ids to `Words`.
-struct Gather<'a, T>(&'a mut Words<T>);
-
-impl<'de, T: Extend<u64>> DeserializeSeed<'de> for Gather<'_, T> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
-        d.deserialize_any(self)
-    }
-}
-
-impl<'de, T: Extend<u64>> Visitor<'de> for Gather<'_, T> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a text, token ids, or a list of them")
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<(), E> {
-        self.0.tokens.extend(text.split_ascii_whitespace().map(token_of));
-        self.0.texts = self.0.texts.saturating_add(1);
-        Ok(())
-    }
-
-    fn visit_u64<E: de::Error>(self, token: u64) -> Result<(), E> {
-        self.0.tokens.extend([token]);
-        Ok(())
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        let before = self.0.texts;
-        while list.next_element_seed(Gather(self.0))?.is_some() {}
-        self.0.texts = self.0.texts.max(before.saturating_add(1));
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<(), A::Error> {
-        while let Some(key) = part.next_key::<String>()? {
-            if key == "text" {
-                part.next_value_seed(Gather(self.0))?;
-            } else {
-                part.next_value::<IgnoredAny>()?;
-            }
-        }
-        Ok(())
-    }
-}
+use std::fmt::Write;
 
 /// Writer of the events of one answer.
 #[derive(Debug)]
@@ -156,11 +28,11 @@ pub(super) struct Writer {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Thought {
     /// Number of reasoning tokens, which precede all others.
-    tokens: u32,
+    pub(super) tokens: u32,
     /// True if they are not streamed.
-    hidden: bool,
+    pub(super) hidden: bool,
     /// Number of reasoning tokens in the usage; `None` if the usage omits them.
-    told: Option<u32>,
+    reported: Option<u32>,
 }
 
 impl Thought {
@@ -168,14 +40,14 @@ impl Thought {
     pub(super) fn of(reasoning: Option<Reasoning>, answer: u32) -> Self {
         reasoning.map_or_else(Self::default, |r| {
             let tokens = r.tokens(answer);
-            Self { tokens, hidden: r.hidden, told: r.counted.then_some(tokens) }
+            Self { tokens, hidden: r.hidden, reported: r.counted.then_some(tokens) }
         })
     }
 
     /// Formats the reasoning details of the usage, if any.
     fn details(self) -> String {
         let details = |n| format!(r#","completion_tokens_details":{{"reasoning_tokens":{n}}}"#);
-        self.told.map_or_else(String::new, details)
+        self.reported.map_or_else(String::new, details)
     }
 }
 
@@ -187,7 +59,7 @@ const WORDS: [&str; 16] = [
 const FINGERPRINT: &str = concat!("goodput-", env!("CARGO_PKG_VERSION"));
 
 /// Appends one word each for `n` tokens from token `from` on.
-fn words(out: &mut String, from: u32, n: u32) {
+pub(super) fn words(out: &mut String, from: u32, n: u32) {
     for i in 0..n {
         out.push_str(WORDS[from.wrapping_add(i) as usize % WORDS.len()]);
     }
@@ -252,41 +124,25 @@ impl Writer {
         }
     }
 
-    /// Appends the opening event of a chat, once.
+    /// Appends the opening event, once, in an API that has one.
     fn open(&mut self, out: &mut String) {
-        if self.api == Api::Chat && !std::mem::replace(&mut self.opened, true) {
+        if let Some([choice, rest]) = dialect::opening(self.api)
+            && !std::mem::replace(&mut self.opened, true)
+        {
             out.push_str(&self.head);
-            out.push_str(
-                r#"{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
-            );
+            out.push_str(choice);
             self.usage(out, self.options.continuous_usage_stats, None);
-            out.push_str(",\"prompt_token_ids\":null,\"prompt_text\":null}\n\n");
+            out.push_str(rest);
         }
     }
 
-    /// Appends an event of `tokens` tokens on a channel of a chat; completions has a single channel.
+    /// Appends an event of `tokens` tokens on a channel, in an API that has channels.
     fn delta(&mut self, out: &mut String, tokens: u32, finished: bool, channel: &str) {
-        let chat = self.api == Api::Chat;
         out.push_str(&self.head);
-        if chat {
-            let _ = write!(out, r#"{{"index":0,"delta":{{"{channel}":""#);
-        } else {
-            out.push_str(r#"{"index":0,"text":""#);
-        }
+        dialect::begin_choice(self.api, out, channel);
         words(out, self.output_tokens, tokens);
         self.output_tokens += tokens;
-        out.push_str(match (chat, finished) {
-            (true, false) => r#""},"logprobs":null,"finish_reason":null,"token_ids":null}]"#,
-            (true, true) => {
-                r#""},"logprobs":null,"finish_reason":"length","stop_reason":null,"token_ids":null}]"#
-            }
-            (false, false) => {
-                r#"","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#
-            }
-            (false, true) => {
-                r#"","logprobs":null,"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#
-            }
-        });
+        out.push_str(dialect::end_choice(self.api, finished));
         self.usage(out, self.options.continuous_usage_stats, None);
         out.push_str("}\n\n");
     }
@@ -325,59 +181,18 @@ impl Writer {
     }
 }
 
-/// Formats the beginning of an answer or of its events. `created` is a Unix time in seconds, `model` a JSON string.
-pub(super) fn head(api: Api, id: u64, stream: bool, created: u64, model: &str) -> String {
-    let (prefix, object) = match (api, stream) {
-        (Api::Chat, true) => ("chatcmpl", "chat.completion.chunk"),
-        (Api::Chat, false) => ("chatcmpl", "chat.completion"),
-        (Api::Completions, _) => ("cmpl", "text_completion"),
-    };
-    format!(r#""id":"{prefix}-{id:016x}","object":"{object}","created":{created},"model":{model}"#)
-}
-
-/// Formats the list of models, with a single entry; `model` is a JSON string.
-pub(super) fn models(model: &str, created: u64, max_model_len: u32) -> String {
-    format!(
-        r#"{{"object":"list","data":[{{"id":{model},"object":"model","created":{created},"owned_by":"goodput","root":{model},"parent":null,"max_model_len":{max_model_len},"permission":[]}}]}}"#
-    )
-}
-
-/// Formats a text as a JSON string.
-pub(super) fn json_string(text: &str) -> String {
-    serde_json::Value::from(text).to_string()
-}
-
 /// Formats the document of a request that does not stream. `head` is as for [`Writer::new`]; `cached_tokens` is `None`
 /// without a prefix cache.
-pub(super) fn whole(
-    api: Api,
+pub(super) fn document(
+    order: &Order,
     head: &str,
-    input_tokens: u32,
     output_tokens: u32,
     cached_tokens: Option<u32>,
     thought: Thought,
 ) -> String {
-    let thinking = thought.tokens.min(output_tokens);
+    let input_tokens = order.input;
     let mut out = format!("{{{head},\"choices\":[{{\"index\":0,");
-    out.push_str(match api {
-        Api::Chat => r#""message":{"role":"assistant","content":""#,
-        Api::Completions => r#""text":""#,
-    });
-    // Completions has one channel for both.
-    let one = api == Api::Completions && !thought.hidden;
-    let from = if one { 0 } else { thinking };
-    words(&mut out, from, output_tokens - from);
-    out.push('"');
-    if api == Api::Chat {
-        out.push_str(r#","refusal":null,"reasoning":"#);
-        if thinking > 0 && !thought.hidden {
-            out.push('"');
-            words(&mut out, 0, thinking);
-            out.push_str("\"}");
-        } else {
-            out.push_str("null}");
-        }
-    }
+    dialect::document_answer(order.api, &mut out, output_tokens, thought);
     let total = u64::from(input_tokens) + u64::from(output_tokens);
     let details = cached_tokens.map_or("null".into(), |n| format!(r#"{{"cached_tokens":{n}}}"#));
     let _ = write!(
@@ -399,29 +214,6 @@ pub(super) fn whole(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn prompts_are_counted() {
-        for (json, tokens, texts) in [
-            (r#""one two\n three""#, 3, 1),
-            (r#""""#, 0, 1),
-            ("[1, 22, 333]", 3, 1),
-            (r#"["one two", "three"]"#, 3, 2),
-            ("[[1, 2], [3]]", 3, 2),
-            (
-                r#"[{"type": "text", "text": "one two"}, {"type": "image_url", "image_url": {"url": "x y"}}]"#,
-                2,
-                1,
-            ),
-            ("[]", 0, 1),
-        ] {
-            let words: Words = serde_json::from_str(json).unwrap();
-            assert_eq!((words.tokens.len(), words.texts), (tokens, texts), "{json}");
-        }
-        for json in ["true", "[-1]", r#"{"text": 1.5}"#] {
-            assert!(serde_json::from_str::<Words>(json).is_err(), "{json}");
-        }
-    }
 
     /// The events of an answer of four tokens in events of one each, as delta, text and running count.
     fn events(api: Api, reasoning: &str) -> Vec<String> {
@@ -469,14 +261,16 @@ mod tests {
             "two tokens, and the usage"
         );
         let reasoning: Reasoning = toml::from_str("share = 0.5").unwrap();
-        let whole = whole(Api::Chat, "\"id\":\"x\"", 7, 4, None, Thought::of(Some(reasoning), 4));
-        let whole: serde_json::Value = serde_json::from_str(&whole).unwrap();
-        let message = &whole["choices"][0]["message"];
+        let order =
+            Order { api: Api::Chat, stream: false, input: 7, output: 4, options: StreamOptions::default() };
+        let document = document(&order, "\"id\":\"x\"", 4, None, Thought::of(Some(reasoning), 4));
+        let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+        let message = &document["choices"][0]["message"];
         assert_eq!(
             (message["reasoning"].as_str(), message["content"].as_str()),
             (Some(" the rate"), Some(" of a"))
         );
-        assert_eq!(whole["usage"]["completion_tokens_details"]["reasoning_tokens"], 2);
+        assert_eq!(document["usage"]["completion_tokens_details"]["reasoning_tokens"], 2);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! Tests of admission while the KV cache is short, and of cancelling many requests.
 
-use super::tests::settings;
 use super::*;
 use crate::config::Simulated;
 

@@ -1,4 +1,4 @@
-//! A simulated server whose faults can refuse, close or reset connections from within a request.
+//! Serves a router on a TCP socket. Faults can refuse, close or reset connections from within a request.
 
 use axum::{Router, body::Body};
 use goodput_engine::fault::FaultInjector;
@@ -34,7 +34,7 @@ const RESET: u8 = 2;
 
 /// Handle by which a request can break its connection.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wire(Arc<State>);
+pub(crate) struct ConnectionHandle(Arc<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -42,7 +42,7 @@ struct State {
     leave: Notify,
 }
 
-impl Wire {
+impl ConnectionHandle {
     /// Closes the connection in order, without writing anything more.
     pub(super) fn close(&self) {
         self.0.end.store(CLOSED, Ordering::Release);
@@ -66,7 +66,7 @@ impl Wire {
     }
 }
 
-/// Serves until `shutdown` completes, then lets open streams finish for at most `grace`. Every request has its [`Wire`]
+/// Serves until `shutdown` completes, then lets open streams finish for at most `grace`. Every request has its [`ConnectionHandle`]
 /// among its extensions.
 pub(crate) async fn serve(
     router: Router,
@@ -85,7 +85,9 @@ pub(crate) async fn serve(
         };
         match taken {
             // Nothing was read; closing with a reset notifies the client at once.
-            Ok((stream, _)) if injector.refuses_next_connection() => drop(Wired { stream, wire: reset() }),
+            Ok((stream, _)) if injector.refuses_next_connection() => {
+                drop(BreakableStream { stream, handle: reset() })
+            }
             Ok((stream, _)) => {
                 open.spawn(connection(stream, router.clone(), stop.clone()));
             }
@@ -101,21 +103,21 @@ pub(crate) async fn serve(
     let _ = tokio::time::timeout(grace, open.wait()).await;
 }
 
-fn reset() -> Wire {
-    let wire = Wire::default();
-    wire.reset();
-    wire
+fn reset() -> ConnectionHandle {
+    let handle = ConnectionHandle::default();
+    handle.reset();
+    handle
 }
 
 async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::warn!("no TCP_NODELAY on a connection of the simulated server: {error}");
     }
-    let wire = Wire::default();
-    let state = wire.0.clone();
-    let io = TokioIo::new(Wired { stream, wire: wire.clone() });
+    let handle = ConnectionHandle::default();
+    let state = handle.0.clone();
+    let io = TokioIo::new(BreakableStream { stream, handle: handle.clone() });
     let service = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(wire.clone());
+        request.extensions_mut().insert(handle.clone());
         router.clone().oneshot(request.map(Body::new))
     });
     let builder = Builder::new(TokioExecutor::new());
@@ -134,35 +136,35 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) 
     }
 }
 
-/// A connection that fails, and is closed, as its [`Wire`] demands.
-struct Wired {
+/// A connection that fails, and is closed, as its [`ConnectionHandle`] demands.
+struct BreakableStream {
     stream: TcpStream,
-    wire: Wire,
+    handle: ConnectionHandle,
 }
 
-impl Drop for Wired {
+impl Drop for BreakableStream {
     fn drop(&mut self) {
-        if self.wire.0.end.load(Ordering::Acquire) == RESET {
+        if self.handle.0.end.load(Ordering::Acquire) == RESET {
             // If this fails, the connection is gone already.
             let _ = self.stream.set_zero_linger();
         }
     }
 }
 
-impl AsyncRead for Wired {
+impl AsyncRead for BreakableStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.wire.ended()?;
+        self.handle.ended()?;
         Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
-impl AsyncWrite for Wired {
+impl AsyncWrite for BreakableStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.wire.ended()?;
+        self.handle.ended()?;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -171,7 +173,7 @@ impl AsyncWrite for Wired {
         cx: &mut Context<'_>,
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.wire.ended()?;
+        self.handle.ended()?;
         Pin::new(&mut self.stream).poll_write_vectored(cx, pieces)
     }
 
@@ -180,7 +182,7 @@ impl AsyncWrite for Wired {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.wire.ended()?;
+        self.handle.ended()?;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

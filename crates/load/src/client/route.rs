@@ -1,7 +1,7 @@
 //! Facts about the route to the server: caveats for the reader of a report, and warnings about exposed secrets at the
 //! start of a sweep.
 
-use super::proxy::{self, OnTheWay};
+use super::proxy::{self, ProxyInUse};
 use super::tls;
 use anyhow::{Result, bail};
 use goodput_core::caveat::{Caveat, RouteCaveat};
@@ -9,9 +9,9 @@ use goodput_plan::Series;
 use goodput_plan::server::Server;
 
 /// Returns the proxies between this machine and the servers, without duplicates.
-pub fn proxies(server: &Server) -> Vec<OnTheWay> {
-    let mut all: Vec<OnTheWay> = Vec::new();
-    for proxy in server.target.urls().iter().filter_map(|url| proxy::to(&server.proxy, url)) {
+pub fn proxies(server: &Server) -> Vec<ProxyInUse> {
+    let mut all: Vec<ProxyInUse> = Vec::new();
+    for proxy in server.target.urls().iter().filter_map(|url| proxy::proxy_for(&server.proxy, url)) {
         if !all.contains(&proxy) {
             all.push(proxy);
         }
@@ -31,7 +31,8 @@ pub fn check(server: &Server) -> Result<()> {
 
 /// Returns true if a server, or a proxy before it, is reached over TLS.
 pub fn any_tls(server: &Server) -> bool {
-    let proxied = |url| proxy::to(&server.proxy, url).is_some_and(|proxy| proxy.url.starts_with("https:"));
+    let proxied =
+        |url| proxy::proxy_for(&server.proxy, url).is_some_and(|proxy| proxy.url.starts_with("https:"));
     server.target.urls().iter().any(|url| url.is_tls() || proxied(url))
 }
 
@@ -44,7 +45,7 @@ pub fn unverified(server: &Server) -> bool {
 pub fn caveats(server: &Server) -> Vec<Caveat> {
     let proxies = proxies(server).into_iter();
     let through =
-        proxies.map(|p| Caveat::Route(RouteCaveat::Proxy { url: p.url, of_environment: p.of_environment }));
+        proxies.map(|p| Caveat::Route(RouteCaveat::Proxy { url: p.url, of_environment: p.from_environment }));
     unverified(server).then_some(Caveat::Route(RouteCaveat::NotVerified)).into_iter().chain(through).collect()
 }
 
@@ -57,7 +58,7 @@ pub fn warnings(server: &Server) -> Vec<String> {
             .to_owned()
     });
     let through = proxies(server).into_iter().map(|p| {
-        let whence = if p.of_environment { ", which the environment names" } else { "" };
+        let whence = if p.from_environment { ", which the environment names" } else { "" };
         format!(
             "Requests go through the proxy {}{whence}; server.proxy = \"none\" or NO_PROXY goes past it",
             p.url
@@ -126,7 +127,6 @@ mod tests {
         assert!(!insecure.for_other_host("https://b".parse().unwrap()).tls.insecure);
     }
 
-    #[cfg(unix)]
     #[test]
     fn files_with_keys_that_others_may_read_are_named() {
         use std::os::unix::fs::PermissionsExt;

@@ -17,7 +17,7 @@ const UTF8_BOM: &[u8] = &[0xef, 0xbb, 0xbf];
 const UTF16_BOMS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
 
 /// The text of a file without byte order mark, read sequentially in bounded memory.
-pub(super) type Bytes = BufReader<Box<dyn Read + Send>>;
+pub(crate) type Bytes = BufReader<Box<dyn Read + Send>>;
 
 /// A file whose format is known.
 pub(super) enum Opened {
@@ -32,7 +32,7 @@ pub(super) enum Opened {
 ///
 /// # Errors
 /// It cannot be opened or read, or is not UTF-8; names the file.
-pub(super) fn open(path: &Path) -> Result<Bytes> {
+pub(crate) fn open(path: &Path) -> Result<Bytes> {
     match detect(path)? {
         Opened::Sequential(bytes) => Ok(bytes),
         Opened::Plain(file, start) => {
