@@ -9,7 +9,6 @@ use goodput_core::tokens::Tokenizer;
 use goodput_core::units::{Fraction, Span};
 use goodput_stats::search::config::{Mode, Over};
 use goodput_workload::kind::{Kind, RequestSource};
-use goodput_workload::sources::Prompts;
 use std::time::Duration;
 
 /// Minimum default of `step.max-error-share`.
@@ -71,7 +70,7 @@ impl Plan {
         self.fill_error_share(&series)?;
         self.fill_timeout(&series)?;
         let is_text = |k: &Kind<'_>| {
-            k.conversation.is_some() || matches!(k.source, RequestSource::Prompts(Prompts::Data(_)))
+            k.conversation.is_some() || matches!(k.source, RequestSource::Prompts(p) if p.data().is_some())
         };
         if self.server.prompts == PromptForm::TokenIds && self.workload.kinds().iter().any(is_text) {
             return Err("[server] prompts = \"token-ids\" sends single prompts of exact lengths, but conversations and data sets are \

@@ -97,6 +97,9 @@ impl Cache {
     }
 }
 
+/// The `[workload]` table as written.
+// A mirror of `Workload`: three keys, of which one is set, become its source. `#[serde(flatten)]` would lose the position of a mistake in
+// the plan.
 #[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawWorkload {
@@ -270,7 +273,13 @@ impl Workload {
     pub fn each_file(&mut self, mut change: impl FnMut(&mut PathBuf)) {
         let mut in_prompts = |p: &mut Prompts| match p {
             Prompts::Synthetic(_) => {}
-            Prompts::Data(d) => d.files.iter_mut().for_each(&mut change),
+            Prompts::Sharegpt(d)
+            | Prompts::Jsonl(d)
+            | Prompts::Csv(d)
+            | Prompts::Aiperf(d)
+            | Prompts::SpecBench(d) => {
+                d.files.iter_mut().for_each(&mut change);
+            }
             Prompts::Text(t) => change(&mut t.file),
         };
         match &mut self.source {

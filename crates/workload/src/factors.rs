@@ -168,15 +168,19 @@ fn lengths(prompts: &Prompts) -> Option<(Lengths, Lengths)> {
     match prompts {
         Prompts::Synthetic(s) => Some((s.input_tokens, s.output_tokens)),
         Prompts::Text(t) => Some((t.input_tokens, t.output_tokens)),
-        Prompts::Data(_) => None,
+        Prompts::Sharegpt(_)
+        | Prompts::Jsonl(_)
+        | Prompts::Csv(_)
+        | Prompts::Aiperf(_)
+        | Prompts::SpecBench(_) => None,
     }
 }
 
 /// Returns output lengths, if the plan sets them.
 fn answer_lengths(prompts: &Prompts) -> Option<Lengths> {
-    match prompts {
-        Prompts::Data(d) => d.output_tokens,
-        other => lengths(other).map(|l| l.1),
+    match prompts.data() {
+        Some(data) => data.output_tokens,
+        None => lengths(prompts).map(|l| l.1),
     }
 }
 
@@ -200,7 +204,11 @@ fn scale_prompts(prompts: &mut Prompts, by: f64) -> Result<(), String> {
             }
         }
         Prompts::Text(t) => t.input_tokens = t.input_tokens.scaled(by),
-        Prompts::Data(_) => return Err("the prompts of a data set have fixed lengths".into()),
+        Prompts::Sharegpt(_)
+        | Prompts::Jsonl(_)
+        | Prompts::Csv(_)
+        | Prompts::Aiperf(_)
+        | Prompts::SpecBench(_) => return Err("the prompts of a data set have fixed lengths".into()),
     }
     Ok(())
 }
@@ -210,7 +218,11 @@ fn scale_answers(prompts: &mut Prompts, by: f64) -> Result<(), String> {
     match prompts {
         Prompts::Synthetic(s) => s.output_tokens = s.output_tokens.scaled(by),
         Prompts::Text(t) => t.output_tokens = t.output_tokens.scaled(by),
-        Prompts::Data(d) => match (d.output_from, d.output_tokens) {
+        Prompts::Sharegpt(d)
+        | Prompts::Jsonl(d)
+        | Prompts::Csv(d)
+        | Prompts::Aiperf(d)
+        | Prompts::SpecBench(d) => match (d.output_from, d.output_tokens) {
             (Some(OutputFrom::Plan), Some(tokens)) => d.output_tokens = Some(tokens.scaled(by)),
             _ => {
                 return Err(

@@ -1,8 +1,6 @@
 //! The plan's `[workload.prompts]` table.
 
-use super::data::config::{
-    AiperfTable, CsvTable, DataSource, Format, JsonlTable, OutputFrom, ShareGptTable, SpecBenchTable, Turns,
-};
+use super::data::config::{self, DataSource, OutputFrom, RawTable, Turns};
 use super::data::text::TextTable;
 use super::synthetic::Synthetic;
 use serde::{Deserialize, Serialize};
@@ -11,79 +9,59 @@ use std::path::Path;
 
 /// A source of prompts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(from = "RawPrompts", into = "RawPrompts")]
-pub enum Prompts {
-    /// Generated prompts.
-    Synthetic(Synthetic),
-    /// Rows of a data set.
-    Data(Box<DataSource>),
-    /// Excerpts of a plain text.
-    Text(TextTable),
-}
-
-#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-enum RawPrompts {
+pub enum Prompts {
     /// Generated prompts of given lengths.
     Synthetic(Synthetic),
     /// ShareGPT: an array, or lines, of `{ id, conversations: [{ from, value }] }`.
-    Sharegpt(ShareGptTable),
+    #[serde(deserialize_with = "config::sharegpt")]
+    #[schemars(with = "RawTable")]
+    Sharegpt(Box<DataSource>),
     /// Lines, or an array, of JSON objects; the plan names their fields.
-    Jsonl(JsonlTable),
+    #[serde(deserialize_with = "config::jsonl")]
+    #[schemars(with = "RawTable")]
+    Jsonl(Box<DataSource>),
     /// Comma-separated values with a header.
-    Csv(CsvTable),
+    #[serde(deserialize_with = "config::csv")]
+    #[schemars(with = "RawTable")]
+    Csv(Box<DataSource>),
     /// AIPerf's `single_turn`, `multi_turn` and `random_pool`.
-    Aiperf(AiperfTable),
+    #[serde(deserialize_with = "config::aiperf")]
+    #[schemars(with = "RawTable")]
+    Aiperf(Box<DataSource>),
     /// Spec-Bench: lines of `{ question_id, category, turns }`.
-    SpecBench(SpecBenchTable),
+    #[serde(deserialize_with = "config::spec_bench")]
+    #[schemars(with = "RawTable")]
+    SpecBench(Box<DataSource>),
     /// Excerpts of a plain text.
     Text(TextTable),
 }
 
-impl From<RawPrompts> for Prompts {
-    fn from(r: RawPrompts) -> Self {
-        match r {
-            RawPrompts::Synthetic(s) => Self::Synthetic(s),
-            RawPrompts::Sharegpt(ShareGptTable(d))
-            | RawPrompts::Jsonl(JsonlTable(d))
-            | RawPrompts::Csv(CsvTable(d))
-            | RawPrompts::Aiperf(AiperfTable(d))
-            | RawPrompts::SpecBench(SpecBenchTable(d)) => Self::Data(Box::new(d)),
-            RawPrompts::Text(t) => Self::Text(t),
-        }
-    }
-}
-
-impl From<Prompts> for RawPrompts {
-    fn from(p: Prompts) -> Self {
-        match p {
-            Prompts::Synthetic(s) => Self::Synthetic(s),
-            Prompts::Text(t) => Self::Text(t),
-            Prompts::Data(d) => match d.format {
-                Format::ShareGpt => Self::Sharegpt(ShareGptTable(*d)),
-                Format::Jsonl(_) => Self::Jsonl(JsonlTable(*d)),
-                Format::Csv(..) => Self::Csv(CsvTable(*d)),
-                Format::Aiperf => Self::Aiperf(AiperfTable(*d)),
-                Format::SpecBench => Self::SpecBench(SpecBenchTable(*d)),
-            },
-        }
-    }
-}
-
 impl Prompts {
+    /// Returns the data set; `None` if the prompts are generated, or excerpts of a text.
+    pub fn data(&self) -> Option<&DataSource> {
+        match self {
+            Self::Sharegpt(d) | Self::Jsonl(d) | Self::Csv(d) | Self::Aiperf(d) | Self::SpecBench(d) => {
+                Some(d)
+            }
+            Self::Synthetic(_) | Self::Text(_) => None,
+        }
+    }
+
     /// Returns the longest answer that the plan asks for, if it sets lengths.
     pub fn longest_output(&self) -> Option<u32> {
         match self {
             Self::Synthetic(s) => Some(s.output_tokens.longest()),
             Self::Text(t) => Some(t.output_tokens.longest()),
-            Self::Data(d) if d.output_from == Some(OutputFrom::Plan) => d.output_tokens.map(|t| t.longest()),
-            Self::Data(_) => None,
+            Self::Sharegpt(d) | Self::Jsonl(d) | Self::Csv(d) | Self::Aiperf(d) | Self::SpecBench(d) => {
+                d.output_tokens.filter(|_| d.output_from == Some(OutputFrom::Plan)).map(|t| t.longest())
+            }
         }
     }
 
     /// Returns true if a row may be a conversation of several turns.
     pub fn may_have_turns(&self) -> bool {
-        matches!(self, Self::Data(d) if d.turns == Turns::All)
+        self.data().is_some_and(|d| d.turns == Turns::All)
     }
 }
 
@@ -95,7 +73,7 @@ impl fmt::Display for Prompts {
                 let file = name(&t.file);
                 write!(f, "{} in / {} out tokens, text of {file}", t.input_tokens, t.output_tokens)
             }
-            Self::Data(d) => {
+            Self::Sharegpt(d) | Self::Jsonl(d) | Self::Csv(d) | Self::Aiperf(d) | Self::SpecBench(d) => {
                 let files: Vec<String> = d.files.iter().map(|f| name(f)).collect();
                 write!(f, "{} ({})", files.join(", "), d.format)
             }

@@ -62,7 +62,13 @@ impl Traffic {
                 RequestSource::Prompts(Prompts::Text(t)) => {
                     OpenedSource::Text(TextCorpus::open(t)?, t.input_tokens, t.output_tokens)
                 }
-                RequestSource::Prompts(Prompts::Data(d)) => {
+                RequestSource::Prompts(
+                    Prompts::Sharegpt(d)
+                    | Prompts::Jsonl(d)
+                    | Prompts::Csv(d)
+                    | Prompts::Aiperf(d)
+                    | Prompts::SpecBench(d),
+                ) => {
                     let set = DataSet::open(d, counter.clone())?;
                     let summary = set.summary();
                     if summary.output_from_plan > 0 && d.output_tokens.is_none() {

@@ -1,7 +1,7 @@
 //! The plan's tables of data sets, such as `[workload.prompts.sharegpt]`.
 
 use crate::lengths::{Lengths, TokenCount};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::path::PathBuf;
 
@@ -168,11 +168,12 @@ impl Fields {
     }
 }
 
+/// A data set: its files and how to read their rows.
+// A mirror of `DataSource`, since five keys of the table, which only some formats have, become parts of its format and of its limits.
 #[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(rename = "DataSet")]
-/// A data set: its files and how to read their rows.
-struct RawTable {
+pub(crate) struct RawTable {
     /// The file, or a directory of files; relative paths count from the plan's directory. Exactly one of `file` and
     /// `files` is needed.
     file: Option<PathBuf>,
@@ -202,72 +203,48 @@ struct RawTable {
     skip_bad_rows: Option<bool>,
 }
 
-macro_rules! table {
-    ($(#[$doc:meta])* $name:ident, $format:expr) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[serde(try_from = "RawTable", into = "RawTable")]
-        pub struct $name(
-            /// The data set.
-            pub DataSource,
-        );
-
-        impl schemars::JsonSchema for $name {
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                generator.subschema_for::<RawTable>()
-            }
-        }
-
-        impl TryFrom<RawTable> for $name {
-            type Error = String;
-            fn try_from(mut raw: RawTable) -> Result<Self, String> {
-                let format: fn(&mut RawTable) -> Format = $format;
-                let format = format(&mut raw);
-                DataSource::from_raw(format, raw).map(Self)
-            }
-        }
-
-        impl From<$name> for RawTable {
-            fn from(t: $name) -> Self {
-                t.0.into()
-            }
-        }
-    };
+/// Reads the table of a data set whose format is known from the table's name.
+fn read<'de, D: Deserializer<'de>>(
+    from: D,
+    format: fn(&mut RawTable) -> Format,
+) -> Result<Box<DataSource>, D::Error> {
+    let mut raw = RawTable::deserialize(from)?;
+    let format = format(&mut raw);
+    DataSource::from_raw(format, raw).map(Box::new).map_err(de::Error::custom)
 }
 
-table!(
-    /// `[workload.prompts.sharegpt]`
-    ShareGptTable,
-    |_| Format::ShareGpt
-);
-table!(
-    /// `[workload.prompts.jsonl]`
-    JsonlTable,
-    |raw| Format::Jsonl(raw.fields.take().unwrap_or_default())
-);
-table!(
-    /// `[workload.prompts.csv]`
-    CsvTable,
-    |raw| Format::Csv(raw.fields.take().unwrap_or_default(), raw.delimiter.take().unwrap_or_default())
-);
-table!(
-    /// `[workload.prompts.aiperf]`
-    AiperfTable,
-    |_| Format::Aiperf
-);
-table!(
-    /// `[workload.prompts.spec-bench]`
-    SpecBenchTable,
-    |_| Format::SpecBench
-);
+/// Reads `[workload.prompts.sharegpt]`.
+pub(crate) fn sharegpt<'de, D: Deserializer<'de>>(from: D) -> Result<Box<DataSource>, D::Error> {
+    read(from, |_| Format::ShareGpt)
+}
+
+/// Reads `[workload.prompts.jsonl]`.
+pub(crate) fn jsonl<'de, D: Deserializer<'de>>(from: D) -> Result<Box<DataSource>, D::Error> {
+    read(from, |raw| Format::Jsonl(raw.fields.take().unwrap_or_default()))
+}
+
+/// Reads `[workload.prompts.csv]`.
+pub(crate) fn csv<'de, D: Deserializer<'de>>(from: D) -> Result<Box<DataSource>, D::Error> {
+    read(from, |raw| {
+        Format::Csv(raw.fields.take().unwrap_or_default(), raw.delimiter.take().unwrap_or_default())
+    })
+}
+
+/// Reads `[workload.prompts.aiperf]`.
+pub(crate) fn aiperf<'de, D: Deserializer<'de>>(from: D) -> Result<Box<DataSource>, D::Error> {
+    read(from, |_| Format::Aiperf)
+}
+
+/// Reads `[workload.prompts.spec-bench]`.
+pub(crate) fn spec_bench<'de, D: Deserializer<'de>>(from: D) -> Result<Box<DataSource>, D::Error> {
+    read(from, |_| Format::SpecBench)
+}
+
+impl Serialize for DataSource {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        RawTable::from(self.clone()).serialize(to)
+    }
+}
 
 impl DataSource {
     fn from_raw(format: Format, raw: RawTable) -> Result<Self, String> {
@@ -374,16 +351,17 @@ mod tests {
     fn tables_round_trip() {
         let text = "files = [\"a.csv\", \"b.csv.gz\"]\nfields = { prompt = \"question\", output = \"answer\" }\n\
                     delimiter = \"tab\"\noutput-tokens = { fixed = 9 }\norder = \"random\"\nmax-input-tokens = 400";
-        let table: CsvTable = toml::from_str(text).unwrap();
-        assert_eq!(table.0.turns, Turns::Last);
-        assert_eq!(table.0.limits.max_input.map(TokenCount::get), Some(400));
-        let again: CsvTable = toml::from_str(&toml::to_string(&table).unwrap()).unwrap();
-        assert_eq!(again, table);
-        let plain: ShareGptTable = toml::from_str("file = \"s.json\"").unwrap();
-        assert_eq!((plain.0.turns, plain.0.order), (Turns::First, Sampling::Shuffled));
-        assert_eq!(toml::from_str::<ShareGptTable>(&toml::to_string(&plain).unwrap()).unwrap(), plain);
-        let sessions: JsonlTable = toml::from_str("file = \"s\"\nfields.session = \"id\"").unwrap();
-        assert_eq!(sessions.0.turns, Turns::All);
+        let table = csv(toml::Deserializer::parse(text).unwrap()).unwrap();
+        assert_eq!(table.turns, Turns::Last);
+        assert_eq!(table.limits.max_input.map(TokenCount::get), Some(400));
+        let written = toml::to_string(&table).unwrap();
+        assert_eq!(csv(toml::Deserializer::parse(&written).unwrap()).unwrap(), table);
+        let plain = sharegpt(toml::Deserializer::parse("file = \"s.json\"").unwrap()).unwrap();
+        assert_eq!((plain.turns, plain.order), (Turns::First, Sampling::Shuffled));
+        let written = toml::to_string(&plain).unwrap();
+        assert_eq!(sharegpt(toml::Deserializer::parse(&written).unwrap()).unwrap(), plain);
+        let sessions = jsonl(toml::Deserializer::parse("file = \"s\"\nfields.session = \"id\"").unwrap());
+        assert_eq!(sessions.unwrap().turns, Turns::All);
     }
 
     /// Cases: a table of JSONL, and a part of the error message.
@@ -403,14 +381,14 @@ mod tests {
             ("file = \"a\"\ndelimiter = \"tab\"", "delimiter applies to csv"),
             ("file = \"a\"\nskip = true", "unknown field `skip`"),
         ] {
-            let error = toml::from_str::<JsonlTable>(text).unwrap_err().to_string();
+            let error = jsonl(toml::Deserializer::parse(text).unwrap()).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");
         }
-        let error =
-            toml::from_str::<AiperfTable>("file = \"a\"\nfields.prompt = \"p\"").unwrap_err().to_string();
+        let table = toml::Deserializer::parse("file = \"a\"\nfields.prompt = \"p\"").unwrap();
+        let error = aiperf(table).unwrap_err().to_string();
         assert!(error.contains("the fields of AIPerf are fixed"), "{error}");
-        let error =
-            toml::from_str::<SpecBenchTable>("file = \"a\"\nturns = \"last\"").unwrap_err().to_string();
+        let table = toml::Deserializer::parse("file = \"a\"\nturns = \"last\"").unwrap();
+        let error = spec_bench(table).unwrap_err().to_string();
         assert!(error.contains("has no answers"), "{error}");
     }
 }

@@ -6,12 +6,13 @@ use proptest::prelude::*;
 /// Returns a parser from the keys of a table, without `file`.
 fn parser(format: &str, keys: &str) -> Parser {
     let text = format!("file = \"x\"\n{keys}");
+    let table = toml::Deserializer::parse(&text).unwrap();
     let source = match format {
-        "sharegpt" => toml::from_str::<ShareGptTable>(&text).unwrap().0,
-        "jsonl" => toml::from_str::<JsonlTable>(&text).unwrap().0,
-        "csv" => toml::from_str::<CsvTable>(&text).unwrap().0,
-        "aiperf" => toml::from_str::<AiperfTable>(&text).unwrap().0,
-        _ => toml::from_str::<SpecBenchTable>(&text).unwrap().0,
+        "sharegpt" => *sharegpt(table).unwrap(),
+        "jsonl" => *jsonl(table).unwrap(),
+        "csv" => *csv(table).unwrap(),
+        "aiperf" => *aiperf(table).unwrap(),
+        _ => *spec_bench(table).unwrap(),
     };
     Parser::new(&source, Counter::Exact(std::sync::Arc::new(|t| t.split_whitespace().count())))
 }

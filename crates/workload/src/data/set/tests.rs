@@ -13,12 +13,13 @@ fn fixture(name: &str) -> PathBuf {
 
 fn source(format: &str, file: &Path, keys: &str) -> DataSource {
     let text = format!("file = {file:?}\n{keys}");
+    let table = toml::Deserializer::parse(&text).unwrap();
     match format {
-        "sharegpt" => toml::from_str::<ShareGptTable>(&text).unwrap().0,
-        "jsonl" => toml::from_str::<JsonlTable>(&text).unwrap().0,
-        "csv" => toml::from_str::<CsvTable>(&text).unwrap().0,
-        "aiperf" => toml::from_str::<AiperfTable>(&text).unwrap().0,
-        _ => toml::from_str::<SpecBenchTable>(&text).unwrap().0,
+        "sharegpt" => *sharegpt(table).unwrap(),
+        "jsonl" => *jsonl(table).unwrap(),
+        "csv" => *csv(table).unwrap(),
+        "aiperf" => *aiperf(table).unwrap(),
+        _ => *spec_bench(table).unwrap(),
     }
 }
 
