@@ -8,6 +8,7 @@ pub mod endpoint;
 pub mod key;
 pub mod level;
 pub mod message;
+mod named;
 pub mod record;
 pub mod redact;
 pub mod secrets;

@@ -138,7 +138,9 @@ pub fn beyond(seen: &Calibration, share: &Share) -> Option<ClientCaveat> {
     let over = |asked: f64, most: f64, unit: CalibratedUnit| {
         (asked > most).then(|| ClientCaveat::BeyondCalibration { asked, most, unit })
     };
-    let rate = share.rate.and_then(|asked| over(asked, seen.ceiling_for(share.tokens), CalibratedUnit::RequestsPerSecond));
+    let rate = share
+        .rate
+        .and_then(|asked| over(asked, seen.ceiling_for(share.tokens), CalibratedUnit::RequestsPerSecond));
     rate.or_else(|| over(share.slots? as f64, seen.streams?.open as f64, CalibratedUnit::Streams))
 }
 
