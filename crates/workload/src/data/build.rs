@@ -11,7 +11,7 @@ use super::scan::{Framing, RowBytes, ScanError, Scanner};
 use super::summary::{BadRow, MAX_EXAMPLES, Summary};
 use crate::lengths::TokenCount;
 use anyhow::{Context, Result, anyhow, bail};
-use goodput_core::distribution::{Distribution, Lengths};
+use goodput_core::distribution::{Distribution, LengthHistogram};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -51,8 +51,8 @@ pub(super) struct Builder<'a> {
     /// Fields that the plan names and that no row has had so far.
     unseen: Vec<(&'static str, &'a str)>,
     summary: Summary,
-    input: Lengths,
-    output: Lengths,
+    input: LengthHistogram,
+    output: LengthHistogram,
     longest: u64,
 }
 
@@ -112,8 +112,8 @@ impl<'a> Builder<'a> {
                 output_from_plan: 0,
                 longest: None,
             },
-            input: Lengths::default(),
-            output: Lengths::default(),
+            input: LengthHistogram::default(),
+            output: LengthHistogram::default(),
             longest: 0,
         }
     }
