@@ -136,7 +136,7 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
 /// than it sends on time, or more streams than it had open.
 pub fn beyond(seen: &Calibration, share: &Share) -> Option<ClientCaveat> {
     let over = |asked: f64, most: f64, unit: CalibratedUnit| {
-        (asked > most).then(|| ClientCaveat::BeyondCalibration { asked, most, unit })
+        (asked > most).then_some(ClientCaveat::BeyondCalibration { asked, most, unit })
     };
     let rate = share
         .rate
