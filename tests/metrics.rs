@@ -6,7 +6,7 @@ mod common;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use common::{goodput, loose, plan, result};
+use common::{goodput, loose, plan, result, rows};
 use goodput::sim::serve::Embedded;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -19,11 +19,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 use tempfile::tempdir;
-
-/// Returns the rows of a CSV file by column.
-fn rows(path: &Path) -> Vec<HashMap<String, String>> {
-    csv::Reader::from_path(path).unwrap().deserialize().map(Result::unwrap).collect()
-}
 
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} is {:?}", row[column]))
@@ -405,7 +400,7 @@ fn a_server_without_metrics_is_asked_once() {
         let out = goodput().args(args).assert().code(predicates::ord::ne(1));
         assert_eq!(asked.load(Ordering::SeqCst), times, "both places, once");
         let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
-        assert_eq!(said.contains("tells nothing of its own side"), times > 0, "{said}");
+        assert_eq!(said.contains("gives no metrics"), times > 0, "{said}");
         let metrics = result(&run)["meta"]["facts"][0]["metrics"].as_str().unwrap().to_owned();
         assert!(metrics.contains(if times > 0 { "HTTP 404" } else { "metrics = false" }), "{metrics}");
         assert!(!run.join("server.csv").exists() && !run.join("charts/server.png").exists());

@@ -33,11 +33,7 @@ fn text(search: &str) -> String {
 }
 
 fn sweep(dir: &Path, search: &str, flags: &[&str]) -> Value {
-    let (plan, run) = (dir.join("plan.toml"), dir.join("run"));
-    fs::write(&plan, text(search)).unwrap();
-    let command = ["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", run.to_str().unwrap()];
-    goodput().args(command).args(flags).assert().code(predicates::ord::ne(1));
-    result(&run)
+    result(&common::sweep(dir, &text(search), &[&["--virtual-time"], flags].concat()).0)
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -231,15 +227,15 @@ fn what_cannot_go_on_says_why() {
             edit(run, "plan.toml", "seed = 3", "seed = 4");
             edit(run, "plan.toml", "50.0", "60.0");
         },
-        "\n  search.rates was [50.0,150.0] and is [60.0,160.0]\n  seed was 3 and is 4\nput plan.toml back",
+        "\n  search.rates was [50.0,150.0] and is [60.0,160.0]\n  seed was 3 and is 4\nrestore plan.toml",
     );
     broken(
         |run| edit(run, "result.json", "\"max_model_len\": ", "\"max_model_len\": 1"),
-        "the server is not the one that the run was made with:\n  max_model_len was 1",
+        "the server has changed since the run began:\n  max_model_len was 1",
     );
     broken(
         |run| edit(run, "result.json", "\"per_word\": 1.0", "\"per_word\": 1.4"),
-        "counts prompts otherwise",
+        "counts the tokens of prompts differently",
     );
     broken(|run| edit(run, "steps.csv", "main,1,", "main,7,"), "not numbered 1, 2, 3");
     goodput().args(["sweep", "--resume", "/nowhere"]).assert().code(1).stderr(contains("not a run folder"));

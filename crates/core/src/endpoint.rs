@@ -8,7 +8,7 @@ use url::Url;
 named_enum! {
     /// The HTTP API that requests are sent to. What the client knows of it is in `crates/load/src/client/dialect.rs`, what the simulated server
     /// knows in `crates/load/src/sim/dialect.rs`.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    #[derive(Hash, Default)]
     pub enum Api {
         /// `/v1/chat/completions`: takes messages, streams deltas.
         #[default]

@@ -9,7 +9,7 @@ pub mod hash;
 pub mod key;
 pub mod level;
 pub mod message;
-mod named_enum;
+mod named;
 pub mod record;
 pub mod redact;
 pub mod secrets;

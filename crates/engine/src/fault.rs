@@ -17,7 +17,7 @@ use std::{
 
 named_enum! {
     /// A fault of a server, or unusual behaviour that a client must tolerate. `docs/faults.md` has its name.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(PartialOrd, Ord, Hash)]
     pub enum Fault {
         /// The connection is accepted and reset at once; drawn per connection, not per request.
         Refused = "refused",

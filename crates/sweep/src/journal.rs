@@ -1,11 +1,11 @@
 //! Records measurements in the run folder and in the counts over the whole sweep, and shows them on the terminal and in
 //! the live metrics.
 
-use super::ending::{Ending, Why};
 use super::listen::Listener;
 use super::live::Live;
-use super::progress::{Progress, Shown};
+use super::progress::{Progress, StepProgress};
 use super::tally::{StepTally, SweepTally};
+use super::termination::{Termination, TerminationReason};
 use anyhow::Result;
 use goodput_core::level::Level;
 use goodput_core::record::Finished;
@@ -37,9 +37,9 @@ impl Journal {
         progress: Progress,
         live: Option<(Live, Listener)>,
         disk: Disk,
-        earlier: Counted,
+        earlier: EarlierCounts,
     ) -> Self {
-        let Counted { counts, warmups } = earlier;
+        let EarlierCounts { counts, warmups } = earlier;
         Self { writer, counts, progress, live, disk, warmups }
     }
 
@@ -71,7 +71,7 @@ impl Journal {
         &mut self,
         series: &Series,
         mut finished: Vec<Finished>,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<()> {
         for f in &mut finished {
             f.record.id += self.warmups;
@@ -79,7 +79,7 @@ impl Journal {
             self.writer.request(&series.name, 0, class, f)?;
         }
         self.warmups += finished.len() as u64;
-        self.flush(ending)?;
+        self.flush(termination)?;
         self.writer.end_failures(&series.name, 0)
     }
 
@@ -115,7 +115,7 @@ impl Journal {
     }
 
     /// Shows the state of a running step.
-    pub(super) fn tick(&self, shown: &Shown) {
+    pub(super) fn tick(&self, shown: &StepProgress) {
         self.show(|live| live.in_flight(shown.in_flight));
         self.progress.tick(shown);
     }
@@ -149,20 +149,20 @@ impl Journal {
     ///
     /// # Errors
     /// A file cannot be written, or the run folder no longer exists.
-    pub(super) fn flush(&mut self, ending: &Ending) -> Result<()> {
+    pub(super) fn flush(&mut self, termination: &Termination) -> Result<()> {
         self.writer.flush()?;
-        if ending.why().is_some() {
+        if termination.reason().is_some() {
             return Ok(());
         }
         if let Some(low) = self.disk.low(self.dir()) {
             tracing::warn!(
-                "warning: the disk of {} is nearly full, {} are free and {} are kept for the reports: finishing what is in flight, then \
+                "warning: the disk of {} is nearly full, {} are free and {} are kept for the reports: finishing the requests in flight, then \
                  reporting",
                 self.dir().display(),
                 bytes(low.free),
                 bytes(low.reserve)
             );
-            ending.end(Why::Disk(low));
+            termination.end(TerminationReason::Disk(low));
         }
         Ok(())
     }
@@ -177,7 +177,7 @@ impl Journal {
 
 /// The counts of a sweep over all of its attempts so far.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct EarlierCounts {
     pub(super) counts: SweepTally,
     /// Number of warm-up requests on disk.
     pub(super) warmups: u64,

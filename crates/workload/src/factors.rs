@@ -13,7 +13,7 @@ use std::fmt;
 
 named_enum! {
     /// Kind of workload property that can be varied, in the order of reports.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[derive(PartialOrd, Ord, Hash)]
     pub enum FactorKind {
         /// Input tokens of every request; shared prefixes scale with them.
         PromptLength = "prompt-length",
@@ -158,8 +158,8 @@ fn lengths(prompts: &Prompts) -> Option<(Lengths, Lengths)> {
 /// Returns output lengths, if the plan sets them.
 fn answer_lengths(prompts: &Prompts) -> Option<Lengths> {
     match prompts {
-        Prompts::Data(d) => d.output_tokens,
-        other => lengths(other).map(|l| l.1),
+        Prompts::Data(data) => data.output_tokens,
+        Prompts::Synthetic(_) | Prompts::Text(_) => lengths(prompts).map(|l| l.1),
     }
 }
 

@@ -19,6 +19,8 @@ pub enum Prompts {
     Text(TextTable),
 }
 
+/// The `[workload.prompts]` table as written.
+// A mirror of `Prompts`: the name of a data set's table is its format, and all formats are one variant of `Prompts`.
 #[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum RawPrompts {

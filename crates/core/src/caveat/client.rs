@@ -2,6 +2,7 @@
 
 use super::number::number;
 use super::{OwnFault, Scope};
+use crate::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the client.
@@ -16,8 +17,8 @@ pub enum ClientCaveat {
         /// The most that the client did when it was calibrated.
         #[serde(deserialize_with = "number")]
         most: f64,
-        /// Unit of both: `requests/s`.
-        unit: String,
+        /// Unit of both.
+        unit: CalibratedUnit,
     },
     /// The client reached a limit of its own in a step.
     #[serde(rename = "client")]
@@ -29,6 +30,16 @@ pub enum ClientCaveat {
         /// The step is invalid for it; else its verdict does not depend on it.
         invalid: bool,
     },
+}
+
+named_enum! {
+    /// The unit of a limit that a client was calibrated for.
+    pub enum CalibratedUnit {
+        /// Requests per second.
+        RequestsPerSecond = "req/s",
+        /// Streams that are open at once.
+        Streams = "streams",
+    }
 }
 
 impl ClientCaveat {

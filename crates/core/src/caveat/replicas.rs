@@ -2,6 +2,7 @@
 
 use super::Scope;
 use super::number::number;
+use crate::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on one of several replicas that is worse than the others.
@@ -12,8 +13,8 @@ pub enum ReplicasCaveat {
     SlowReplica {
         /// Its URL.
         url: String,
-        /// The slow metric: `TTFT` or `TPOT`.
-        metric: String,
+        /// The slow metric.
+        metric: SlowMetric,
         /// Its p99 in one step, in milliseconds.
         #[serde(deserialize_with = "number")]
         p99_ms: f64,
@@ -44,6 +45,16 @@ pub enum ReplicasCaveat {
         /// Number of steps counted.
         of: u32,
     },
+}
+
+named_enum! {
+    /// The metric in which a replica is slow.
+    pub enum SlowMetric {
+        /// The time to the first token.
+        Ttft = "TTFT",
+        /// The time per output token.
+        Tpot = "TPOT",
+    }
 }
 
 impl ReplicasCaveat {

@@ -14,7 +14,6 @@ use std::{borrow::Cow, num::NonZeroU32, str::FromStr, time::Duration};
 
 named_enum! {
     /// Presets of the simulated server, in the order of the documentation.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Preset {
         /// A small engine for a sweep of about a minute over a socket.
         Demo = "demo",

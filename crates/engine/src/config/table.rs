@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
 /// The TOML form of the table.
+// A mirror of `Simulated`: the preset decides which of the keys exist and what their defaults are.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(rename = "SimulatedTable")]

@@ -168,10 +168,11 @@ impl Fields {
     }
 }
 
+/// A data set: its files and how to read their rows.
+// A mirror of `DataSource`: five keys of the table, which only some formats have, become parts of its format and of its limits.
 #[derive(Clone, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[schemars(rename = "DataSet")]
-/// A data set: its files and how to read their rows.
 pub(crate) struct RawTable {
     /// The file, or a directory of files; relative paths count from the plan's directory. Exactly one of `file` and
     /// `files` is needed.

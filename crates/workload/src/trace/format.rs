@@ -14,7 +14,6 @@ const DEFAULT_BLOCK_TOKENS: u32 = 512;
 
 named_enum! {
     /// A trace format.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum Format {
         /// Mooncake's JSONL, and AIPerf's rows with the same names: milliseconds, prefix blocks of 512 tokens. A row of a
         /// session without a timestamp follows the answer to the previous one.

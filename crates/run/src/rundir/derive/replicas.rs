@@ -1,6 +1,6 @@
 //! Caveats on the replicas of a service.
 
-use goodput_core::caveat::{Caveat, ReplicasCaveat};
+use goodput_core::caveat::{Caveat, ReplicasCaveat, SlowMetric};
 use goodput_core::slo::Metric;
 use goodput_stats::stats::step::{OutlierMetric, Replica, Step, Verdict};
 use std::collections::BTreeMap;
@@ -30,8 +30,8 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
         let steps = seen.len() as u32;
         let (s, r) = seen.into_iter().max_by_key(|(s, _)| (!s.overloaded(), s.due_n))?;
         let (url, step, others) = (r.url.clone(), s.step, r.others?);
-        let slow = |m: Metric| {
-            let (metric, p99_ms) = (m.title().to_owned(), r.quantiles(m).p99?);
+        let slow = |latency: Metric, metric: SlowMetric| {
+            let p99_ms = r.quantiles(latency).p99?;
             Some(Caveat::Replicas(ReplicasCaveat::SlowReplica {
                 url: url.clone(),
                 metric,
@@ -43,8 +43,8 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
             }))
         };
         match r.outlier? {
-            OutlierMetric::Ttft => slow(Metric::Ttft),
-            OutlierMetric::Tpot => slow(Metric::Tpot),
+            OutlierMetric::Ttft => slow(Metric::Ttft, SlowMetric::Ttft),
+            OutlierMetric::Tpot => slow(Metric::Tpot, SlowMetric::Tpot),
             OutlierMetric::Failures => Some(Caveat::Replicas(ReplicasCaveat::FailingReplica {
                 url: url.clone(),
                 share: r.failed_share(),
@@ -91,7 +91,7 @@ mod tests {
             panic!("{:?}", replicas(&steps))
         };
         assert_eq!(
-            (url.as_str(), metric.as_str(), *step, *in_steps, *of),
+            (url.as_str(), metric.name(), *step, *in_steps, *of),
             ("http://b:8000", "TTFT", 10, 6, 11)
         );
         assert!((p99_ms / others_ms - 2.5).abs() < 1e-3, "{p99_ms} {others_ms}");

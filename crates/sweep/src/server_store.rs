@@ -12,7 +12,7 @@ const CLOSE: Duration = Duration::from_secs(15);
 
 /// A started server, with the settings for stopping it.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct StartedServer {
     /// Name of its variant.
     pub(super) name: String,
     pub(super) launched: Launched,
@@ -20,13 +20,13 @@ pub(super) struct Started {
     pub(super) urls: Vec<BaseUrl>,
 }
 
-/// Storage for a started server between sweeps. By default, or without [`Keep::between_sweeps`], it stores nothing, and
+/// Storage for a started server between sweeps. By default, or without [`ServerStore::between_sweeps`], it stores nothing, and
 /// each sweep stops the servers that it started. Clones share the stored server, which is stopped at once if the last
 /// clone is dropped.
 #[derive(Debug, Clone, Default)]
-pub struct Keep(Option<Arc<Mutex<Option<Started>>>>);
+pub struct ServerStore(Option<Arc<Mutex<Option<StartedServer>>>>);
 
-impl Keep {
+impl ServerStore {
     /// Returns a storage that keeps servers between sweeps.
     pub fn between_sweeps() -> Self {
         Self(Some(Arc::default()))
@@ -38,14 +38,14 @@ impl Keep {
     }
 
     /// Keeps a server for the next sweep.
-    pub(super) fn put(&self, started: Started) {
+    pub(super) fn put(&self, started: StartedServer) {
         if let Some(slot) = &self.0 {
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
         }
     }
 
     /// Takes the server that is kept, if there is one.
-    pub(super) fn take(&self) -> Option<Started> {
+    pub(super) fn take(&self) -> Option<StartedServer> {
         self.0.as_ref().and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take())
     }
 
@@ -61,7 +61,7 @@ impl Keep {
     }
 }
 
-impl Started {
+impl StartedServer {
     /// Stops the server and waits until its port is free.
     ///
     /// # Errors
@@ -70,13 +70,13 @@ impl Started {
         let Self { name, launched, start, urls } = self;
         if !launched.stop(start.stop_timeout.0).await? {
             tracing::warn!(
-                "warning: {name} did not end within {} and was killed (stop-timeout)",
+                "warning: {name} did not exit within {} and was killed (stop-timeout)",
                 start.stop_timeout
             );
         }
         if let Err(url) = port::closed(&urls, CLOSE).await {
             tracing::warn!(
-                "warning: {name} was stopped, and something still answers at {url}: it is none of its process group"
+                "warning: {name} was stopped, but a process outside its process group still answers at {url}"
             );
         }
         Ok(())

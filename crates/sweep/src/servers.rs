@@ -1,14 +1,15 @@
 //! The servers of variants, which run one at a time: start, wait for readiness, watch, and stop before the next one
 //! starts.
 
-use super::keep::{Keep, Started};
+use super::changes;
 use super::prepare::{self, PlanSeries, Prepared};
-use super::resume::keep_lengths;
-use super::same;
+use super::resume::reuse_word_rates;
+use super::server_store::{ServerStore, StartedServer};
 use anyhow::Result;
 use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::redact;
+use goodput_core::secrets::{MASK, is_distinctive};
 use goodput_load::client::key::ApiKey;
 use goodput_load::client::{Client, preflight};
 use goodput_load::launch::{Groups, Launch, Launched, log, port, stale};
@@ -38,7 +39,7 @@ pub(super) struct Servers {
     /// One entry for each variant, in the order of the plan; empty without variants.
     pub(super) runs: Vec<VariantRun>,
     /// The server that is ready.
-    current: Option<Current>,
+    current: Option<ReadyServer>,
     /// Earliest time to start the next server: the end of the cool-down of the previous one.
     rest_until: Option<Instant>,
     /// Number of times that the sweep was resumed.
@@ -46,7 +47,7 @@ pub(super) struct Servers {
     /// True if the sweep continues on servers that have changed (`--force`).
     force: bool,
     /// Keeps started servers running for the next sweep of the plan.
-    keep: Keep,
+    store: ServerStore,
 }
 
 /// Options for starting and stopping servers.
@@ -56,7 +57,7 @@ pub(super) struct ServerOptions {
     /// List of started process groups, so that they can be killed if this process exits abruptly.
     pub(super) groups: Groups,
     /// Keeps started servers running for the next sweep of the plan.
-    pub(super) keep: Keep,
+    pub(super) store: ServerStore,
 }
 
 /// The servers of the earlier attempts of a sweep; empty in its first attempt.
@@ -70,7 +71,7 @@ pub(super) struct EarlierServers<'a> {
 }
 
 /// The server that is ready.
-struct Current {
+struct ReadyServer {
     at: usize,
     launched: Option<Launched>,
     start: Option<Start>,
@@ -78,14 +79,14 @@ struct Current {
 }
 
 /// Reasons why a server did not become ready.
-enum Not {
-    Ready(String),
+enum NotReady {
+    Failed(String),
     Interrupted,
 }
 
-impl From<anyhow::Error> for Not {
+impl From<anyhow::Error> for NotReady {
     fn from(e: anyhow::Error) -> Self {
-        Self::Ready(format!("{e:#}"))
+        Self::Failed(format!("{e:#}"))
     }
 }
 
@@ -93,7 +94,7 @@ impl Servers {
     /// Lists the servers of a plan. A server that failed in an earlier attempt of the sweep is retried; one that died
     /// is not.
     pub(super) fn new(plan: &Plan, options: ServerOptions, earlier: EarlierServers<'_>) -> Self {
-        let ServerOptions { dir, groups, keep } = options;
+        let ServerOptions { dir, groups, store } = options;
         let titles = plan.series();
         let server = |name: &str| {
             let own = titles.iter().find(|s| s.variant.as_ref().is_some_and(|v| v.name == name));
@@ -116,11 +117,12 @@ impl Servers {
             } else {
                 known
             };
+            let start = v.start();
             VariantRun {
                 state,
                 server: server(&v.name),
-                command: v.start.as_ref().map(Start::shown).unwrap_or_default(),
-                log: v.start.as_ref().map(|_| format!("{LOGS}/{}.log", v.name)),
+                command: start.as_ref().map(Start::shown).unwrap_or_default(),
+                log: start.map(|_| format!("{LOGS}/{}.log", v.name)),
                 name: v.name,
                 knobs: v.knobs,
                 ..known
@@ -128,7 +130,7 @@ impl Servers {
         };
         let runs = plan.variants().into_iter().map(one).collect();
         let EarlierServers { resumed, force, .. } = earlier;
-        Self { dir, groups, runs, current: None, rest_until: None, resumed, force, keep }
+        Self { dir, groups, runs, current: None, rest_until: None, resumed, force, store }
     }
 
     fn at(&self, one: &Series) -> Option<usize> {
@@ -202,32 +204,32 @@ impl Servers {
         let own: Vec<Series> = all.series.iter().filter(|s| s.variant == one.variant).cloned().collect();
         self.runs[at].state = State::Running;
         let began = Instant::now();
-        let kept = self.kept(variant).await?;
-        let is_kept = kept.is_some();
-        let launched = match kept {
+        let stored = self.take_stored(variant).await?;
+        let is_stored = stored.is_some();
+        let launched = match stored {
             Some(launched) => Ok(Some(launched)),
             None => self.launch(variant, &urls).await,
         };
         let mut launched = match launched {
             Ok(launched) => launched,
             Err(why) => {
-                self.fail(at, why, Vec::new());
+                self.record_failure(at, State::Failed, why, Vec::new());
                 return Ok(None);
             }
         };
-        if is_kept {
+        if is_stored {
             // It continues to write into the log of the run that started it.
             self.runs[at].log = None;
         }
         let ready = tokio::select! {
             ready = self.prepare(one, PlanSeries { series: &own, ..all }, host, launched.as_mut()) => ready,
-            () = interrupt.cancelled() => Err(Not::Interrupted),
+            () = interrupt.cancelled() => Err(NotReady::Interrupted),
         };
-        let current = Current { at, launched: launched.take(), start: variant.start.clone(), urls };
+        let current = ReadyServer { at, launched: launched.take(), start: variant.start(), urls };
         match ready {
             Ok(ready) => {
                 let run = &mut self.runs[at];
-                let started = current.launched.as_ref().filter(|_| !is_kept);
+                let started = current.launched.as_ref().filter(|_| !is_stored);
                 run.ready_s = started.map(|_| began.elapsed().as_secs_f64());
                 (run.model, run.words) = (Some(ready.model.clone()), Some(ready.load.terms().words.clone()));
                 run.facts = ready.facts.clone();
@@ -241,8 +243,12 @@ impl Servers {
                 self.current = Some(current);
                 Ok(Some(ready))
             }
-            Err(not) => {
-                self.give_up(current, not).await?;
+            Err(NotReady::Failed(why)) => {
+                self.stop_failed(current, State::Failed, why).await?;
+                Ok(None)
+            }
+            Err(NotReady::Interrupted) => {
+                self.stop(current).await?;
                 Ok(None)
             }
         }
@@ -253,8 +259,8 @@ impl Servers {
     ///
     /// # Errors
     /// A process of the other server is left and cannot be killed.
-    async fn kept(&self, variant: &Variant) -> Result<Option<Launched>> {
-        let Some(mut started) = self.keep.take() else { return Ok(None) };
+    async fn take_stored(&self, variant: &Variant) -> Result<Option<Launched>> {
+        let Some(mut started) = self.store.take() else { return Ok(None) };
         if started.name == variant.name && started.launched.exited().is_none() {
             return Ok(Some(started.launched));
         }
@@ -266,17 +272,17 @@ impl Servers {
 
     /// Starts the command of a variant, if it has one and its addresses are free.
     async fn launch(&self, variant: &Variant, urls: &[BaseUrl]) -> Result<Option<Launched>, String> {
-        let Some(start) = &variant.start else { return Ok(None) };
+        let Some(start) = variant.start() else { return Ok(None) };
         let filled = start.expand(|name| std::env::var(name).ok());
         // Before any message about a process in the way: that may run the same command, with the same secrets.
-        for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| !is_everyday(s)) {
-            redact::register_secret(secret, log::HIDDEN);
+        for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| is_distinctive(s)) {
+            redact::register_secret(secret, MASK);
         }
-        self.nothing_in_the_way(urls).await?;
+        self.check_addresses(urls).await?;
         let filled = filled?;
         if filled.exposed {
             tracing::warn!(
-                "warning: the command line of {} holds a secret, and every user of this machine can read it (ps): hand it over in env \
+                "warning: the command line of {} holds a secret, and every user of this machine can read it (ps): pass it in env \
                  instead, as VLLM_API_KEY or HF_TOKEN, or in a file",
                 variant.name
             );
@@ -294,7 +300,7 @@ impl Servers {
     }
 
     /// Checks that a server can be started at these addresses. The error names the process that occupies one.
-    async fn nothing_in_the_way(&self, urls: &[BaseUrl]) -> Result<(), String> {
+    async fn check_addresses(&self, urls: &[BaseUrl]) -> Result<(), String> {
         let there = stale::obstacles(urls);
         let who = |of: &dyn Fn(&stale::Obstacle) -> bool| {
             there.iter().filter(|p| of(p)).map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -310,7 +316,7 @@ impl Servers {
         }
         match who(&stale::Obstacle::is_left) {
             none if none.is_empty() => Ok(()),
-            left => Err(format!("a server of an earlier run is in its way: {left}")),
+            left => Err(format!("a server of an earlier run still runs: {left}")),
         }
     }
 
@@ -321,10 +327,9 @@ impl Servers {
         own: PlanSeries<'_>,
         host: &Arc<Host>,
         launched: Option<&mut Launched>,
-    ) -> Result<Prepared, Not> {
-        if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(|v| v.start.as_ref()))
-        {
-            answering(&one.plan.server, start, launched).await?;
+    ) -> Result<Prepared, NotReady> {
+        if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(Variant::start)) {
+            wait_until_ready(&one.plan.server, &start, launched).await?;
         }
         let known = self.at(one).map(|at| &self.runs[at]);
         let mut plan = one.plan.clone();
@@ -338,32 +343,31 @@ impl Servers {
         ready.check_series(own)?;
         ready.load.set_resumed(self.resumed);
         let Some(known) = known else { return Ok(ready) };
-        same::check(same::of_facts(&known.facts, &ready.facts), self.force, &mut ready.noted)?;
+        changes::check(changes::of_facts(&known.facts, &ready.facts), self.force, &mut ready.noted)?;
         if let Some(words) = known.words.as_ref().filter(|_| !self.force) {
-            keep_lengths(words, &known.noted, &mut ready)?;
+            reuse_word_rates(words, &known.noted, &mut ready)?;
         }
         Ok(ready)
     }
 
-    /// Records the reason why the server of a variant could not be measured.
-    fn fail(&mut self, at: usize, why: String, last_lines: Vec<String>) {
+    /// Records the reason why the server of a variant failed, or died under load.
+    fn record_failure(&mut self, at: usize, state: State, why: String, last_lines: Vec<String>) {
         let run = &mut self.runs[at];
-        run.state = State::Failed;
+        run.state = state;
         run.out_of_memory = log::out_of_memory(&why).is_some() || run.out_of_memory;
-        tracing::warn!("warning: {} is not measured: {why}", run.name);
+        let failed = if state == State::Died { "died" } else { "is not measured" };
+        tracing::warn!("warning: {} {failed}: {why}", run.name);
         (run.reason, run.last_lines) = (Some(why), last_lines);
     }
 
-    /// Stops a server that did not become ready, and records the reason.
-    async fn give_up(&mut self, mut current: Current, not: Not) -> Result<()> {
+    /// Stops a server that failed or died, and records the reason.
+    async fn stop_failed(&mut self, mut current: ReadyServer, state: State, seen: String) -> Result<()> {
         let at = current.at;
-        if let Not::Ready(why) = not {
-            let (why, lines) = match &mut current.launched {
-                Some(launched) => self.explain(at, launched, why).await,
-                None => (why, Vec::new()),
-            };
-            self.fail(at, why, lines);
-        }
+        let (why, lines) = match &mut current.launched {
+            Some(launched) => self.explain(at, launched, seen).await,
+            None => (seen, Vec::new()),
+        };
+        self.record_failure(at, state, why, lines);
         self.stop(current).await
     }
 
@@ -393,19 +397,13 @@ impl Servers {
     ///
     /// # Errors
     /// A process of the server is left and cannot be killed.
-    pub(super) async fn died(&mut self, step: u32) -> Result<()> {
-        let Some(mut current) = self.current.take() else { return Ok(()) };
-        let at = current.at;
-        let seen = format!("it stopped answering in step {step}");
-        let (why, lines) = match &mut current.launched {
-            Some(launched) => self.explain(at, launched, seen).await,
-            None => (seen, Vec::new()),
-        };
-        let run = &mut self.runs[at];
-        run.state = State::Died;
-        tracing::warn!("warning: {} died: {why}", run.name);
-        (run.reason, run.last_lines) = (Some(why), lines);
-        self.stop(current).await
+    pub(super) async fn record_death(&mut self, step: u32) -> Result<()> {
+        match self.current.take() {
+            Some(current) => {
+                self.stop_failed(current, State::Died, format!("it stopped answering in step {step}")).await
+            }
+            None => Ok(()),
+        }
     }
 
     /// Stops the server that is ready. `done` is true if everything was measured on it.
@@ -427,29 +425,22 @@ impl Servers {
         }
     }
 
-    /// Stops a server, or leaves it running for the next sweep if servers are kept and this one did not fail.
-    async fn stop(&mut self, current: Current) -> Result<()> {
-        let Current { at, launched: Some(launched), start: Some(start), urls } = current else {
+    /// Stops a server, or leaves it running for the next sweep if servers are stored and this one did not fail.
+    async fn stop(&mut self, current: ReadyServer) -> Result<()> {
+        let ReadyServer { at, launched: Some(launched), start: Some(start), urls } = current else {
             return Ok(());
         };
         let run = &self.runs[at];
         let (name, rest) = (run.name.clone(), start.cool_down.0);
-        let started = Started { name, launched, start, urls };
-        if self.keep.is_on() && matches!(run.state, State::Running | State::Done) {
-            self.keep.put(started);
+        let started = StartedServer { name, launched, start, urls };
+        if self.store.is_on() && matches!(run.state, State::Running | State::Done) {
+            self.store.put(started);
             return Ok(());
         }
         started.stop().await?;
         self.rest_until = (!rest.is_zero()).then(|| Instant::now() + rest);
         Ok(())
     }
-}
-
-/// Returns true if the value of a variable named like a secret is only a switch or a small number, which needs no
-/// redaction.
-fn is_everyday(value: &str) -> bool {
-    let number = value.len() < 8 && value.bytes().all(|b| b.is_ascii_digit());
-    number || ["true", "false", "none", "null", "auto"].contains(&&*value.to_ascii_lowercase())
 }
 
 /// Describes how a process ended: `exit code 1`, `signal 9`.
@@ -471,7 +462,7 @@ fn was_killed(status: ExitStatus) -> bool {
 }
 
 /// Waits until a started server answers on its readiness page and lists a model, if it has a model list.
-async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), Not> {
+async fn wait_until_ready(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), NotReady> {
     let key = server.key.as_ref().map(ApiKey::read).transpose()?;
     let client = Client::http(server, key.clone())?;
     let (elsewhere, path) = match start.ready_url.as_ref().map(|url| url.parts()) {
@@ -499,10 +490,13 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
         };
         launched.clean_log();
         if launched.exited().is_some() {
-            return Err(Not::Ready("it ended before it was ready".into()));
+            return Err(NotReady::Failed("it ended before it was ready".into()));
         }
         if Instant::now() >= deadline {
-            return Err(Not::Ready(format!("it was not ready within {} (timeout): {said}", start.timeout)));
+            return Err(NotReady::Failed(format!(
+                "it was not ready within {} (timeout): {said}",
+                start.timeout
+            )));
         }
         sleep(ASK).await;
     }
