@@ -3,35 +3,19 @@
 
 mod attained;
 mod attainment;
-mod axis;
-mod beyond;
-mod boundary;
-mod canvas;
 mod capacity;
 mod cells;
-mod curves;
 mod distribution;
-mod fit;
-mod frame;
-mod heads;
-mod hints;
-mod labels;
+mod draw;
+mod latencies;
 mod latency;
-mod legend;
 mod lengths;
-mod mark;
 mod offline;
 mod overlay;
-mod panel;
-mod place;
-mod raster;
 mod scale;
-mod scene;
 mod search;
 mod server;
 mod surge;
-mod svg;
-mod theme;
 mod throughput;
 mod timelines;
 mod tornado;
@@ -42,12 +26,11 @@ mod tests;
 
 use super::words;
 use anyhow::{Context, Result};
-use canvas::Canvas;
+use draw::{Canvas, Format, Scene, heads, raster, svg};
 use goodput_run::rundir::{Run, Traces};
-use scene::{Format, Scene};
 
 pub use capacity::{Pictures, of_capacity};
-pub use theme::{Theme, dark_variables};
+pub use draw::theme::{Theme, dark_variables};
 pub use trace::of_trace;
 
 /// A chart that a report can have.

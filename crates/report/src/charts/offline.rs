@@ -1,16 +1,10 @@
 //! The charts of `goodput latency` and `goodput throughput`: percentiles against requests in flight, the throughput
 //! ceiling and its latency, and the progress of a burst.
 
-use super::Canvas;
-use super::axis::{Axis, Plot};
-use super::canvas::{Align, Point, Rect, Type};
-use super::curves::{Hue, hue_of, rgb};
-use super::frame::{Frame, GREY, Slot};
-use super::hints::REACH;
-use super::legend::Entry;
-use super::panel::title;
-use super::place::spread;
-use super::scene::Scene;
+use super::draw::{
+    Align, Axis, Canvas, Entry, Frame, GREY, Hue, Plot, Point, REACH, Rect, Scene, Slot, Type, hue_of,
+    metric_title, rgb, spread,
+};
 use crate::words;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
@@ -46,10 +40,6 @@ pub(super) fn applies_burst(run: &Run, traces: &Traces) -> bool {
 
 fn trace<'a>(run: &Run, traces: &'a Traces) -> Option<&'a Trace> {
     traces.of(run.steps.iter().find(|s| s.kind == StepKind::Burst)?)
-}
-
-fn slot(height: f64) -> Slot {
-    Slot { height, values_above: false, own_x: false }
 }
 
 fn x_of(all: &[LevelFigures]) -> Axis {
@@ -108,7 +98,7 @@ fn bars(c: &mut Canvas, plot: &Plot, all: &[LevelFigures], metric: Metric, unit:
         let at = |ms: f64| plot.at_y((ms / unit).min(plot.y.max));
         c.stroke((x, at(low)), (x, at(q.p99_high.unwrap_or(p99))), 1.3, colour);
         if q.p99_high.is_none() {
-            c.dashes((x, at(p99)), (x, (at(p99) - 18.0).max(plot.area.y)), 1.3, (1.6, 2.4), colour);
+            c.dashes([(x, at(p99)), (x, (at(p99) - 18.0).max(plot.area.y))], 1.3, (1.6, 2.4), colour);
         }
     }
 }
@@ -123,7 +113,7 @@ pub(super) fn draw_latency(scene: &Scene<'_>) -> Canvas {
     let shown = [Metric::Ttft, Metric::Tpot, Metric::E2e];
     let metrics: Vec<Metric> =
         shown.into_iter().filter(|m| all.iter().any(|l| l.quantiles(*m).n > 0)).collect();
-    let slots = vec![slot(168.0); metrics.len()];
+    let slots = vec![Slot::of(168.0); metrics.len()];
     let legend = vec![Entry::Say("a closed loop with no limit to keep: how fast, not how much".into())];
     let mut frame = Frame::new(scene, &slots, RIGHT, legend);
     let (x, hue) = (x_of(&all), hue_of(0));
@@ -141,7 +131,7 @@ fn latency_plot(frame: &mut Frame, number: usize, metric: Metric, all: &[LevelFi
     let above = all.iter().filter_map(|l| l.quantiles(metric).p99_high).fold(0.0, f64::max) / unit;
     let top = highest(&lines);
     let plot = Plot { area: frame.areas[number], x, y: Axis::upto(top.max(above.min(1.5 * top)) * 1.1, 5.0) };
-    let heading = format!("{}, {}", title(metric), if unit > 1.0 { "s" } else { "ms" });
+    let heading = format!("{}, {}", metric_title(metric), if unit > 1.0 { "s" } else { "ms" });
     let open =
         all.iter().any(|l| l.quantiles(metric).p99.is_some() && l.quantiles(metric).p99_high.is_none());
     let note =
@@ -159,7 +149,7 @@ pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
     let all = levels(scene.run);
     let legend =
         vec![Entry::Say("a closed loop with no limit to keep: the ceiling, not the capacity".into())];
-    let mut frame = Frame::new(scene, &[slot(240.0), slot(170.0)], RIGHT, legend);
+    let mut frame = Frame::new(scene, &[Slot::of(240.0), Slot::of(170.0)], RIGHT, legend);
     let (x, hue) = (x_of(&all), hue_of(0));
     let values: Vec<Point> = all.iter().map(|l| (l.in_flight, l.output_tokens_per_s)).collect();
     let line = Line { name: "", colour: hue.dark, text: hue.dark, values };
@@ -170,10 +160,10 @@ pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
     frame.spines(&plot);
     let c = &mut frame.canvas;
     if let Some(best) = most(&all) {
-        let at = plot.at(best.in_flight, best.output_tokens_per_s);
-        c.dashes((plot.area.x, at.1), (plot.area.right(), at.1), 1.2, (5.0, 4.0), GREY);
+        let line = plot.across(best.output_tokens_per_s);
+        c.dashes(line, 1.2, (5.0, 4.0), GREY);
         let text = format!("the most: {} tokens/s", words::figure(best.output_tokens_per_s));
-        c.text((plot.area.x + 6.0, at.1 - 6.0), Align::Left, &Type::bold(12.0, rgb(0x333333)), &text);
+        c.text((plot.area.x + 6.0, line[0].1 - 6.0), Align::Left, &Type::bold(12.0, rgb(0x333333)), &text);
     }
     draw_lines(c, &plot, std::slice::from_ref(&line), |v| format!("{} output tokens/s", words::figure(v)));
     for l in &all {
@@ -194,7 +184,7 @@ pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
         "everything at once, with no limit to keep: how fast a backlog is worked off, not the capacity"
             .into(),
     )];
-    let mut frame = Frame::new(scene, &[slot(280.0)], 30.0, legend);
+    let mut frame = Frame::new(scene, &[Slot::of(280.0)], 30.0, legend);
     let hue = hue_of(0);
     let all = levels(scene.run);
     let (Some(trace), Some(level)) = (trace(scene.run, scene.traces), all.first()) else {
@@ -224,12 +214,9 @@ pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
     let done: Vec<(&str, f64)> = done.into_iter().filter_map(|(name, ms)| Some((name, ms?))).collect();
     for (i, (name, ms)) in done.iter().enumerate() {
         let x = plot.at_x(ms / 1e3);
-        c.dashes((x, plot.area.y), (x, plot.area.bottom()), 1.2, (5.0, 4.0), GREY);
-        c.hint_along(
-            (x, plot.area.y),
-            (x, plot.area.bottom()),
-            format!("{name} after {}", words::latency(*ms)),
-        );
+        let line = [(x, plot.area.y), (x, plot.area.bottom())];
+        c.dashes(line, 1.2, (5.0, 4.0), GREY);
+        c.hint_along(line, format!("{name} after {}", words::latency(*ms)));
         let (face, text) = (Type::book(11.5, rgb(0x333333)), format!("{name} {}", words::latency(*ms)));
         let w = face.width(&text);
         // Each on a separate line: the last two may be close together.

@@ -1,17 +1,11 @@
 //! The goodput as every latency limit of the SLO is scaled, computed from the recorded requests: medians with their 90
 //! % interval, or brackets. Levels that were not measured are marked.
 
-use super::axis::{Axis, Plot};
-use super::boundary::{GREEN, GREEN_TEXT};
-use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::cells::PHASES;
-use super::curves::{Mark, hue_of, rgb};
-use super::frame::{Frame, GREY, Slot};
-use super::hints::REACH;
-use super::legend::Entry;
-use super::place::Taken;
-use super::scene::Scene;
-use super::throughput::level_title;
+use super::draw::{
+    Align, Axis, Canvas, Entry, Frame, GREEN, GREEN_TEXT, GREY, Mark, Plot, Point, REACH, Rect, Scene, Slot,
+    Taken, Type, hue_of, level_title, rgb,
+};
 use crate::sections::scale::said;
 use crate::words;
 use goodput_core::level::Control;
@@ -36,18 +30,17 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         return Canvas::new(scene.width, 1);
     };
     let reaches: Vec<(f64, Reach)> = scale.points.iter().map(|p| (p.factor, scale.reach(p))).collect();
-    let slots = [Slot { height: 320.0, values_above: false, own_x: false }];
-    let mut frame = Frame::new(scene, &slots, 30.0, legend(&reaches));
+    let mut frame = Frame::new(scene, &[Slot::of(320.0)], 30.0, legend(&reaches));
     let plot = axes(&mut frame, run, scale, &reaches);
     let c = &mut frame.canvas;
     let mut taken = Taken::default();
-    let one = plot.at_x(1.0);
-    taken.line(&[(one, plot.area.y), (one, plot.area.bottom())], 2.0);
+    let unscaled = plot.upright(1.0);
+    taken.line(&unscaled, 2.0);
     for (factor, reach) in &reaches {
         taken.line(&reach_line(&plot, *factor, *reach), 6.0);
     }
     beyond(c, &plot, scale, &mut taken);
-    c.dashes((one, plot.area.bottom()), (one, plot.area.y), 1.3, (1.6, 2.6), GREY);
+    c.dashes(unscaled, 1.3, (1.6, 2.6), GREY);
     for run in reaches.chunk_by(|a, b| between(a.1).is_some() && between(b.1).is_some()) {
         ribbon(c, &plot, run, &mut taken);
     }
@@ -232,7 +225,7 @@ fn place(plot: &Plot, factor: f64, reach: Reach) -> Option<Point> {
 fn arrow(c: &mut Canvas, plot: &Plot, (x, y): Point, by: f64) {
     let end = (y + by).clamp(plot.area.y + 2.0, plot.area.bottom() - 2.0);
     let grey = rgb(0x6b6b6b);
-    c.dashes((x, y), (x, end), 1.4, (3.0, 2.4), grey);
+    c.dashes([(x, y), (x, end)], 1.4, (3.0, 2.4), grey);
     let back = if by < 0.0 { 5.0 } else { -5.0 };
     for side in [-4.0, 4.0] {
         c.stroke((x, end), (x + side, end + back), 1.4, grey);

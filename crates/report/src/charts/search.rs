@@ -1,15 +1,10 @@
 //! The course of the adaptive search: the level of each step, and the estimate of the limit after it.
 
-use super::axis::{Axis, Plot, Scale};
-use super::boundary::{GREEN, GREEN_TEXT, SAFE};
-use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Mark, charted, control, hue_of, radius, rgb};
-use super::frame::{Frame, GREY, Slot, x_axis};
-use super::hints::{REACH, of_step};
-use super::legend::{Entry, marks};
-use super::place::{Taken, spread};
-use super::scene::{Format, Scene};
-use super::throughput::level_title;
+use super::draw::{
+    Across, Align, Axis, Canvas, Entry, Format, Frame, GREEN, GREEN_TEXT, GREY, Mark, Plot, Point, REACH,
+    Rect, SAFE, Scale, Scene, Slot, Taken, Type, charted, control, hue_of, level_title, marks, of_step,
+    radius, rgb, spread, x_axis,
+};
 use crate::words::{self, ends};
 use goodput_core::level::Control;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
@@ -69,7 +64,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         plots = plots.pop().map(|(y, _)| (y, format!("{what}{}", said(&y)))).into_iter().collect();
     }
     let height = if plots.len() > 1 { 250.0 } else { 330.0 };
-    let slots = vec![Slot { height, values_above: false, own_x: false }; plots.len()];
+    let slots = vec![Slot::of(height); plots.len()];
     let mut frame = Frame::new(scene, &slots, right, legend);
     let spent = all.iter().map(|s| s.ended_s).fold(0.0, f64::max);
     let (second, name) = unit(spent);
@@ -150,7 +145,7 @@ fn y_axis(run: &Run, a: &Answer, all: &[&Step]) -> Axis {
     if high > 10.0 * low {
         Axis::log(low * 0.7, high * 1.4)
     } else {
-        x_axis(control(run), super::curves::Across::Offered, std::iter::once(high))
+        x_axis(control(run), Across::Offered, std::iter::once(high))
     }
 }
 
@@ -285,8 +280,9 @@ fn label_ends(c: &mut Canvas, plot: &Plot, told: &[Told], face: &Type, taken: &m
         c.text((a.right() + 15.0, y + 4.3), Align::Left, &face.coloured(l.colour), &l.text);
         if l.safe {
             let y = place(l.at);
-            c.dashes((a.x, y), (a.right(), y), 1.4, SAFE, GREEN_TEXT);
-            taken.line(&[(a.x, y), (a.right(), y)], 1.0);
+            let line = [(a.x, y), (a.right(), y)];
+            c.dashes(line, 1.4, SAFE, GREEN_TEXT);
+            taken.line(&line, 1.0);
         }
     }
 }
@@ -301,10 +297,7 @@ fn soaks(c: &mut Canvas, plot: &Plot, all: &[&Step], second: f64, taken: &mut Ta
         let spots =
             [y + 5.0, y - 19.0, y + 20.0, y - 34.0].map(|y| Rect { x: middle - w / 2.0, y, w, h: 13.0 });
         let inside = spots.into_iter().filter(|r| r.y > plot.area.y && r.bottom() < plot.area.bottom());
-        if let Some((r, covers)) = taken.place(inside) {
-            c.veil(&r, covers);
-            c.text((r.x, r.y + 10.5), Align::Left, &face, "soak");
-        }
+        c.label(taken.place(inside), 10.5, &face, "soak");
     }
 }
 
