@@ -5,6 +5,7 @@ mod section;
 mod table;
 mod text;
 
-pub use section::{Advice, Block, Bullet, Card, Document, Entry, Kind, Picture, Section};
-pub use table::{Cell, Column, Field, Mark, Place, Priority, Setting, Table, UNKNOWN};
-pub use text::{Span, Text, code, emphasis, plain, strong};
+pub use section::Document;
+pub(crate) use section::{Advice, Block, Bullet, Card, Entry, Kind, Picture, Section};
+pub(crate) use table::{Cell, Column, Field, Mark, Place, Priority, Setting, Table, UNKNOWN};
+pub(crate) use text::{Span, Text, code, emphasis, plain, strong};

@@ -43,4 +43,4 @@ pub mod trace;
 pub(crate) mod variants;
 mod why;
 
-pub use pictures::Drawn;
+pub(crate) use pictures::Drawn;

@@ -6,11 +6,11 @@ use goodput_run::rundir::Run;
 
 /// A chart drawn for a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drawn {
+pub(crate) struct Drawn {
     /// File name without its extension.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Caption.
-    pub caption: &'static str,
+    pub(crate) caption: &'static str,
 }
 
 /// Returns the section of the report; `charts` are in `folder`.

@@ -13,7 +13,7 @@ use goodput_stats::stats::groups::GroupBy;
 use pictures::Drawn;
 
 /// Returns the report of a run of one series, with its charts.
-pub fn document(run: &Run, charts: &[Drawn]) -> Document {
+pub(crate) fn document(run: &Run, charts: &[Drawn]) -> Document {
     // A matrix and a run without a limit have special questions and answers.
     let own = matrix::blocks(run).or_else(|| offline::blocks(run));
     let mut sections = of_series(run, charts, "charts");
@@ -31,16 +31,16 @@ pub fn document(run: &Run, charts: &[Drawn]) -> Document {
 
 /// Charts of one of several series.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OfSeries {
+pub(crate) struct OfSeries {
     /// Their folder, within that of all charts.
-    pub folder: String,
+    pub(crate) folder: String,
     /// The charts.
-    pub charts: Vec<Drawn>,
+    pub(crate) charts: Vec<Drawn>,
 }
 
 /// Returns the report of a run of several series: their comparison, then a section for each. `over` are the charts that
 /// compare them.
-pub fn of_several(run: &Run, over: &[Drawn], parts: &[OfSeries]) -> Document {
+pub(crate) fn of_several(run: &Run, over: &[Drawn], parts: &[OfSeries]) -> Document {
     let mut sections = vec![
         question::section(run),
         variants::section(run),

@@ -57,7 +57,7 @@ pub(super) fn binds(g: &Goodput) -> String {
 
 /// Returns the answer in one line, for above a chart. A bracket is never reduced to its low end, and imported results
 /// are marked as imported.
-pub fn headline(run: &Run) -> String {
+pub(crate) fn headline(run: &Run) -> String {
     let line = own_headline(run);
     match &run.meta.imported {
         Some(imported) => format!("{line} (imported from {})", imported.title()),
@@ -227,21 +227,21 @@ fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
 
 /// The sentences about an answer, a sentence or two per field, empty if there is nothing to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub(crate) struct Said {
     /// The result, per GPU, its SLO, and the limit that binds.
-    pub answer: String,
+    pub(crate) answer: String,
     /// The rate to plan with, and the benefit of more measuring time.
-    pub plan: String,
+    pub(crate) plan: String,
     /// The result of the soak after the search.
-    pub soak: String,
+    pub(crate) soak: String,
     /// The workload that was measured.
-    pub with: String,
+    pub(crate) with: String,
     /// The evidence, why the search ended, and, if undecided, what would decide it.
-    pub evidence: String,
+    pub(crate) evidence: String,
 }
 
 /// Returns the answer in sentences. They claim no more than was shown.
-pub fn sentences(run: &Run, a: &Answer) -> Said {
+pub(crate) fn sentences(run: &Run, a: &Answer) -> Said {
     let g = &a.goodput;
     let told = estimate::said(run, a);
     let said =
@@ -266,7 +266,7 @@ pub fn sentences(run: &Run, a: &Answer) -> Said {
 }
 
 /// Returns the evidence for an answer and, if undecided, what would decide it: a sentence that begins with a level.
-pub fn evidence_of(run: &Run, a: &Answer) -> String {
+pub(crate) fn evidence_of(run: &Run, a: &Answer) -> String {
     let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
     format!("{}{decides}.", evidence::evidence(run, a).trim_end_matches('.'))
 }

@@ -16,7 +16,7 @@ use goodput_stats::stats::step::{Step, StepKind, Verdict};
 
 /// Formats numbers for people with three significant figures each, and more only if two different ones would look
 /// equal.
-pub fn numbers<const N: usize>(values: [f64; N]) -> [String; N] {
+pub(crate) fn numbers<const N: usize>(values: [f64; N]) -> [String; N] {
     let say = |digits: i32| {
         values.map(|x| {
             if x <= 0.0 || !x.is_finite() || (digits == 3 && x >= 999.5) {
@@ -130,7 +130,7 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
 }
 
 /// Returns the soak after the search: the last one of the answer's series that ran its time, or failed before.
-pub fn soak<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
+pub(crate) fn soak<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
     let own = |s: &&&Step| s.kind == StepKind::Confirm && !s.broken_off();
     steps_of(run, a).iter().rfind(own).copied()
 }
@@ -208,7 +208,7 @@ fn drift(s: &Step) -> String {
 
 /// Returns the assumptions behind the interval, and a reference to its measured coverage; empty if no answer has an
 /// interval.
-pub fn assumptions(run: &Run) -> String {
+pub(crate) fn assumptions(run: &Run) -> String {
     if !run.answers.iter().any(|a| interval(&a.goodput).is_some()) {
         return String::new();
     }

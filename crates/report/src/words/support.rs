@@ -15,7 +15,7 @@ const FLAT: f64 = 0.5;
 const NEGLIGIBLE: f64 = 0.05;
 
 /// Returns the clause behind a safe rate: the chance that it is too high, or why none is given.
-pub fn chance_clause(run: &Run, g: &Goodput) -> String {
+pub(crate) fn chance_clause(run: &Run, g: &Goodput) -> String {
     if g.support.misfit.is_some() {
         return "single steps contradict the fitted curve, so no chance is given that it is too much".into();
     }
@@ -28,7 +28,7 @@ pub fn chance_clause(run: &Run, g: &Goodput) -> String {
 
 /// Returns the chance that the curve is flat at the boundary, as a clause; empty if it is negligible or already
 /// mentioned.
-pub fn flat_clause(g: &Goodput) -> String {
+pub(crate) fn flat_clause(g: &Goodput) -> String {
     match g.support.flat {
         Some(p) if (NEGLIGIBLE..=FLAT).contains(&p) => {
             format!("; chance of a flat curve there: {:.0} %", 100.0 * p)
@@ -38,7 +38,7 @@ pub fn flat_clause(g: &Goodput) -> String {
 }
 
 /// Returns by how much scatter between the steps widens the interval, as a clause; empty if it does not.
-pub fn scatter_clause(g: &Goodput) -> String {
+pub(crate) fn scatter_clause(g: &Goodput) -> String {
     g.support.scatter.map_or_else(String::new, |by| {
         format!(
             "; steps scatter more than chance explains: interval {} times as wide",

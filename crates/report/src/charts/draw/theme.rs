@@ -123,7 +123,7 @@ impl Theme {
 /// Returns the colours of the dark theme as CSS custom properties, for a page with charts of
 /// [`super::Chart::svg_inline`]: one line `--c-RRGGBB: #rrggbb;` for every colour that a chart may use, named by its
 /// counterpart in the light theme.
-pub fn dark_variables() -> String {
+pub(crate) fn dark_variables() -> String {
     PALETTE.iter().fold(String::new(), |mut out, (light, dark, _)| {
         writeln!(out, "--c-{light:06x}: #{dark:06x};").expect("a string takes everything");
         out

@@ -121,7 +121,7 @@ fn whose(run: &Run, answer: &Answer, name: &str) -> String {
 /// # Errors
 ///
 /// The GPUs of a replica do not divide the measured GPUs.
-pub fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Result<Option<Candidate>> {
+pub(crate) fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Result<Option<Candidate>> {
     let hardware = given.over(&run.hardware);
     if let (Some(each), Some(all)) = (given.gpus_per_replica, hardware.gpu_count())
         && all % each.get() != 0

@@ -16,7 +16,7 @@ use goodput_run::compare::{About, Comparison, Difference};
 const IN_SUMMARY: usize = 4;
 
 /// Returns the page; `charts` are the charts stored with it.
-pub fn page(c: &Comparison, charts: &[Drawn]) -> Document {
+pub(crate) fn page(c: &Comparison, charts: &[Drawn]) -> Document {
     let mut lead = head(c);
     for chart in charts {
         lead.push(Block::Picture(Picture {
