@@ -16,6 +16,13 @@ pub struct Document {
     pub(crate) sections: Vec<Section>,
 }
 
+impl Document {
+    /// Returns a document of sections alone, for a terminal.
+    pub(crate) fn of(sections: Vec<Section>) -> Self {
+        Self { sections, ..Self::default() }
+    }
+}
+
 /// A summary card of one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Card {
@@ -190,6 +197,11 @@ impl Section {
         Self { kind: Kind::Other, title: title.into(), blocks, parts: Vec::new() }
     }
 
+    /// Returns a section without a title.
+    pub(crate) fn untitled(blocks: Vec<Block>) -> Self {
+        Self::titled("", blocks)
+    }
+
     /// Returns true if there is nothing to say.
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.iter().all(Block::is_empty) && self.parts.iter().all(Self::is_empty)
@@ -203,6 +215,13 @@ pub(crate) struct Advice {
     pub(crate) text: Text,
     /// The advice; empty if there is none.
     pub(crate) advice: Text,
+}
+
+impl Advice {
+    /// Returns a statement with advice, which may be empty.
+    pub(crate) fn new(text: impl Into<Text>, advice: impl Into<Text>) -> Self {
+        Self { text: text.into(), advice: advice.into() }
+    }
 }
 
 /// The sign before a line of an outline.
@@ -301,6 +320,21 @@ impl Block {
     /// Returns a paragraph.
     pub(crate) fn paragraph(text: impl Into<Text>) -> Self {
         Self::Paragraph(text.into())
+    }
+
+    /// Returns names with their values.
+    pub(crate) fn facts(facts: impl IntoIterator<Item = (impl Into<Text>, impl Into<Text>)>) -> Self {
+        Self::Facts(facts.into_iter().map(|(name, text)| (name.into(), text.into())).collect())
+    }
+
+    /// Returns paragraphs.
+    pub(crate) fn paragraphs(texts: impl IntoIterator<Item = impl Into<Text>>) -> Vec<Self> {
+        texts.into_iter().map(Self::paragraph).collect()
+    }
+
+    /// Returns items without an order.
+    pub(crate) fn list(items: impl IntoIterator<Item = impl Into<Text>>) -> Self {
+        Self::List(items.into_iter().map(Into::into).collect())
     }
 
     /// Returns the text of a paragraph.

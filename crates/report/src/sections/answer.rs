@@ -1,14 +1,14 @@
 //! The answer: in words, and as the three numbers that are called goodput.
 
-use crate::document::{Block, Bullet, Entry, Kind, Section, Text, emphasis, plain, strong};
+use crate::document::{Block, Bullet, Entry, Text, emphasis, plain, strong};
 use crate::words::{self, Said};
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 
-/// Returns the section of the report.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let Some(first) = run.answers.first() else {
-        return Section::new(Kind::Answer, vec![Block::paragraph("There is none: no step was finished.")]);
+        return vec![Block::paragraph("There is none: no step was finished.")];
     };
     let mut blocks = Vec::new();
     for (i, a) in run.answers.iter().enumerate() {
@@ -35,7 +35,7 @@ pub(super) fn section(run: &Run) -> Section {
             plain(" those completed in it: by chance the one can be a little above the other."),
         ])));
     }
-    Section::new(Kind::Answer, blocks)
+    blocks
 }
 
 /// Returns a suffix that identifies an answer: ` of gold`; empty if there is one answer.
@@ -75,7 +75,7 @@ pub(super) fn brief(run: &Run) -> Vec<Block> {
         return vec![Block::paragraph("No answer: no step was finished.")];
     };
     let s = words::sentences(run, a);
-    [s.answer, s.plan, s.soak, s.with, s.evidence].into_iter().map(Block::paragraph).collect()
+    Block::paragraphs([s.answer, s.plan, s.soak, s.with, s.evidence])
 }
 
 /// Returns a further answer for a terminal: the answer, and its capacity.

@@ -36,11 +36,11 @@ pub fn brief(c: &Calibration) -> Document {
     }
     figures.extend(advice(c));
     let sections = vec![
-        Section::titled("", vec![Block::paragraph(about)]),
-        Section::titled("", vec![table(c).into()]),
-        Section::titled("", figures.into_iter().map(Block::paragraph).collect()),
+        Section::untitled(vec![Block::paragraph(about)]),
+        Section::untitled(vec![table(c).into()]),
+        Section::untitled(Block::paragraphs(figures)),
     ];
-    Document { sections, ..Document::default() }
+    Document::of(sections)
 }
 
 /// The measurement at one rate.

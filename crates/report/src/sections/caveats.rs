@@ -1,18 +1,18 @@
 //! Caveats with advice.
 
-use crate::document::{Advice, Block, Kind, Section};
+use crate::document::{Advice, Block, Section};
 use crate::words;
 use goodput_core::caveat::Caveat;
 use goodput_run::rundir::Run;
 
-/// Returns the section of the report; empty if there are no caveats.
-pub(super) fn section(run: &Run) -> Section {
-    Section::new(Kind::Caveats, vec![block(run)])
+/// Returns the blocks of the section of the report; empty if there are no caveats.
+pub(super) fn section(run: &Run) -> Vec<Block> {
+    vec![block(run)]
 }
 
-/// Returns the section of the report of several series: the caveats of the run as a whole. Those of one series are in
+/// Returns the blocks of the section of the report of several series: the caveats of the run as a whole. Those of one series are in
 /// its section.
-pub(super) fn of_all(run: &Run) -> Section {
+pub(super) fn of_all(run: &Run) -> Vec<Block> {
     let of_all = run.caveats.iter().filter(|c| run.series_of(c).is_empty()).cloned().collect();
     section(&Run { caveats: of_all, ..run.clone() })
 }
@@ -23,7 +23,7 @@ pub(super) fn brief(run: &Run) -> Section {
 }
 
 fn block(run: &Run) -> Block {
-    let one = |said: words::CaveatWords| Advice { text: said.text.into(), advice: said.advice.into() };
+    let one = |said: words::CaveatWords| Advice::new(said.text, said.advice);
     Block::Caveats(words::caveats(run).into_iter().map(one).collect())
 }
 

@@ -1,7 +1,7 @@
 //! Checks of answers against the plan, for `report.md` and the terminal.
 
 use super::cells;
-use crate::document::{Block, Cell, Column, Kind, Section, Table, Text};
+use crate::document::{Block, Cell, Column, Section, Table, Text};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::units::thousands;
@@ -42,10 +42,10 @@ fn passed(n: u64, failed: u64) -> String {
 
 /// Returns the share of answers that passed each check in each step, and a sample of those that failed; empty without
 /// checks.
-pub(super) fn section(run: &Run) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let all = checks(run);
     if all.is_empty() {
-        return Section::new(Kind::Checks, Vec::new());
+        return Vec::new();
     }
     let said = "The share of measured answers that passed. An answer that fails a check came all the same: it counts as answered in \
                 every latency, verdict and goodput.";
@@ -57,7 +57,7 @@ pub(super) fn section(run: &Run) -> Section {
             Block::paragraph(format!("One that failed {}: {said}", title(*check)))
         }));
     }
-    Section::new(Kind::Checks, blocks)
+    blocks
 }
 
 fn table(run: &Run, all: &[(&str, &str)]) -> Table {

@@ -1,7 +1,7 @@
 //! Accepted and rejected levels and variants with the evidence for each, and why the search stopped.
 
 use super::cells;
-use crate::document::{Block, Cell, Column, Field, Kind, Mark, Section, Table, Text, emphasis, plain};
+use crate::document::{Block, Cell, Column, Field, Mark, Table, Text, emphasis, plain};
 use crate::escape::clip;
 use crate::words::{self, capital};
 use goodput_core::units::thousands;
@@ -19,7 +19,7 @@ struct Decided<'a> {
 }
 
 /// Returns the levels by verdict, with the evidence for each; for each answer.
-pub(super) fn section(run: &Run) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let (whole, run) = (run, &*run.in_levels());
     let several = run.answers.len() > 1;
     let mut blocks = Vec::new();
@@ -33,7 +33,7 @@ pub(super) fn section(run: &Run) -> Section {
         blocks.push(Block::List(lines));
         blocks.extend(evidence(&Windows { run, whole }, a, &all));
     }
-    Section::new(Kind::Decisions, blocks)
+    blocks
 }
 
 /// A run with the windows of each level combined, and the run as measured.
@@ -251,7 +251,7 @@ fn limit<'a>(run: &Run, a: &Answer, s: &'a Step) -> Option<&'a LimitRow> {
 }
 
 /// Returns accepted and rejected variants, each with its evidence; empty if the run has none.
-pub(super) fn variants(run: &Run) -> Section {
+pub(super) fn variants(run: &Run) -> Vec<Block> {
     let best = Best::of(&run.variants);
     let top = best.at_slo.and_then(|i| run.variants.get(i));
     let judged: Vec<(VariantDecision, &VariantAnswer)> =
@@ -273,7 +273,7 @@ pub(super) fn variants(run: &Run) -> Section {
         Field::new(Column::text("why"), |(d, _): &Judged<'_>| Cell::text(d.why.as_str())),
         Field::new(Column::text("evidence"), |(_, v): &Judged<'_>| evidence(v)),
     ];
-    Section::new(Kind::Decisions, vec![Table::of(fields, &judged).sorted_by_readers(1).into()])
+    vec![Table::of(fields, &judged).sorted_by_readers(1).into()]
 }
 
 /// Returns the settings of a variant's knobs.
@@ -339,7 +339,7 @@ impl VariantDecision {
 }
 
 /// Returns why the search stopped, what it had used by then, and the benefit of more time; for each answer.
-pub(super) fn stopped(run: &Run) -> Section {
+pub(super) fn stopped(run: &Run) -> Vec<Block> {
     let several = run.answers.len() > 1;
     let one = |a: &Answer| -> Text {
         let whose = if several { format!("{}: ", words::whose(run, a)) } else { String::new() };
@@ -347,7 +347,7 @@ pub(super) fn stopped(run: &Run) -> Section {
     };
     let all: Vec<Text> = run.answers.iter().map(one).collect();
     if all.is_empty() {
-        return Section::new(Kind::Stopped, Vec::new());
+        return Vec::new();
     }
     let measured: f64 = run.steps.iter().map(|s| s.measure_s).sum();
     let until = run.steps.iter().map(|s| s.ended_s).fold(0.0, f64::max);
@@ -359,7 +359,7 @@ pub(super) fn stopped(run: &Run) -> Section {
         words::span(until),
         words::span(measured)
     );
-    Section::new(Kind::Stopped, vec![Block::List(all), Block::paragraph(time)])
+    vec![Block::List(all), Block::paragraph(time)]
 }
 
 /// Returns the end of a search in a sentence or two: `The search ended because the budget of 15m is spent.`
@@ -390,8 +390,8 @@ mod tests {
     use crate::render::markdown::blocks;
     use goodput_run::fixture;
 
-    fn text(section: &Section) -> String {
-        blocks(&section.blocks, 3)
+    fn text(section: &[Block]) -> String {
+        blocks(section, 3)
     }
 
     fn case(name: &str) -> Run {

@@ -2,7 +2,7 @@
 
 use super::at_the_answer::at_the_answer;
 use super::cells::{self, latency};
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Table};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::slo::Metric;
@@ -25,14 +25,8 @@ const fn noun(by: GroupBy) -> &'static str {
 
 /// Returns each group at the step of the answer, and the p99 TTFT of each over all levels; empty if requests are all of
 /// one kind.
-pub(super) fn section(run: &Run, by: GroupBy) -> Section {
-    let kind = match by {
-        GroupBy::Class => Kind::Classes,
-        GroupBy::Turn => Kind::Turns,
-    };
-    let Some(step) = at_the_answer(run, |s| !of(s, by).is_empty()) else {
-        return Section::new(kind, Vec::new());
-    };
+pub(super) fn section(run: &Run, by: GroupBy) -> Vec<Block> {
+    let Some(step) = at_the_answer(run, |s| !of(s, by).is_empty()) else { return Vec::new() };
     let counted = match by {
         GroupBy::Class => "",
         GroupBy::Turn => {
@@ -49,7 +43,7 @@ pub(super) fn section(run: &Run, by: GroupBy) -> Section {
         blocks.push(Block::paragraph("TTFT over the levels, p50 / p99 in milliseconds:"));
         blocks.push(over.captioned("TTFT over the levels").into());
     }
-    Section::new(kind, blocks)
+    blocks
 }
 
 /// A group of requests, or the total of all.
@@ -200,7 +194,7 @@ mod tests {
     #[test]
     fn classes_and_turns_stand_beside_all_requests() {
         let run = with(GroupBy::Class, &["short", "long"]);
-        let text = blocks(&section(&run, GroupBy::Class).blocks, 3);
+        let text = blocks(&section(&run, GroupBy::Class), 3);
         assert!(
             text.contains("| short |") && text.contains("| long |") && text.contains("| all together |"),
             "{text}"
@@ -216,7 +210,7 @@ mod tests {
             in_short(&run, GroupBy::Class)
         );
         let run = with(GroupBy::Turn, &["1", "2", "10-19"]);
-        let text = blocks(&section(&run, GroupBy::Turn).blocks, 3);
+        let text = blocks(&section(&run, GroupBy::Turn), 3);
         assert!(
             text.contains("turn 1 | turn 2 | turn 10-19 |") && text.contains("server's own answers"),
             "{text}"

@@ -120,12 +120,12 @@ pub(super) fn brief_table(run: &Run) -> Block {
 
 /// Returns the questions with their answers, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
-    let head = Section::titled("", vec![Block::paragraph(format!("{}.", words::headline_of_matrix(run)))]);
+    let head = Section::untitled(vec![Block::paragraph(format!("{}.", words::headline_of_matrix(run)))]);
     let one = |r: &RowAnswer| {
         let question = r.question.as_deref().unwrap_or("What was measured?");
         let entry = Entry::new(Bullet::None, format!("{}: {question}", clip(&r.row, 60)));
         let below = vec![Entry::line(answer(r)), Entry::line(verdict(r))];
-        Section::titled("", vec![Block::Outline(vec![entry.over(below)])])
+        Section::untitled(vec![Block::Outline(vec![entry.over(below)])])
     };
     std::iter::once(head).chain(run.matrix.iter().map(one)).collect()
 }

@@ -1,6 +1,6 @@
 //! The cost of serving several kinds of request together: the mix compared with each of its classes alone.
 
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Section, Table};
 use crate::escape::clip;
 use crate::words;
 use goodput_run::rundir::Run;
@@ -180,12 +180,12 @@ fn verdict((least, most): (f64, f64)) -> String {
 }
 
 /// Returns the mix compared with its classes; empty if no class was measured alone.
-pub(super) fn section(run: &Run) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let how = "Servers apart: how many servers that serve this class alone take what one server serves of it in the mix; the sum is \
                what one mixed server stands for. Two figures are the ends of an interval, or the highest rate shown to meet and the lowest shown \
                to fail: what mixing costs is reckoned from the ends that are furthest apart.";
     let one = |m: &Mixing| [Block::paragraph(said(run, m)), table(m).into(), Block::paragraph(how)];
-    Section::new(Kind::Mixing, mixings(run).iter().flat_map(one).collect())
+    mixings(run).iter().flat_map(one).collect()
 }
 
 fn table(m: &Mixing) -> Table {
@@ -215,7 +215,7 @@ fn servers(share: Range, alone: Range) -> Range {
 /// Returns the effect of mixing, for a terminal.
 pub(super) fn brief(run: &Run) -> Section {
     let all: Vec<String> = mixings(run).iter().map(|m| said(run, m)).collect();
-    Section::titled("", vec![Block::paragraph(all.join(" "))])
+    Section::untitled(vec![Block::paragraph(all.join(" "))])
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! capacity.
 
 use super::percentiles::effective;
-use crate::document::{Block, Cell, Column, Field, Section, Setting, Table, Text, UNKNOWN, strong};
+use crate::document::{Block, Cell, Column, Field, Section, Setting, Table, UNKNOWN, strong};
 use crate::words;
 use goodput_core::slo::Metric;
 use goodput_plan::Purpose;
@@ -235,8 +235,8 @@ pub(super) fn brief(run: &Run) -> Vec<Section> {
     let mut said = vec![format!("{}.", words::headline_of_levels(run))];
     said.extend(findings(run));
     vec![
-        Section::titled("", said.into_iter().map(Block::paragraph).collect()),
-        Section::titled("", vec![Block::paragraph(not_capacity(run)), Block::paragraph(notes(run))]),
+        Section::untitled(Block::paragraphs(said)),
+        Section::untitled(vec![Block::paragraph(not_capacity(run)), Block::paragraph(notes(run))]),
     ]
 }
 
@@ -246,15 +246,12 @@ pub(super) fn blocks(run: &Run) -> Option<Vec<Block>> {
         return None;
     }
     let m = &run.meta;
-    let asked: Vec<(Text, Text)> = vec![
-        ("workload".into(), m.workload.to_string().into()),
-        ("model".into(), m.model.as_str().into()),
-        ("server".into(), m.server.to_string().into()),
-    ];
+    let asked =
+        [("workload", m.workload.to_string()), ("model", m.model.clone()), ("server", m.server.to_string())];
     Some(vec![
         Block::paragraph(findings(run).join(" ")),
         Block::paragraph(strong(not_capacity(run))),
-        Block::Facts(asked),
+        Block::facts(asked),
         table(run).into(),
         Block::paragraph(notes(run)),
     ])

@@ -1,6 +1,6 @@
 //! References to the charts of a run, which are drawn separately.
 
-use crate::document::{Block, Kind, Picture, Section};
+use crate::document::{Block, Picture};
 use crate::words;
 use goodput_run::rundir::Run;
 
@@ -11,11 +11,6 @@ pub(crate) struct Drawn {
     pub(crate) name: &'static str,
     /// Caption.
     pub(crate) caption: &'static str,
-}
-
-/// Returns the section of the report; `charts` are in `folder`.
-pub(super) fn section(run: &Run, charts: &[Drawn], folder: &str) -> Section {
-    Section::new(Kind::Charts, blocks(run, charts, folder))
 }
 
 /// Returns the charts, which are in `folder`.

@@ -1,6 +1,6 @@
 //! The requests sent, as measured: lengths of prompts and answers, and notes on the files they came from.
 
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Table};
 use crate::escape::clip;
 use goodput_core::distribution::Distribution;
 use goodput_run::rundir::{Run, Sent};
@@ -12,8 +12,8 @@ struct Row<'a> {
     lengths: &'a Distribution,
 }
 
-/// Returns the section of the report; empty if nothing is known.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if nothing is known.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let mut blocks: Vec<Block> =
         run.meta.traffic.iter().map(|note| Block::paragraph(clip(note, 600))).collect();
     let sent = &run.meta.sent;
@@ -27,7 +27,7 @@ pub(super) fn section(run: &Run) -> Section {
         blocks.push(Block::paragraph("As the server counted them, over all steps:"));
         blocks.push(table(sent, &rows).into());
     }
-    Section::new(Kind::Sent, blocks)
+    blocks
 }
 
 fn table(sent: &[Sent], rows: &[Row<'_>]) -> Table {
@@ -84,15 +84,15 @@ mod tests {
         };
         run.meta.sent = vec![sent("main", "all")];
         run.meta.traffic = vec!["Of 9 rows, 1 could not be read.".into()];
-        let text = blocks(&section(&run).blocks, 3);
+        let text = blocks(&section(&run), 3);
         assert!(text.starts_with("Of 9 rows, 1 could not be read.\n\n"), "{text}");
         assert!(text.contains("| prompts | 100 | 505 | 500 | 900 | 990 | 1,000 |"), "{text}");
         assert!(!text.contains("answers"), "the server counted none: {text}");
         run.meta.sent = vec![sent("main", "all"), sent("main", "chat"), sent("main", "rag")];
-        let text = blocks(&section(&run).blocks, 3);
+        let text = blocks(&section(&run), 3);
         assert!(text.contains("| class | tokens |") && text.contains("| chat | prompts | 100 |"), "{text}");
         run.meta.sent = vec![sent("A", "all"), sent("B", "all")];
-        let text = blocks(&section(&run).blocks, 3);
+        let text = blocks(&section(&run), 3);
         assert!(text.contains("| series | tokens |") && text.contains("| B | prompts | 100 |"), "{text}");
     }
 }

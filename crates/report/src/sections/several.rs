@@ -1,9 +1,7 @@
 //! Several series side by side: the table that compares them, and a summary of each.
 
 use super::{amounts, answer, pair, variants, why};
-use crate::document::{
-    Block, Bullet, Cell, Column, Entry, Field, Kind, Place, Priority, Section, Table, Text,
-};
+use crate::document::{Block, Bullet, Cell, Column, Entry, Field, Place, Priority, Section, Table, Text};
 use crate::words::{self, ends, tenths};
 use goodput_core::level::Control;
 use goodput_run::rundir::derive::usable_safe_rate;
@@ -135,11 +133,9 @@ fn table<'a>(c: &Compared<'a>) -> Table {
 }
 
 /// Returns the comparison in the report.
-pub(super) fn section(run: &Run, charts: Vec<Block>) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let c = compared(run);
-    let mut blocks = vec![table(&c).into(), Block::paragraph(c.notes.join(" "))];
-    blocks.extend(charts);
-    Section::new(Kind::Comparison, blocks)
+    vec![table(&c).into(), Block::paragraph(c.notes.join(" "))]
 }
 
 /// Returns the comparison for a terminal, a line for each note.
@@ -151,7 +147,7 @@ pub(super) fn brief_table(run: &Run) -> Vec<Block> {
 
 /// Returns each series in short, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
-    let pairs = Section::titled("", pair::brief(run));
+    let pairs = Section::untitled(pair::brief(run));
     std::iter::once(pairs).chain(run.parts.iter().flat_map(|part| of_part(run, part))).collect()
 }
 
@@ -174,8 +170,8 @@ fn of_part(run: &Run, part: &Run) -> Vec<Section> {
     let title = format!("{} ({})", part.series(), words::workload(part));
     let first = Block::Outline(vec![Entry::new(Bullet::None, title).over(lines)]);
     let others = part.answers.iter().skip(1).filter(|_| measured);
-    let others = others.map(|a| Section::titled("", vec![answer::other(part, a)]));
-    std::iter::once(Section::titled("", vec![first])).chain(others).collect()
+    let others = others.map(|a| Section::untitled(vec![answer::other(part, a)]));
+    std::iter::once(Section::untitled(vec![first])).chain(others).collect()
 }
 
 /// Returns the state of the variant of a part, if nothing was measured on it.

@@ -26,20 +26,17 @@ pub fn brief(trace: &Trace) -> Document {
         if s.output.is_some() { thousands(s.output_tokens_per_s) } else { UNKNOWN.into() }
     );
     let blocks = format!("    {}", over_time(s));
-    let rate = vec![
-        Block::Facts(vec![("Rate".into(), rate.into())]),
-        Block::Code { language: "text", text: blocks },
-    ];
+    let rate = vec![Block::facts([("Rate", rate)]), Block::Code { language: "text", text: blocks }];
     let mut said = vec![Block::paragraph(bursts(s)), Block::paragraph(trace.prefix_note())];
     said.extend(notes(s).into_iter().map(|n| Block::Outline(vec![n])));
     let sections = vec![
-        Section::titled("", vec![Block::paragraph(trace.title())]),
-        Section::titled("", vec![lengths(s).into()]),
-        Section::titled("", rate),
-        Section::titled("", vec![dispersion(s).into()]),
-        Section::titled("", said),
+        Section::untitled(vec![Block::paragraph(trace.title())]),
+        Section::untitled(vec![lengths(s).into()]),
+        Section::untitled(rate),
+        Section::untitled(vec![dispersion(s).into()]),
+        Section::untitled(said),
     ];
-    Document { sections, ..Document::default() }
+    Document::of(sections)
 }
 
 /// Returns a note with the lines below it.

@@ -1,5 +1,6 @@
 //! The rows of a comparison as shown, and which changes exceed noise.
 
+use crate::document::{self, Cell, Field, Table};
 use goodput_core::units::thousands;
 use goodput_run::compare::answer::{bare, signed};
 use goodput_run::compare::{Basis, Beyond, Change, Column, Comparison, Infinite, Place, Row};
@@ -24,6 +25,32 @@ impl Part {
     /// Returns true if several levels are combined: these have a change, and no value.
     pub(super) fn is_pooled(&self) -> bool {
         self.rows.iter().all(|r| r.values.iter().all(Option::is_none))
+    }
+
+    /// Returns the value of each side, and the changes from the first; the rows are named in the column `title`.
+    pub(super) fn table(
+        &self,
+        c: &Comparison,
+        title: document::Column,
+        change: fn(&str, Noise) -> Cell,
+    ) -> Table {
+        let mut fields = vec![Field::new(title, |r: &Shown| Cell::text(r.title.as_str()))];
+        if !self.is_pooled() {
+            fields.extend(c.sides.iter().enumerate().map(|(i, s)| {
+                Field::new(document::Column::number(s.label.as_str()), move |r: &Shown| {
+                    r.values[i].as_ref().map_or(Cell::Unknown, |v| Cell::figure(v.as_str(), None))
+                })
+            }));
+        }
+        for (i, side) in c.sides.iter().skip(1).enumerate() {
+            let whose = if c.sides.len() > 2 { format!(", {}", side.label) } else { String::new() };
+            let head = document::Column::number(format!("change{whose}"));
+            fields.push(Field::new(head, move |r: &Shown| change(&r.changes[i].0, r.changes[i].1)));
+            fields.push(Field::new(document::Column::number("beyond noise"), move |r: &Shown| {
+                Cell::text(r.changes[i].1.words())
+            }));
+        }
+        Table::of(fields, &self.rows)
     }
 }
 
