@@ -79,11 +79,11 @@ pub struct Pictures {
 /// A chart cannot be drawn or encoded.
 pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
     let png = |format: Format| {
-        raster::png(&of(c, format), raster::SCALE, format.pixels_per_metre(raster::SCALE))
+        raster::png(&draw_capacity(c, format), raster::SCALE, format.pixels_per_metre(raster::SCALE))
             .context("failed to draw the chart of the capacity")
     };
     let svg = svg::svg(
-        &of(c, Format::Report),
+        &draw_capacity(c, Format::Report),
         "capacity",
         &format!("GPUs against daily volume: {}", c.chart_headline()),
         &c.about(),
@@ -92,7 +92,7 @@ pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
     Ok(Pictures { png: png(Format::Report)?, svg, slide: png(Format::Slide)? })
 }
 
-fn of(c: &Capacity, format: Format) -> Canvas {
+fn draw_capacity(c: &Capacity, format: Format) -> Canvas {
     let face = Type::book(11.5, GREY);
     let width = f64::from(format.width()) - 2.0 * EDGE;
     // The headline of a slide already has the volume.

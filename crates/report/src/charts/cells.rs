@@ -151,7 +151,7 @@ impl Cell<'_> {
                 most = scaled.map(|p| p.1).fold(most, f64::max);
             }
             Ttft::Spans(spans) => {
-                let kinds: [(Of, RGBColor); 2] = [(|s| s.p50, hue.middle), (|s| s.p99, hue.dark)];
+                let kinds: [(SpanValue, RGBColor); 2] = [(|s| s.p50, hue.middle), (|s| s.p99, hue.dark)];
                 for (of, colour) in kinds {
                     let values: Vec<Point> = spans.iter().map(|s| (s.at_s, of(s) / self.unit)).collect();
                     most = values.iter().map(|v| v.1).fold(most, f64::max);
@@ -172,7 +172,7 @@ impl Cell<'_> {
 }
 
 /// A percentile of a span.
-type Of = fn(&Span) -> f64;
+type SpanValue = fn(&Span) -> f64;
 
 /// Draws the grid and as many labels as there is room for.
 fn axes(c: &mut Canvas, plot: &Plot) {

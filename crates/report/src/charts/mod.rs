@@ -1,4 +1,4 @@
-//! Charts as PNG and SVG: one file per chart, and the list [`CHARTS`]. A new chart needs a file with `applies` and
+//! Charts as PNG and SVG: one file per chart, and the list `CHARTS`. A new chart needs a file with `applies` and
 //! `draw`, and one line in the list.
 
 mod attained;

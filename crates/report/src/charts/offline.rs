@@ -73,11 +73,11 @@ pub(super) fn draw_latency(scene: &Scene<'_>) -> Canvas {
 /// Describes the plot of the percentiles of a metric.
 fn latency_plot(metric: Metric, all: &[LevelFigures]) -> LevelPlot {
     let hue = hue_of(0);
-    let values = |pick: fn(&Quantiles) -> Option<f64>, unit: f64| -> Vec<Point> {
+    type Pick = fn(&Quantiles) -> Option<f64>;
+    let values = |pick: Pick, unit: f64| -> Vec<Point> {
         all.iter().filter_map(|l| Some((l.in_flight, pick(&l.quantiles(metric))? / unit))).collect()
     };
-    let picks: [(&str, fn(&Quantiles) -> Option<f64>); 3] =
-        [("p50", |q| q.p50), ("p90", |q| q.p90), ("p99", |q| q.p99)];
+    let picks: [(&str, Pick); 3] = [("p50", |q| q.p50), ("p90", |q| q.p90), ("p99", |q| q.p99)];
     let highest = picks.iter().flat_map(|p| values(p.1, 1.0)).map(|v| v.1).fold(0.0, f64::max);
     let unit = if highest >= 9_000.0 { 1_000.0 } else { 1.0 };
     let colours = [(hue.light, hue.light_text), (hue.middle, hue.middle_text), (hue.dark, hue.dark)];

@@ -93,7 +93,7 @@ fn names(curves: &[Curve<'_>]) -> Vec<String> {
 }
 
 /// Returns true if the answer of a series is not a rate that is shown to meet the SLO.
-fn open(part: &Run) -> bool {
+fn is_undecided(part: &Run) -> bool {
     let kept = |a: &Answer| matches!(a.goodput.status(), Status::Found | Status::NotReached);
     !part.answers.first().is_some_and(kept)
 }
@@ -110,7 +110,7 @@ fn capacities(
     let estimated =
         run.parts.iter().filter_map(|p| p.answers.first()).any(|a| a.goodput.interval90().is_some());
     let bar = if estimated { "bar: 90 % interval" } else { "bar: up to the lowest rate that fails" };
-    let hollow = run.parts.iter().any(open).then(|| "hollow: undecided".to_owned());
+    let hollow = run.parts.iter().any(is_undecided).then(|| "hollow: undecided".to_owned());
     let notes: Vec<String> = std::iter::once(bar.to_owned()).chain(hollow).collect();
     frame.axes(number, plot, "Goodput, requests/s", &notes, x_title);
     frame.spines(plot);
@@ -128,13 +128,13 @@ fn capacities(
             continue;
         };
         c.stroke((low, y), (high, y), 6.0, overlaid(i).light);
-        if open(part) {
+        if is_undecided(part) {
             Mark::Undecided.draw(c, (line, y), 4.6, colour);
         } else {
             c.disc((line, y), 4.6, colour);
         }
         let row = Rect { x: plot.area.x, y: y - ROW / 2.0, w: plot.area.w, h: ROW };
-        c.hint_over(row, format!("{name} · {}", boundary.said()));
+        c.hint_over(row, format!("{name} · {}", boundary.summary()));
         let w = face.width(&name);
         let after = high.max(line) + 10.0;
         let x = if after + w <= plot.area.right() + 30.0 { after } else { low.min(line) - 10.0 - w };

@@ -6,7 +6,7 @@ use super::draw::{
     Align, Axis, Canvas, Entry, Frame, GREEN, GREEN_TEXT, GREY, Mark, Plot, Point, REACH, Rect, Scene, Slot,
     Taken, Type, hue_of, level_title, rgb,
 };
-use crate::sections::scale::said;
+use crate::sections::scale::goodput_at;
 use crate::words;
 use goodput_core::level::Control;
 use goodput_run::rundir::{Reach, Run, SloScale, Traces};
@@ -36,7 +36,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let mut taken = Taken::default();
     let unscaled = plot.upright(1.0);
     taken.line(&unscaled, 2.0);
-    let answers: Vec<(f64, Option<Shown>)> = reaches.iter().map(|(f, r)| (*f, shown(*r))).collect();
+    let answers: Vec<(f64, Option<DrawnAnswer>)> = reaches.iter().map(|(f, r)| (*f, shown(*r))).collect();
     for (factor, shown) in &answers {
         if let Some(shown) = shown {
             taken.line(&shown.extent(&plot, *factor), 6.0);
@@ -64,7 +64,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         }
         let unknown = (plot.at_x(*factor), plot.area.bottom() - 8.0);
         let at = shown.as_ref().map_or(unknown, |s| s.point(&plot, *factor));
-        c.hint(at, REACH, format!("limits × {factor} · {}", said(answer.control, point, scale)));
+        c.hint(at, REACH, format!("limits × {factor} · {}", goodput_at(answer.control, point, scale)));
     }
     frame.finish(hue_of(0))
 }
@@ -174,7 +174,7 @@ fn ribbon(c: &mut Canvas, plot: &Plot, part: &[(f64, Reach)], taken: &mut Taken)
 }
 
 /// The drawing of an answer.
-struct Shown {
+struct DrawnAnswer {
     /// Its marks; the first represents it.
     marks: Vec<(Mark, f64)>,
     colour: RGBColor,
@@ -184,27 +184,32 @@ struct Shown {
 }
 
 /// Returns the drawing of an answer; `None` if it is not known.
-fn shown(reach: Reach) -> Option<Shown> {
+fn shown(reach: Reach) -> Option<DrawnAnswer> {
     let dark = hue_of(0).dark;
-    let one =
-        |mark, level, label: String| Shown { marks: vec![(mark, level)], colour: dark, arrow: 0.0, label };
+    let one = |mark, level, label: String| DrawnAnswer {
+        marks: vec![(mark, level)],
+        colour: dark,
+        arrow: 0.0,
+        label,
+    };
     let n = words::level_number;
     Some(match reach {
         Reach::Between { rate, low, .. } => {
             let mark = if low > 0.0 { Mark::Meets } else { Mark::Undecided };
-            Shown { colour: GREEN_TEXT, ..one(mark, rate, n(rate)) }
+            DrawnAnswer { colour: GREEN_TEXT, ..one(mark, rate, n(rate)) }
         }
-        Reach::Bracket { met, failed } => {
-            Shown { marks: vec![(Mark::Meets, met), (Mark::Fails, failed)], ..one(Mark::Meets, met, n(met)) }
-        }
-        Reach::AtLeast(v) => Shown { arrow: -ARROW, ..one(Mark::Meets, v, format!("≥ {}", n(v))) },
-        Reach::Below(v) => Shown { arrow: ARROW, ..one(Mark::Fails, v, format!("< {}", n(v))) },
+        Reach::Bracket { met, failed } => DrawnAnswer {
+            marks: vec![(Mark::Meets, met), (Mark::Fails, failed)],
+            ..one(Mark::Meets, met, n(met))
+        },
+        Reach::AtLeast(v) => DrawnAnswer { arrow: -ARROW, ..one(Mark::Meets, v, format!("≥ {}", n(v))) },
+        Reach::Below(v) => DrawnAnswer { arrow: ARROW, ..one(Mark::Fails, v, format!("< {}", n(v))) },
         Reach::Nothing => one(Mark::Invalid, 0.0, "none".into()),
         Reach::Unknown => return None,
     })
 }
 
-impl Shown {
+impl DrawnAnswer {
     /// Returns the point that represents it.
     fn point(&self, plot: &Plot, factor: f64) -> Point {
         plot.at_top((factor, self.marks[0].1))

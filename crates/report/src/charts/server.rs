@@ -10,12 +10,12 @@ use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::step::Step;
 
 /// A value of a step, if the server reports it.
-type Of = fn(&Step) -> Option<f64>;
+type Value = fn(&Step) -> Option<f64>;
 
 /// One plot: its heading, its lines (the first in the foreground), and true if it shows a share.
 struct Panel {
     heading: &'static str,
-    lines: &'static [(&'static str, Of)],
+    lines: &'static [(&'static str, Value)],
     is_share: bool,
 }
 
@@ -43,12 +43,12 @@ const PANELS: [Panel; 4] = [
 const FAR: f64 = 3.0;
 
 impl Panel {
-    fn value(&self, s: &Step, of: Of) -> Option<f64> {
+    fn value(&self, s: &Step, of: Value) -> Option<f64> {
         of(s).map(|v| if self.is_share { 100.0 * v } else { v })
     }
 
     /// Returns the tooltip of a step with its value in this plot.
-    fn hint(&self, s: &Step, name: &str, of: Of) -> String {
+    fn hint(&self, s: &Step, name: &str, of: Value) -> String {
         let what = [self.heading.trim_end_matches(", %"), name].join(" ");
         let unit = if self.is_share { " %" } else { "" };
         let value = self.value(s, of).map(|v| format!("{}: {}{unit}", what.trim_end(), words::figure(v)));
@@ -85,7 +85,7 @@ impl Panel {
         let steps: Vec<&Step> = curves.iter().flat_map(|c| c.steps.iter().copied()).collect();
         let y = self.axis(&steps);
         let lines = if curves.len() > 1 { &self.lines[..1] } else { self.lines };
-        let line = |curve: &Curve<'_>, i: usize, (name, of): (&str, Of)| {
+        let line = |curve: &Curve<'_>, i: usize, (name, of): (&str, Value)| {
             let at = |s: &Step| Some((s.level.value, self.value(s, of)?));
             let dot = |s: &&Step| {
                 let at = at(s)?;

@@ -2,7 +2,7 @@
 //! is well-formed; compares a few in full. Set `GOODPUT_CHART_DIR` to write them all to files for inspection;
 //! `GOODPUT_CHART_CASES` limits them to some cases: `found,soak`.
 
-mod told;
+mod tooltips;
 
 use super::draw::canvas::Shape;
 use super::draw::raster::SCALE;

@@ -32,13 +32,13 @@ fn name(curves: &[Curve<'_>], c: &Curve<'_>, single: &str) -> String {
 }
 
 /// A value of a step.
-type Of = fn(&Step) -> f64;
+type Value = fn(&Step) -> f64;
 
-fn line(curve: &Curve<'_>, of: Of) -> Vec<Point> {
+fn line(curve: &Curve<'_>, of: Value) -> Vec<Point> {
     curve.joined(Across::Offered).into_iter().map(|s| (s.level.value, of(s))).collect()
 }
 
-fn dots(curve: &Curve<'_>, of: Of, symbol: impl Fn(&Step) -> Symbol, hint: Of2) -> Vec<Dot> {
+fn dots(curve: &Curve<'_>, of: Value, symbol: impl Fn(&Step) -> Symbol, hint: Hint) -> Vec<Dot> {
     let dot = |s: &&Step| Dot {
         at: (s.level.value, of(s)),
         symbol: symbol(s),
@@ -49,10 +49,10 @@ fn dots(curve: &Curve<'_>, of: Of, symbol: impl Fn(&Step) -> Symbol, hint: Of2) 
 }
 
 /// A text about a step.
-type Of2 = fn(&Step) -> String;
+type Hint = fn(&Step) -> String;
 
 /// Returns the highest value of all steps.
-fn most(curves: &[Curve<'_>], of: Of) -> f64 {
+fn most(curves: &[Curve<'_>], of: Value) -> f64 {
     curves.iter().flat_map(|c| &c.steps).map(|s| of(s)).fold(0.0, f64::max)
 }
 

@@ -113,7 +113,7 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
 }
 
 /// Returns the tooltip of a bar: the number of requests with its lengths.
-fn told(what: &str, bar: &Bar, percent: f64) -> String {
+fn bar_hint(what: &str, bar: &Bar, percent: f64) -> String {
     let lengths = match bar.to - bar.from {
         0 | 1 => thousands(bar.from as f64),
         _ => format!("{} to {}", thousands(bar.from as f64), thousands((bar.to - 1) as f64)),
@@ -139,9 +139,10 @@ pub(super) fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distr
         let y = plot.at_y(share(bar.n));
         let w = (to - from - 0.6).max(0.8);
         frame.canvas.fill(&Rect { x: from + 0.3, y, w, h: plot.area.bottom() - y }, hue.middle.mix(0.75));
-        frame
-            .canvas
-            .hint_over(Rect { x: from, y: plot.area.y, w, h: plot.area.h }, told(what, bar, share(bar.n)));
+        frame.canvas.hint_over(
+            Rect { x: from, y: plot.area.y, w, h: plot.area.h },
+            bar_hint(what, bar, share(bar.n)),
+        );
     }
     frame.spines(&plot);
     let (a, face) = (plot.area, Type::bold(11.0, hue.dark));

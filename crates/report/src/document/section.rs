@@ -1,6 +1,7 @@
 //! Documents, their sections, and the blocks that these are made of.
 
-use super::table::{Mark, Table};
+use super::cell::Mark;
+use super::table::Table;
 use super::text::Text;
 
 /// A report.

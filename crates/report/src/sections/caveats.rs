@@ -28,7 +28,7 @@ fn block(run: &Run) -> Block {
 }
 
 /// Returns the caveats of a part that are not about the whole run, for the section of that part.
-pub(super) fn own(run: &Run, part: &Run) -> Vec<Caveat> {
+pub(super) fn of_series(run: &Run, part: &Run) -> Vec<Caveat> {
     let own = |c: &&Caveat| run.series_of(c).contains(&part.series());
     part.caveats.iter().filter(own).cloned().collect()
 }
@@ -43,8 +43,8 @@ mod tests {
     fn a_caveat_of_one_series_stands_in_its_section() {
         let late = Caveat::Server(ServerCaveat::NotDrained { step: 13, left: 1.0 });
         let run = fixture::pair_with(vec![Caveat::Origin(OriginCaveat::VirtualTime), late.clone()]);
-        assert!(!own(&run, &run.parts[0]).contains(&late));
-        assert!(own(&run, &run.parts[1]).contains(&late));
-        assert!(!own(&run, &run.parts[1]).contains(&Caveat::Origin(OriginCaveat::VirtualTime)));
+        assert!(!of_series(&run, &run.parts[0]).contains(&late));
+        assert!(of_series(&run, &run.parts[1]).contains(&late));
+        assert!(!of_series(&run, &run.parts[1]).contains(&Caveat::Origin(OriginCaveat::VirtualTime)));
     }
 }

@@ -23,7 +23,7 @@ fn both(p50: Option<f64>, p99: Option<f64>) -> Cell {
     }
 }
 
-fn held(r: &RowAnswer) -> Cell {
+fn expectation(r: &RowAnswer) -> Cell {
     match (r.held, r.expected) {
         (Some(true), _) => Cell::marked(Mark::Good, "held"),
         (Some(false), _) => Cell::marked(Mark::Bad, "not held"),
@@ -82,7 +82,7 @@ fn table(run: &Run) -> Table {
     fields.extend([
         Field::new(Column::text("set by"), |r: &RowAnswer| limited(r)),
         Field::new(Column::text("expected"), |r: &RowAnswer| expected(r)),
-        Field::new(Column::text("held?").short(""), |r: &RowAnswer| held(r)),
+        Field::new(Column::text("held?").short(""), |r: &RowAnswer| expectation(r)),
     ]);
     Table::of(fields, &run.matrix).sorted_by_readers(0).set(Setting::Tight)
 }

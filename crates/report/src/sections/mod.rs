@@ -38,8 +38,10 @@ mod sent;
 mod server;
 pub(crate) mod several;
 mod steps;
+mod stopped;
 mod throughput;
 pub mod trace;
+mod variant_decisions;
 pub(crate) mod variants;
 mod why;
 

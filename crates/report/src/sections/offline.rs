@@ -161,7 +161,7 @@ fn bounds(q: &Quantiles) -> Cell {
 }
 
 /// One latency of a level; the first row of a level also has the figures common to all of them.
-struct Row<'a> {
+struct LatencyRow<'a> {
     level: &'a LevelFigures,
     metric: Metric,
     quantiles: Quantiles,
@@ -172,29 +172,33 @@ struct Row<'a> {
 fn latencies(all: &[LevelFigures]) -> Table {
     let of_level = |level| {
         let measured = METRICS.into_iter().filter(|m: &Metric| LevelFigures::quantiles(level, *m).n > 0);
-        let row = |(i, metric)| Row { level, metric, quantiles: level.quantiles(metric), is_first: i == 0 };
+        let row =
+            |(i, metric)| LatencyRow { level, metric, quantiles: level.quantiles(metric), is_first: i == 0 };
         measured.enumerate().map(row).collect::<Vec<_>>()
     };
-    let rows: Vec<Row<'_>> = all.iter().flat_map(of_level).collect();
+    let rows: Vec<LatencyRow<'_>> = all.iter().flat_map(of_level).collect();
     let once = |column: Column, of: fn(&LevelFigures) -> Cell| {
-        Field::new(column, move |r: &Row<'_>| if r.is_first { of(r.level) } else { Cell::Empty })
+        Field::new(column, move |r: &LatencyRow<'_>| if r.is_first { of(r.level) } else { Cell::Empty })
     };
     let number = |head: &str, short: &str, of: fn(&Quantiles) -> Option<f64>| {
-        Field::new(Column::number(head).short(short), move |r: &Row<'_>| Cell::number(of(&r.quantiles)))
+        Field::new(Column::number(head).short(short), move |r: &LatencyRow<'_>| {
+            Cell::number(of(&r.quantiles))
+        })
     };
     let mut fields = vec![
         once(Column::number("in flight"), in_flight),
         once(Column::number("requests"), |l| Cell::Count(l.requests as f64)),
-        Field::new(Column::text("metric"), |r: &Row<'_>| Cell::text(r.metric.title())),
+        Field::new(Column::text("metric"), |r: &LatencyRow<'_>| Cell::text(r.metric.title())),
         number("p50 ms", "p50\nms", |q| q.p50),
         number("p90 ms", "p90\nms", |q| q.p90),
         number("p99 ms", "p99\nms", |q| q.p99),
-        Field::new(Column::number("p99 from, to"), |r: &Row<'_>| bounds(&r.quantiles)),
+        Field::new(Column::number("p99 from, to"), |r: &LatencyRow<'_>| bounds(&r.quantiles)),
     ];
     let clustered = has_effective(all);
-    fields.extend(
-        clustered.then(|| Field::new(Column::number("effective n"), |r: &Row<'_>| effective(&r.quantiles))),
-    );
+    fields
+        .extend(clustered.then(|| {
+            Field::new(Column::number("effective n"), |r: &LatencyRow<'_>| effective(&r.quantiles))
+        }));
     fields.push(once(Column::number("tokens/s each"), |l| Cell::number(l.tokens_per_s_of_a_request)));
     Table::of(fields, &rows).set(Setting::Tight)
 }

@@ -12,7 +12,7 @@ pub fn brief(of: &AsTool) -> Document {
         of.version
     );
     let mut sections = vec![Section::untitled(vec![Block::paragraph(head)])];
-    sections.extend(of.steps.iter().map(|step| one(of, step)));
+    sections.extend(of.steps.iter().map(|step| step_section(of, step)));
     if of.steps.iter().any(|s| s.figures.iter().any(|f| f.approximate && f.value.is_some())) {
         let said = "≈ to three significant figures: made from histograms.csv.";
         sections.push(Section::untitled(vec![Block::paragraph(said)]));
@@ -23,7 +23,7 @@ pub fn brief(of: &AsTool) -> Document {
     Document::of(sections)
 }
 
-fn one(of: &AsTool, step: &StepAs) -> Section {
+fn step_section(of: &AsTool, step: &StepAs) -> Section {
     let shown: Vec<&Figure> =
         step.figures.iter().filter(|f| f.value.is_some() || f.reported.is_some()).collect();
     let precise = |value: Option<f64>| value.map_or(Cell::Unknown, Cell::Precise);

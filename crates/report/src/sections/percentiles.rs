@@ -32,7 +32,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let blocks = vec![Block::Paragraph(about(run, &shown)), table(run, &rows).into(), missing(run)];
+    let blocks = vec![Block::Paragraph(notes(run, &shown)), table(run, &rows).into(), missing(run)];
     blocks
 }
 
@@ -102,7 +102,7 @@ pub(super) fn effective(q: &Quantiles) -> Cell {
 }
 
 /// Returns a description of the figures and their uncertainty.
-fn about(run: &Run, shown: &[&Step]) -> Text {
+fn notes(run: &Run, shown: &[&Step]) -> Text {
     let left_out = match run.steps.len() - shown.len() {
         0 => "",
         _ => " Of the answer's levels and those between them; all others stand in steps.csv.",

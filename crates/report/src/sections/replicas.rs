@@ -45,7 +45,7 @@ fn named(caveat: &Caveat) -> Option<&str> {
 }
 
 /// A replica, or the total of all.
-struct Row<'a> {
+struct ReplicaRow<'a> {
     name: String,
     requests: u64,
     failed: u64,
@@ -64,7 +64,7 @@ fn table(run: &Run, step: &Step) -> Table {
         // A difference in one step may be chance; it is listed in replicas.csv.
         let sure = run.caveats.iter().any(|c| named(c) == Some(&r.url));
         let one = (*r).clone();
-        Row {
+        ReplicaRow {
             name: clip(&r.url, 80),
             requests: r.n,
             failed: r.failed,
@@ -72,8 +72,8 @@ fn table(run: &Run, step: &Step) -> Table {
             quantiles: Box::new(move |m| one.quantiles(m)),
         }
     };
-    let mut rows: Vec<Row<'_>> = shown.iter().map(row).collect();
-    rows.push(Row {
+    let mut rows: Vec<ReplicaRow<'_>> = shown.iter().map(row).collect();
+    rows.push(ReplicaRow {
         name: "all together".into(),
         requests: step.due_n,
         failed: step.failed,
@@ -81,18 +81,18 @@ fn table(run: &Run, step: &Step) -> Table {
         quantiles: Box::new(|m| step.quantiles(m)),
     });
     let time = |head: &str, metric: Metric, of: fn(&Quantiles) -> Option<f64>| {
-        Field::new(Column::number(head), move |r: &Row<'_>| latency(step, of(&(r.quantiles)(metric))))
+        Field::new(Column::number(head), move |r: &ReplicaRow<'_>| latency(step, of(&(r.quantiles)(metric))))
     };
     let fields = vec![
-        Field::new(Column::text("replica"), |r: &Row<'_>| Cell::text(r.name.as_str())),
-        Field::new(Column::number("requests"), |r: &Row<'_>| Cell::Count(r.requests as f64)),
-        Field::new(Column::number("failed"), |r: &Row<'_>| Cell::Count(r.failed as f64)),
+        Field::new(Column::text("replica"), |r: &ReplicaRow<'_>| Cell::text(r.name.as_str())),
+        Field::new(Column::number("requests"), |r: &ReplicaRow<'_>| Cell::Count(r.requests as f64)),
+        Field::new(Column::number("failed"), |r: &ReplicaRow<'_>| Cell::Count(r.failed as f64)),
         time("TTFT p50", Metric::Ttft, |q| q.p50),
         time("TTFT p99", Metric::Ttft, |q| q.p99),
         time("TPOT p50", Metric::Tpot, |q| q.p50),
         time("TPOT p99", Metric::Tpot, |q| q.p99),
         time("e2e p99", Metric::E2e, |q| q.p99),
-        Field::new(Column::text("far worse by"), |r: &Row<'_>| Cell::text(r.apart)),
+        Field::new(Column::text("far worse by"), |r: &ReplicaRow<'_>| Cell::text(r.apart)),
     ];
     Table::of(fields, &rows)
 }

@@ -4,7 +4,7 @@
 use super::{
     amounts, answer, cards, caveats, checks, client, decisions, failures, groups, limits, matrix, mixing,
     offline, pair, percentiles, pictures, question, recovery, replayed, replicas, reproduce, roofline, scale,
-    sensitivity, sent, server, several, steps, throughput, variants, why,
+    sensitivity, sent, server, several, steps, stopped, throughput, variant_decisions, variants, why,
 };
 use crate::document::{Block, Document, Kind, Section};
 use crate::words;
@@ -19,7 +19,7 @@ type Blocks = fn(&Run) -> Vec<Block>;
 const OF_SERIES: &[(Kind, Blocks)] = &[
     (Kind::Answer, answer::section),
     (Kind::Decisions, decisions::section),
-    (Kind::Stopped, decisions::stopped),
+    (Kind::Stopped, stopped::section),
     (Kind::Capacity, amounts::section),
     (Kind::Sensitivity, sensitivity::section),
     (Kind::Recovery, recovery::section),
@@ -47,7 +47,7 @@ const OF_SERIES: &[(Kind, Blocks)] = &[
 const OF_SEVERAL: &[(Kind, Blocks)] = &[
     (Kind::Question, question::section),
     (Kind::Variants, variants::section),
-    (Kind::Decisions, decisions::variants),
+    (Kind::Decisions, variant_decisions::section),
     (Kind::Comparison, several::section),
     (Kind::CachePair, pair::section),
     (Kind::Mixing, mixing::section),
@@ -118,7 +118,7 @@ fn section_of_series(run: &Run, part: &Run, of: &SeriesCharts) -> Section {
     if let Some(blocks) = several::unmeasured_part(run, part) {
         return section(blocks, Vec::new());
     }
-    let of_part = Run { caveats: caveats::own(run, part), ..part.clone() };
+    let of_part = Run { caveats: caveats::of_series(run, part), ..part.clone() };
     let charts = pictures::blocks(&of_part, &of.charts, &format!("charts/{}", of.folder));
     let parts = sections(&of_part, OF_SERIES, (Kind::Charts, charts));
     section(variants::failed(run, part.series()).unwrap_or_default(), parts)

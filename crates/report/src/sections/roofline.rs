@@ -131,7 +131,7 @@ fn hardware(r: &Roofline) -> String {
 }
 
 /// A measured latency compared with its floor.
-struct Row {
+struct FloorRow {
     what: String,
     step: u32,
     measured_ms: f64,
@@ -142,7 +142,7 @@ struct Row {
     ratio: f64,
 }
 
-impl Row {
+impl FloorRow {
     fn of_decode(m: &Measured<Decode>) -> Self {
         let f = &m.floor;
         let context = words::figure(f.context.round());
@@ -179,12 +179,12 @@ impl Row {
 }
 
 fn table(r: &Roofline) -> Table {
-    let number = |head: &str, of: fn(&Row) -> Option<f64>| {
-        Field::new(Column::number(head), move |r: &Row| of(r).map_or(Cell::Unknown, Cell::Number))
+    let number = |head: &str, of: fn(&FloorRow) -> Option<f64>| {
+        Field::new(Column::number(head), move |r: &FloorRow| of(r).map_or(Cell::Unknown, Cell::Number))
     };
     let fields = vec![
-        Field::new(Column::text("what"), |r: &Row| Cell::text(r.what.as_str())),
-        Field::new(Column::number("step"), |r: &Row| Cell::figure(r.step.to_string(), None)),
+        Field::new(Column::text("what"), |r: &FloorRow| Cell::text(r.what.as_str())),
+        Field::new(Column::number("step"), |r: &FloorRow| Cell::figure(r.step.to_string(), None)),
         number("measured, p50 ms", |r| Some(r.measured_ms)),
         number("weights ms", |r| Some(r.weights_ms)),
         number("KV cache ms", |r| r.kv_ms),
@@ -192,8 +192,8 @@ fn table(r: &Roofline) -> Table {
         number("least ms", |r| Some(r.floor_ms)),
         number("measured / least", |r| Some(r.ratio)),
     ];
-    let mut rows: Vec<Row> = r.decode.iter().map(Row::of_decode).collect();
-    rows.extend(r.prefill.as_ref().map(Row::of_prefill));
+    let mut rows: Vec<FloorRow> = r.decode.iter().map(FloorRow::of_decode).collect();
+    rows.extend(r.prefill.as_ref().map(FloorRow::of_prefill));
     Table::of(fields, &rows)
 }
 

@@ -30,7 +30,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         })
     }));
     fields.push(Field::new(Column::text("goodput"), |p: &Scaled| {
-        Cell::text(self::said(answer.control, p, scale))
+        Cell::text(goodput_at(answer.control, p, scale))
     }));
     let mut blocks = vec![Block::paragraph(said), Table::of(fields, &scale.points).into()];
     if !scale.without.is_empty() {
@@ -49,7 +49,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
 }
 
 /// Returns the result for one factor: `33.4 requests/s, 90 % interval 31.6 – 35.3, safe 31.2`.
-pub(crate) fn said(control: Control, p: &Scaled, scale: &SloScale) -> String {
+pub(crate) fn goodput_at(control: Control, p: &Scaled, scale: &SloScale) -> String {
     let (n, level) = (words::level_number, |v: f64| words::level(control, v));
     let most = scale.measured[1];
     match scale.reach(p) {

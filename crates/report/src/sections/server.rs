@@ -54,10 +54,11 @@ fn step_in_short(s: &Step) -> Option<String> {
 
 /// Returns the facts about the server: those it reported, and those that the plan declares.
 pub(super) fn facts(run: &Run) -> Vec<Block> {
-    let mut blocks: Vec<Block> = run.meta.facts.iter().map(|f| told(f, run.meta.facts.len() > 1)).collect();
+    let mut blocks: Vec<Block> =
+        run.meta.facts.iter().map(|f| facts_of(f, run.meta.facts.len() > 1)).collect();
     for variant in run.meta.variants.iter().filter(|v| !v.facts.is_empty()) {
         blocks.push(Block::paragraph(format!("{}:", clip(&variant.name, 60))));
-        blocks.extend(variant.facts.iter().map(|f| told(f, variant.facts.len() > 1)));
+        blocks.extend(variant.facts.iter().map(|f| facts_of(f, variant.facts.len() > 1)));
     }
     if !run.meta.environment.is_empty() {
         blocks.push(Block::paragraph("Declared by the plan:"));
@@ -67,7 +68,7 @@ pub(super) fn facts(run: &Run) -> Vec<Block> {
     blocks
 }
 
-fn told(f: &Facts, several: bool) -> Block {
+fn facts_of(f: &Facts, several: bool) -> Block {
     let mut lines: Vec<(&str, String)> = Vec::new();
     if several && !f.servers.is_empty() {
         lines.push(("servers", f.servers.join(", ")));

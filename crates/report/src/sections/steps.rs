@@ -50,8 +50,7 @@ type Latency = (Metric, Percentile);
 pub(super) fn section(run: &Run) -> Vec<Block> {
     let steps: Vec<&Step> = run.steps.iter().collect();
     let table = table(run, &steps);
-    let blocks = if steps.is_empty() { Vec::new() } else { vec![Block::Paragraph(notes(run)), table.into()] };
-    blocks
+    if steps.is_empty() { Vec::new() } else { vec![Block::Paragraph(notes(run)), table.into()] }
 }
 
 /// Returns the table for a terminal, in the order of the levels, and the meaning of its signs.

@@ -64,17 +64,17 @@ pub fn json(trace: &Trace) -> Result<String> {
 
 fn lengths(s: &Summary) -> Table {
     /// Lengths of prompts or of answers.
-    struct Row<'a> {
+    struct LengthRow<'a> {
         what: &'static str,
         lengths: &'a Distribution,
     }
-    let mut rows = vec![Row { what: "prompt", lengths: &s.input }];
-    rows.extend(s.output.as_ref().map(|lengths| Row { what: "answer", lengths }));
+    let mut rows = vec![LengthRow { what: "prompt", lengths: &s.input }];
+    rows.extend(s.output.as_ref().map(|lengths| LengthRow { what: "answer", lengths }));
     let count = |head: &str, of: fn(&Distribution) -> f64| {
-        Field::new(Column::number(head), move |r: &Row<'_>| Cell::Count(of(r.lengths)))
+        Field::new(Column::number(head), move |r: &LengthRow<'_>| Cell::Count(of(r.lengths)))
     };
     let fields = vec![
-        Field::new(Column::text("tokens"), |r: &Row<'_>| Cell::text(r.what)),
+        Field::new(Column::text("tokens"), |r: &LengthRow<'_>| Cell::text(r.what)),
         count("requests", |d| d.n as f64),
         count("mean", |d| d.mean),
         count("p50", |d| d.p50 as f64),

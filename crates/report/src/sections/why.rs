@@ -124,7 +124,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         ])));
     }
     for (i, f) in why.findings.iter().enumerate() {
-        blocks.extend(one(run, i + 1, f));
+        blocks.extend(finding_blocks(run, i + 1, f));
     }
     if !why.untold.is_empty() {
         blocks.push(Block::paragraph(strong("What cannot be told")));
@@ -144,7 +144,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
     blocks
 }
 
-fn one(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
+fn finding_blocks(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
     let about = match &f.limit {
         Some(limit) => format!(", where {} binds", words::binding(limit)),
         None => String::new(),

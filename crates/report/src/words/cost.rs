@@ -32,7 +32,7 @@ pub(crate) fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
             format!("accepted: {limit}, which is kept from {from}; {met}, and {at} they cost {cost}")
         }
         CostVerdict::Undecided => {
-            let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
+            let open = why_open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
             format!(
                 "undecided: {limit}, which is kept only from {from}, {open}; {met}, and {at} they cost {cost}"
             )
@@ -51,7 +51,7 @@ pub(crate) fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
     Some(match r.verdict {
         CostVerdict::Accepted => format!("● accepted: at most {max}, kept from {from}"),
         CostVerdict::Undecided => {
-            let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
+            let open = why_open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
             format!("○ undecided: at most {max}, kept only from {from}, {open}")
         }
         CostVerdict::Rejected => format!("✕ rejected: at most {max}, kept only from {from}"),
@@ -59,7 +59,7 @@ pub(crate) fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
 }
 
 /// Returns why it is unknown whether the SLO is met at rates that meet the cost limit; `None` if it is met there.
-fn open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
+fn why_open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
     if r.from_rate <= r.to_rate * (1.0 + 1e-9) {
         return None;
     }

@@ -1,11 +1,11 @@
 //! An answer that is an estimate: its rate with the 90 % interval, the rate to plan with, and the soak that confirms
 //! it.
 
-use super::answer::{binds, kept, per_gpu, verb};
+use super::answer::{binds, limits_met, per_gpu, verb};
 use super::levels::{level, noun};
 use super::limits;
 use super::names::{lower, several_tiers, slo_name, steps_of, subject, tier_of};
-use super::support::{chance_clause, held};
+use super::support::{chance_clause, held_at_end};
 use super::units::{figure, latency, level_number, span, thousands};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
@@ -53,7 +53,7 @@ fn estimated(run: &Run, a: &Answer, value: f64, number: &str) -> String {
 }
 
 /// Returns the answer of an estimate, if it is one: the rate served, the limit that binds, and the interval.
-pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
+pub(super) fn sentence(run: &Run, a: &Answer) -> Option<String> {
     let g = &a.goodput;
     let who = subject(&run.meta);
     if g.status() == Status::NotReached {
@@ -76,7 +76,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
         return Some(format!(
             "It is undecided how much {} can take while keeping {}: {} is safe, and {open}",
             lower(&who),
-            kept(run, a),
+            limits_met(run, a),
             level(a.control, safe).replacen(&level_number(safe), &numbers([safe])[0], 1),
         ));
     };
@@ -86,7 +86,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
         return Some(format!(
             "It is undecided what {} can take while keeping {}: about {rate}, with 90 % confidence at most {high}; no {} is shown to be safe",
             lower(&who),
-            kept(run, a),
+            limits_met(run, a),
             noun(a.control),
         )
         .replace(",,", ","));
@@ -106,7 +106,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
 }
 
 fn keeping(run: &Run, a: &Answer) -> String {
-    format!("{} {}", if several_tiers(run) { "within" } else { "while keeping" }, kept(run, a))
+    format!("{} {}", if several_tiers(run) { "within" } else { "while keeping" }, limits_met(run, a))
 }
 
 /// Returns the rate to plan with and the benefit of more time, as a sentence; empty if there is nothing to say.
@@ -125,7 +125,7 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
         estimated(run, a, safe, &number).trim_end_matches(','),
         noun(a.control),
         chance_clause(run, g),
-        held(a),
+        held_at_end(a),
     )
 }
 

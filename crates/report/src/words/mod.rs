@@ -16,11 +16,11 @@ mod names;
 mod preempted;
 mod reason;
 mod refused;
+mod remedy;
 mod support;
 pub(crate) mod units;
 
-pub(crate) use answer::remedy;
-pub(crate) use answer::{Said, evidence_of, headline, sentences};
+pub(crate) use answer::{AnswerSentences, evidence_of, headline, sentences};
 pub(crate) use caveat::{CaveatWords, Context, caveat};
 pub(crate) use client::{client_in_short, client_lines};
 pub(crate) use cost::{cost_limit, cost_verdict, step_cost};
@@ -40,6 +40,7 @@ pub(crate) use names::{
 pub(crate) use preempted::preempted;
 pub(crate) use reason::ended;
 pub use reason::reason;
+pub(crate) use remedy::remedy;
 pub(crate) use support::{chance_clause, flat_clause, scatter_clause};
 pub(crate) use units::{
     capital, count, figure, latency, level_number, list, percent, precise, span, tenths, thousands,

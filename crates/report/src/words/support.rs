@@ -48,7 +48,7 @@ pub(crate) fn scatter_clause(g: &Goodput) -> String {
 }
 
 /// Returns the step that held the safe rate at the end of the budget, as a sentence; empty if there was none.
-pub(super) fn held(a: &Answer) -> String {
+pub(super) fn held_at_end(a: &Answer) -> String {
     let Some(held) = &a.goodput.support.held else { return String::new() };
     let verdict = match Verdict::from_name(&held.verdict) {
         Some(Verdict::Meets) => ", which meets",
@@ -104,7 +104,7 @@ mod tests {
         let step = Held { level: 30.0, seconds: 170.0, verdict: "meets".into(), misses: 3, n: 5100 };
         run.answers[0].goodput.support.held = Some(step);
         assert_eq!(
-            held(&run.answers[0]),
+            held_at_end(&run.answers[0]),
             " Held at the end for 3 min at 30 requests/s: 3 of 5,100 requests missed, which meets."
         );
     }

@@ -93,7 +93,7 @@ impl Boundary {
     }
 
     /// Returns the answer in one line.
-    pub(crate) fn said(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         self.words.join(" · ")
     }
 
@@ -118,7 +118,7 @@ impl Boundary {
             let (x0, x1) = (plot.at_x(low), plot.at_x(high).min(a.right()));
             let band = Rect { x: x0, y: a.y, w: x1 - x0, h: a.h };
             c.fill(&band, GREEN.mix(0.13));
-            c.hint_over(band, self.said());
+            c.hint_over(band, self.summary());
         }
         if let Some((low, high)) = self.knee_band {
             let (x0, x1) = (plot.at_x(low).max(a.x), plot.at_x(high).min(a.right()));
@@ -133,11 +133,11 @@ impl Boundary {
         if let Some(line) = self.line {
             let [from, to] = plot.upright(line);
             c.stroke(from, to, 2.0, GREEN);
-            c.hint_along([from, to], self.said());
+            c.hint_along([from, to], self.summary());
         }
         if let Some(safe) = self.safe {
             c.dashes(plot.upright(safe), 1.6, SAFE, GREEN_TEXT);
-            c.hint_along(plot.upright(safe), self.said());
+            c.hint_along(plot.upright(safe), self.summary());
         }
     }
 

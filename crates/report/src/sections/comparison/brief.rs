@@ -1,7 +1,7 @@
 //! The comparison for a terminal.
 
 use super::notes::notes;
-use super::parts::{Part, parts};
+use super::parts::{ShownTable, parts};
 use crate::document::{Advice, Block, Cell, Column, Document, Section, Setting, Table};
 use crate::sections::repeats::lines;
 use goodput_run::compare::gate::Held;
@@ -27,7 +27,7 @@ pub fn brief(c: &Comparison, files: &[PathBuf]) -> Document {
     Document::of(sections)
 }
 
-fn table(c: &Comparison, part: &Part) -> Table {
+fn table(c: &Comparison, part: &ShownTable) -> Table {
     let title = Column::text(part.heading.as_str()).indented();
     part.table(c, title, |change, _| Cell::text(change)).set(Setting::Whole)
 }

@@ -1,7 +1,7 @@
 //! The comparison as a page with charts, and as a summary for a CI run.
 
 use super::notes::notes as remarks;
-use super::parts::{Part, parts};
+use super::parts::{ShownTable, parts};
 use crate::document::{
     Block, Cell, Column, Document, Field, Picture, Table, Text, code, emphasis, plain, strong,
 };
@@ -122,7 +122,7 @@ fn differs(c: &Comparison) -> Vec<Block> {
     blocks
 }
 
-fn table(c: &Comparison, part: &Part) -> Table {
+fn table(c: &Comparison, part: &ShownTable) -> Table {
     part.table(c, Column::text(""), |change, noise| match noise.is_beyond() {
         true => Cell::strong(change),
         false => Cell::figure(change, None),
