@@ -4,12 +4,12 @@ use std::fmt::Write;
 
 /// Returns one line of plain text: control characters (line breaks, ANSI escapes, text direction marks) become visible
 /// or are removed, runs of blanks become one, and the ends are trimmed.
-pub fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     visible(text).trim().to_owned()
 }
 
 /// Returns the text like [`plain`], but keeps a blank at either end: for a part of a line.
-pub fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -27,7 +27,7 @@ pub fn visible(text: &str) -> String {
 }
 
 /// Returns lines of text: line breaks and tabs are kept, other control characters become visible as in [`plain`].
-pub fn lines(text: &str) -> String {
+pub(crate) fn lines(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' | '\t' => c,
         '\u{1b}' => '␛',
@@ -59,7 +59,7 @@ pub fn shown(text: &str) -> String {
 }
 
 /// Returns the text like [`plain`], at most `max` characters long; an ellipsis marks an omission.
-pub fn clip(text: &str, max: usize) -> String {
+pub(crate) fn clip(text: &str, max: usize) -> String {
     let text = plain(text);
     if text.chars().count() <= max {
         return text;
@@ -80,7 +80,7 @@ pub(super) const fn entity(c: char) -> &'static str {
 }
 
 /// Returns an argument quoted for a shell.
-pub fn argument(text: &str) -> String {
+pub(crate) fn argument(text: &str) -> String {
     let simple = |c: char| c.is_ascii_alphanumeric() || "/._-=:@%+,".contains(c);
     if !text.is_empty() && text.chars().all(simple) {
         text.to_owned()

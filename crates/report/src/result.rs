@@ -19,7 +19,7 @@ pub fn result(run: &Run) -> Value {
     }
     let values = result["findings"].as_array_mut().into_iter().flatten();
     for (value, fact) in values.zip(&run.why.findings) {
-        tell(value, fact);
+        add_words(value, fact);
     }
     let values = result["untold"].as_array_mut().into_iter().flatten();
     for (value, fact) in values.zip(&run.why.untold) {
@@ -32,7 +32,7 @@ pub fn result(run: &Run) -> Value {
 }
 
 /// Adds the English text to a finding.
-fn tell(value: &mut Value, fact: &Finding) {
+fn add_words(value: &mut Value, fact: &Finding) {
     value["title"] = finding::title(fact.kind).into();
     value["advice"] = fact.advice.iter().map(finding::advice).collect();
     value["next"]["text"] = finding::next(&fact.next.measurement).into();

@@ -2,17 +2,10 @@
 //! for each.
 
 use super::attainment::percent;
-use super::axis::{Axis, Plot};
-use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::{Across, Curve, Mark, control, curves, steady};
-use super::frame::{Frame, INK, Slot, x_axis};
-use super::hints::{REACH, of_step};
-use super::legend::marks;
-use super::overlay::hue;
-use super::panel::RED;
-use super::place::Taken;
-use super::scene::{Format, Scene};
-use super::throughput::level_title;
+use super::draw::{
+    Across, Axis, Bar, Canvas, Curve, Dot, Format, Hue, LevelChart, LevelPlot, Mark, Names, Rule, Scene,
+    Series, Symbol, control, curves, level_title, of_step, overlaid, steady, x_axis,
+};
 use crate::escape::clip;
 use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::step::Step;
@@ -24,9 +17,9 @@ const NAMES: f64 = 110.0;
 
 /// Returns true if at least two series have an attainment at two levels, and it is below 100 % somewhere.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
-    let told = |p: &&Run| p.steps.iter().filter(|s| steady(s) && share(p, s).is_some()).count() > 1;
+    let has_line = |p: &&Run| p.steps.iter().filter(|s| steady(s) && share(p, s).is_some()).count() > 1;
     let missed = run.steps.iter().any(|s| share(run, s).is_some_and(|v| v < 1.0));
-    missed && (2..=MOST).contains(&run.parts.iter().filter(told).count())
+    missed && (2..=MOST).contains(&run.parts.iter().filter(has_line).count())
 }
 
 /// Returns the share of requests within every limit of the first tier.
@@ -38,83 +31,56 @@ fn share(run: &Run, step: &Step) -> Option<f64> {
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
-    let all: Vec<(&Run, Curve<'_>)> = run
-        .parts
-        .iter()
-        .enumerate()
-        .filter_map(|(i, part)| Some((part, Curve { hue: hue(i), ..curves(part).into_iter().next()? })))
-        .collect();
-    let shares = || all.iter().flat_map(|(p, c)| c.steps.iter().filter_map(|s| share(p, s)));
-    let lowest = shares().fold(1.0, f64::min);
+    let of_part = |(i, part)| Some((part, Curve { hue: overlaid(i), ..curves(part).into_iter().next()? }));
+    let all: Vec<(&Run, Curve<'_>)> = run.parts.iter().enumerate().filter_map(of_part).collect();
+    let shares = all.iter().flat_map(|(p, c)| c.steps.iter().filter_map(|s| share(p, s)));
+    let lowest = shares.fold(1.0, f64::min);
     let target = run.tiers.first().map(|t| t.joint_target());
-    let miss = 1.0 - target.unwrap_or(0.99);
-    let height = if scene.format == Format::Slide { 230.0 } else { 280.0 };
-    let slots = [Slot { height, values_above: false, own_x: false }];
-    let legend = marks(all.iter().flat_map(|(_, c)| c.steps.iter().map(|s| Mark::of(s))), Mark::words);
-    let mut frame = Frame::new(scene, &slots, NAMES, legend);
+    let y = Axis::shares((lowest - 0.02).max(0.0), (1.0 - target.unwrap_or(0.99)).max(1e-3));
+    let least = |value| Rule {
+        value,
+        texts: Vec::new(),
+        hint: format!("SLO: at least {}", percent(value)),
+        labelled_below: false,
+    };
+    let plot = LevelPlot {
+        notes: vec!["logarithmic in the misses".to_owned()],
+        height: if scene.format == Format::Slide { 230.0 } else { 280.0 },
+        names: Names::Near,
+        limits: target.map(least).into_iter().collect(),
+        ..LevelPlot::new(
+            "Requests within every limit together, %",
+            y,
+            all.iter().map(|(p, c)| series(p, c)).collect(),
+        )
+    };
     let levels = all.iter().flat_map(|(_, c)| c.steps.iter().map(|s| s.level.value));
     let x = x_axis(control(run), Across::Offered, levels);
-    let y = Axis::shares((lowest - 0.02).max(0.0), miss.max(1e-3));
-    let plot = Plot { area: frame.areas[0], x, y };
-    let shown = ["logarithmic in the misses".to_owned()];
-    frame.axes(0, &plot, "Requests within every limit together, %", &shown, level_title(control(run)));
-    frame.spines(&plot);
-    let c = &mut frame.canvas;
-    let mut taken = Taken::default();
-    if let Some(target) = target {
-        let line = [(plot.area.x, plot.at_y(target)), (plot.area.right(), plot.at_y(target))];
-        c.dashes(line[0], line[1], 1.8, (8.0, 4.5), RED);
-        taken.line(&line, 1.0);
-    }
-    for (part, curve) in &all {
-        series(c, &plot, (part, curve), &mut taken);
-    }
-    for (part, curve) in &all {
-        name(c, &plot, (part, curve), &mut taken);
-    }
-    let ink = super::curves::Hue { dark: INK, middle: INK, light: INK, light_text: INK, middle_text: INK };
-    frame.finish(ink)
+    let mut chart = LevelChart::of_curves(scene, Vec::new(), x, level_title(control(run)));
+    chart.right = NAMES;
+    let legend = chart.legend(std::slice::from_ref(&plot), Mark::words, None);
+    chart.draw(&[plot], None, legend).finish(Hue::INK)
 }
 
-/// Draws the line through steps that are neither overloaded nor invalid, the bounds of each, and a mark for every step.
-fn series(c: &mut Canvas, plot: &Plot, (part, curve): (&Run, &Curve<'_>), taken: &mut Taken) {
+/// Returns the line through steps that are neither overloaded nor invalid, and the bounds and the mark of every step.
+fn series(part: &Run, curve: &Curve<'_>) -> Series {
     let at = |s: &Step| Some((s.level.value, share(part, s)?));
-    let joined: Vec<(f64, f64)> = curve.joined(Across::Offered).into_iter().filter_map(at).collect();
-    for piece in plot.line(&joined) {
-        c.line(&piece, 2.2, curve.hue.dark);
-        taken.line(&piece, 3.0);
-    }
     let tier = part.tiers.first().map_or("", |t| t.tier());
-    for step in &curve.steps {
-        let Some((level, value)) = at(step) else { continue };
-        if let Some((low, high)) = step.row(tier, "joint").and_then(|r| r.low.zip(r.high)) {
-            let x = plot.at_x(level);
-            c.stroke((x, plot.at_y(low.max(plot.y.min))), (x, plot.at_y(high)), 1.2, curve.hue.light);
-        }
-        let place = plot.at(level, value);
-        let mark = Mark::of(step);
-        mark.draw(c, place, 4.0, curve.hue.dark);
-        let within = format!("{} within every limit", percent(value));
-        c.hint(place, REACH, of_step(step, [within], mark));
-        taken.mark(place, 6.0);
-    }
-}
-
-/// Draws the name of a series near its last point.
-fn name(c: &mut Canvas, plot: &Plot, (part, curve): (&Run, &Curve<'_>), taken: &mut Taken) {
-    let last = curve.steps.iter().rev().find_map(|s| Some(plot.at(s.level.value, share(part, s)?)));
-    let Some((x, y)) = last else { return };
-    let (face, text) = (Type::bold(12.0, curve.hue.dark), clip(curve.series, 20));
-    let w = face.width(&text);
-    let spots = [0.0, 14.0, -14.0, 27.0, -27.0]
-        .into_iter()
-        .flat_map(|down| [x + 9.0, x - 9.0 - w].map(|x| Rect { x, y: y - 7.0 + down, w, h: 14.0 }));
-    let within = |r: &Rect| {
-        r.x > plot.area.x && r.right() < plot.area.right() + NAMES && r.bottom() < plot.area.bottom()
+    let bar = |s: &&Step| {
+        let (x, value) = at(s)?;
+        let (low, high) = s.row(tier, "joint").and_then(|r| r.low.zip(r.high))?;
+        Some(Bar { x, low, high: Some(high), value, colour: curve.hue.light })
     };
-    if let Some((r, covers)) = taken.place(spots.filter(within)) {
-        c.veil(&r, covers);
-        c.text((r.x, r.y + 11.3), Align::Left, &face, &text);
+    let dot = |s: &&Step| {
+        let (at, mark) = (at(s)?, Mark::of(s));
+        let hint = of_step(s, [format!("{} within every limit", percent(at.1))], mark);
+        Some(Dot { at, symbol: Symbol::Mark(mark, 4.0), hint, beyond: None })
+    };
+    Series {
+        line: curve.joined(Across::Offered).into_iter().filter_map(at).collect(),
+        bars: curve.steps.iter().filter_map(bar).collect(),
+        dots: curve.steps.iter().filter_map(dot).collect(),
+        ..Series::new(curve.hue.dark).named(clip(curve.series, 20), curve.hue.dark)
     }
 }
 

@@ -1,15 +1,9 @@
 //! GPUs against daily volume: a staircase for each rate that a plan may use, and the demand if one is given.
 
-use super::axis::{Axis, Plot};
-use super::boundary::GREEN_TEXT;
-use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Hue, hue_of, rgb};
-use super::frame::{EDGE, Frame, GREY, INK, Slot, Titles};
-use super::heads::shortened;
-use super::legend::Entry;
-use super::place::spread;
-use super::scene::{Format, Scene};
-use super::{overlay, raster, svg};
+use super::draw::{
+    Align, Axis, Canvas, EDGE, Entry, Format, Frame, GREEN_TEXT, GREY, Hue, INK, Plot, Point, Rect, Scene,
+    Slot, Titles, Type, hue_of, overlaid, paler, raster, rgb, shortened, spread, svg,
+};
 use crate::escape::clip;
 use crate::sections::capacity::Capacity;
 use crate::sections::capacity::candidate::{Given, candidate};
@@ -85,11 +79,11 @@ pub struct Pictures {
 /// A chart cannot be drawn or encoded.
 pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
     let png = |format: Format| {
-        raster::png(&of(c, format), raster::SCALE, format.pixels_per_metre(raster::SCALE))
+        raster::png(&draw_capacity(c, format), raster::SCALE, format.pixels_per_metre(raster::SCALE))
             .context("failed to draw the chart of the capacity")
     };
     let svg = svg::svg(
-        &of(c, Format::Report),
+        &draw_capacity(c, Format::Report),
         "capacity",
         &format!("GPUs against daily volume: {}", c.chart_headline()),
         &c.about(),
@@ -98,7 +92,7 @@ pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
     Ok(Pictures { png: png(Format::Report)?, svg, slide: png(Format::Slide)? })
 }
 
-fn of(c: &Capacity, format: Format) -> Canvas {
+fn draw_capacity(c: &Capacity, format: Format) -> Canvas {
     let face = Type::book(11.5, GREY);
     let width = f64::from(format.width()) - 2.0 * EDGE;
     // The headline of a slide already has the volume.
@@ -114,8 +108,13 @@ fn of(c: &Capacity, format: Format) -> Canvas {
     // Volumes far beyond the demand are irrelevant, even if one replica can serve them.
     let to = to.min(12.0 * c.demand.per_day);
     let legend = legend(c, format);
-    let mut frame =
-        Frame::titled(&titles, format, &[Slot { values_above: true, ..slot(300.0) }], right(&all), legend);
+    let mut frame = Frame::titled(
+        &titles,
+        (format, format.width()),
+        &[Slot { values_above: true, ..Slot::of(300.0) }],
+        right(&all),
+        legend,
+    );
     draw_stairs(&mut frame, &all, to, Some(c.demand.per_day));
     frame.finish(hue_of(0))
 }
@@ -134,10 +133,6 @@ fn measured(c: &Capacity) -> String {
     } else {
         format!("SLO: {}", slos.join("; "))
     }
-}
-
-fn slot(height: f64) -> Slot {
-    Slot { height, values_above: false, own_x: false }
 }
 
 /// Returns the staircases: for one candidate, both its rates, each with its reserve and without; for several
@@ -162,7 +157,7 @@ fn stairs(c: &Capacity) -> Vec<Stairs> {
         let mut all = Vec::new();
         if c.reserve != bare {
             let pale = rates.iter().map(|(name, colour, r)| {
-                one(format!("{name}, no reserve"), overlay::paler(*colour, 0.6), false, *r, bare)
+                one(format!("{name}, no reserve"), paler(*colour, 0.6), false, *r, bare)
             });
             all.extend(pale);
         }
@@ -172,7 +167,7 @@ fn stairs(c: &Capacity) -> Vec<Stairs> {
         return all;
     }
     let each = |(i, s): (usize, &goodput_stats::capacity::sizing::Sizing)| {
-        one(clip(&s.candidate.name, 22), overlay::hue(i).dark, true, s.planned().replica, c.reserve)
+        one(clip(&s.candidate.name, 22), overlaid(i).dark, true, s.planned().replica, c.reserve)
     };
     c.all.iter().enumerate().map(each).collect()
 }
@@ -244,7 +239,7 @@ fn draw_stairs(frame: &mut Frame, all: &[Stairs], to: f64, demand: Option<f64>) 
             let gpus = thousands(tread[1].1);
             let text =
                 format!("{} · up to {} requests a day · {gpus} GPUs", s.name, words::count(tread[1].0));
-            c.hint_along(from, upto, text);
+            c.hint_along([from, upto], text);
         }
     }
     names(c, &plot, all, to / unit, to);
@@ -267,7 +262,7 @@ fn names(c: &mut Canvas, plot: &Plot, all: &[Stairs], x: f64, to: f64) {
 /// Draws the demand as a line, and the number of GPUs of each staircase there.
 fn mark_demand(c: &mut Canvas, plot: &Plot, all: &[Stairs], per_day: f64, at: f64) {
     let (x, ink) = (plot.at_x(at), rgb(0x222222));
-    c.dashes((x, plot.area.bottom()), (x, plot.area.y - 2.0), 1.4, (6.0, 4.0), ink);
+    c.dashes([(x, plot.area.bottom()), (x, plot.area.y - 2.0)], 1.4, (6.0, 4.0), ink);
     let label = format!("demand: {} a day", words::count(per_day));
     let title = Type::bold(11.5, ink);
     let left = (x - title.width(&label) / 2.0).max(plot.area.x + 46.0);
@@ -321,9 +316,8 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
             [goodput].into_iter().chain(s.safe.map(|safe| one("safe rate", GREEN_TEXT, safe))).collect()
         })
         .unwrap_or_default();
-    let mut frame = Frame::new(scene, &[slot(280.0)], right(&all), legend);
+    let mut frame = Frame::new(scene, &[Slot::of(280.0)], right(&all), legend);
     let to = all.iter().map(|s| REPLICAS * s.tread()).fold(1.0, f64::max);
     draw_stairs(&mut frame, &all, to, None);
-    let ink = Hue { dark: INK, middle: INK, light: INK, light_text: INK, middle_text: INK };
-    frame.finish(ink)
+    frame.finish(Hue::INK)
 }

@@ -1,11 +1,8 @@
 //! The small picture of one step over time.
 
-use super::axis::{Axis, Plot};
-use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Mark, hue_of, rgb};
-use super::frame::GREY;
-use super::hints::{of_step, percentile};
-use super::panel::RED;
+use super::draw::{
+    Align, Axis, Canvas, GREY, Mark, Plot, Point, RED, Rect, Type, hue_of, of_step, percentile, rgb,
+};
 use crate::words;
 use goodput_run::rundir::{Span, Trace, Ttft};
 use goodput_stats::stats::step::{Step, StepKind};
@@ -142,8 +139,7 @@ impl Cell<'_> {
 
     fn ttft(&self, c: &mut Canvas, plot: &Plot) {
         if let Some(limit) = self.limit.map(|l| l / self.unit).filter(|l| *l <= plot.y.max) {
-            let y = plot.at_y(limit);
-            c.dashes((plot.area.x, y), (plot.area.right(), y), 1.4, (5.0, 3.0), RED);
+            c.dashes(plot.across(limit), 1.4, (5.0, 3.0), RED);
         }
         let hue = hue_of(0);
         let mut most = 0.0f64;
@@ -155,7 +151,7 @@ impl Cell<'_> {
                 most = scaled.map(|p| p.1).fold(most, f64::max);
             }
             Ttft::Spans(spans) => {
-                let kinds: [(Of, RGBColor); 2] = [(|s| s.p50, hue.middle), (|s| s.p99, hue.dark)];
+                let kinds: [(SpanValue, RGBColor); 2] = [(|s| s.p50, hue.middle), (|s| s.p99, hue.dark)];
                 for (of, colour) in kinds {
                     let values: Vec<Point> = spans.iter().map(|s| (s.at_s, of(s) / self.unit)).collect();
                     most = values.iter().map(|v| v.1).fold(most, f64::max);
@@ -176,7 +172,7 @@ impl Cell<'_> {
 }
 
 /// A percentile of a span.
-type Of = fn(&Span) -> f64;
+type SpanValue = fn(&Span) -> f64;
 
 /// Draws the grid and as many labels as there is room for.
 fn axes(c: &mut Canvas, plot: &Plot) {

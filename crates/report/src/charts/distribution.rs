@@ -1,15 +1,10 @@
 //! The distribution of latencies at the step of the answer: the share of requests answered within each time, with limit
 //! and target as a crosshair.
 
-use super::axis::{Axis, Plot};
-use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Mark, charted, hue_of, rgb, shown, steady};
-use super::frame::{Frame, Slot};
-use super::hints::{REACH, of_step};
-use super::legend::Entry;
-use super::panel::{RED, title};
-use super::place::Taken;
-use super::scene::Scene;
+use super::draw::{
+    Align, Axis, Canvas, Entry, Frame, Mark, Plot, Point, REACH, RED, Rect, Scene, Slot, Taken, Type,
+    charted, hue_of, metric_title, of_step, rgb, shown, steady,
+};
 use crate::words;
 use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::{Run, Sketch, Trace, Traces};
@@ -138,7 +133,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let spreads: Vec<Spread<'_>> =
         METRICS.into_iter().filter_map(|m| Spread::new(scene.run, (step, trace), m)).collect();
     let height = [300.0, 300.0, 210.0, 165.0][spreads.len().min(3)];
-    let slots = vec![Slot { height, values_above: false, own_x: true }; spreads.len()];
+    let slots = vec![Slot { own_x: true, ..Slot::of(height) }; spreads.len()];
     let mark = match scene.run.answers.first() {
         Some(a) => Mark::by(step, shown(step, &a.tier)),
         None => Mark::of(step),
@@ -150,10 +145,10 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         let miss = spread.limits.iter().map(|l| l.percentile.miss_share()).fold(0.01, f64::min);
         let plot = Plot { area: frame.areas[i], x: spread.x, y: Axis::shares(0.0, miss) };
         let unit = if spread.unit > 1.0 { "s" } else { "ms" };
-        let n = crate::words::thousands(spread.of as f64);
+        let n = words::thousands(spread.of as f64);
         let failed = match trace.failed {
             0 => String::new(),
-            f => format!(", {} of them failed and never end", crate::words::thousands(f as f64)),
+            f => format!(", {} of them failed and never end", words::thousands(f as f64)),
         };
         let at = step.level;
         let notes = [format!("share of {n} requests at {at}{failed}"), "scale widens towards 100 %".into()];
@@ -161,7 +156,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         frame.axes(
             i,
             &plot,
-            title(spread.metric),
+            metric_title(spread.metric),
             &notes,
             &format!("{}, {unit}{log}", spread.metric.title()),
         );
@@ -176,15 +171,16 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: M
     let (a, mut taken) = (plot.area, Taken::default());
     let line = spread.line(plot);
     for l in &spread.limits {
-        let (x, y) = (l.limit_ms() / spread.unit, plot.at_y(l.percentile.share()));
-        c.dashes((a.x, y), (a.right(), y), 1.5, (8.0, 4.5), RED);
-        taken.line(&[(a.x, y), (a.right(), y)], 1.0);
+        let share = plot.across(l.percentile.share());
+        c.dashes(share, 1.5, (8.0, 4.5), RED);
+        taken.line(&share, 1.0);
+        let x = l.limit_ms() / spread.unit;
         if x <= plot.x.max {
-            let x = plot.at_x(x);
-            c.dashes((x, a.bottom()), (x, a.y), 1.5, (8.0, 4.5), RED);
+            let limit = plot.upright(x);
+            c.dashes(limit, 1.5, (8.0, 4.5), RED);
             let text = format!("SLO: {} · {} % within", words::limit(l), spread.percent_within(run, l));
-            c.hint_along((x, a.bottom()), (x, a.y), text);
-            taken.line(&[(x, a.bottom()), (x, a.y)], 1.0);
+            c.hint_along(limit, text);
+            taken.line(&limit, 1.0);
         }
     }
     c.line(&line, 2.3, hue.dark);
@@ -215,10 +211,7 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: M
         let inside = |r: &Rect| {
             r.x > a.x + 2.0 && r.right() < a.right() - 2.0 && r.y > a.y - 8.0 && r.bottom() < a.bottom()
         };
-        if let Some((r, covers)) = taken.place(spots.into_iter().filter(inside)) {
-            c.veil(&r, covers);
-            c.text((r.x, r.y + 10.5), Align::Left, &face, text);
-        }
+        c.label(taken.place(spots.into_iter().filter(inside)), 10.5, &face, text);
     }
     for l in &spread.limits {
         label_limit(c, run, plot, spread, l, &mut taken);
@@ -258,8 +251,8 @@ fn label_limit(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, l: &
 
 #[cfg(test)]
 mod tests {
-    use super::super::canvas::Shape;
     use super::*;
+    use crate::charts::draw::canvas::Shape;
     use goodput_run::fixture;
 
     #[test]
@@ -289,7 +282,8 @@ mod tests {
     fn marks_of_an_undecided_step_are_hollow() {
         let (mut run, traces) = fixture::traced();
         let white = |run: &Run| {
-            let scene = Scene { run, traces: &traces, format: super::super::Format::Report, width: 720 };
+            let scene =
+                Scene { run, traces: &traces, format: crate::charts::draw::Format::Report, width: 720 };
             let shapes = draw(&scene).shapes;
             let inner =
                 |s: &Shape| matches!(s, Shape::Disc(_, r, c) if *r < 3.0 && *c == plotters::style::WHITE);

@@ -1,10 +1,6 @@
 //! The lengths of prompts and answers.
 
-use super::axis::Axis;
-use super::canvas::Canvas;
-use super::curves::hue_of;
-use super::frame::{Frame, Slot};
-use super::scene::Scene;
+use super::draw::{Axis, Canvas, Frame, Scene, Slot, hue_of};
 use super::trace::histogram;
 use crate::escape::clip;
 use goodput_core::distribution::Distribution;
@@ -65,11 +61,8 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 /// Draws a histogram of each: on one axis for comparison, unless that would make one of them too narrow to read.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let all = known(scene.run);
-    let slots =
-        vec![
-            Slot { height: if all.len() > 4 { 90.0 } else { 150.0 }, values_above: false, own_x: true };
-            all.len()
-        ];
+    let height = if all.len() > 4 { 90.0 } else { 150.0 };
+    let slots = vec![Slot { own_x: true, ..Slot::of(height) }; all.len()];
     let mut frame = Frame::new(scene, &slots, 30.0, Vec::new());
     let least = all.iter().filter_map(|(_, d)| d.bars.first()).map(|b| b.from).min().unwrap_or(1).max(1);
     let most = all.iter().filter_map(|(_, d)| d.bars.last()).map(|b| b.to).max().unwrap_or(10);

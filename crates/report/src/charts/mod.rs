@@ -1,37 +1,21 @@
-//! Charts as PNG and SVG: one file per chart, and the list [`CHARTS`]. A new chart needs a file with `applies` and
+//! Charts as PNG and SVG: one file per chart, and the list `CHARTS`. A new chart needs a file with `applies` and
 //! `draw`, and one line in the list.
 
 mod attained;
 mod attainment;
-mod axis;
-mod beyond;
-mod boundary;
-mod canvas;
 mod capacity;
 mod cells;
-mod curves;
 mod distribution;
-mod fit;
-mod frame;
-mod heads;
-mod hints;
-mod labels;
+mod draw;
+mod latencies;
 mod latency;
-mod legend;
 mod lengths;
-mod mark;
 mod offline;
 mod overlay;
-mod panel;
-mod place;
-mod raster;
 mod scale;
-mod scene;
 mod search;
 mod server;
 mod surge;
-mod svg;
-mod theme;
 mod throughput;
 mod timelines;
 mod tornado;
@@ -42,31 +26,31 @@ mod tests;
 
 use super::words;
 use anyhow::{Context, Result};
-use canvas::Canvas;
+use draw::{Canvas, Format, Scene, heads, raster, svg};
 use goodput_run::rundir::{Run, Traces};
-use scene::{Format, Scene};
 
 pub use capacity::{Pictures, of_capacity};
-pub use theme::{Theme, dark_variables};
+pub use draw::theme::Theme;
+pub(crate) use draw::theme::dark_variables;
 pub use trace::of_trace;
 
 /// A chart that a report can have.
-pub struct Chart {
+pub(crate) struct Chart {
     /// File name without its extension.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Caption.
-    pub caption: &'static str,
+    pub(crate) caption: &'static str,
     /// True if there is a slide of it as well.
-    pub slide: bool,
+    pub(crate) slide: bool,
     applies: fn(&Run, &Traces) -> bool,
     draw: fn(&Scene<'_>) -> Canvas,
 }
 
 /// The name of the chart of scaled limits, for which every request is read and judged again.
-pub const SLO_SCALE: &str = "slo-scale";
+pub(crate) const SLO_SCALE: &str = "slo-scale";
 
 /// Every chart, in the order of the report; [`of`] returns those that a run has.
-pub const CHARTS: &[Chart] = &[
+pub(crate) const CHARTS: &[Chart] = &[
     Chart {
         name: "latency",
         caption: "Latency against achieved throughput",
@@ -189,7 +173,7 @@ pub const CHARTS: &[Chart] = &[
 ];
 
 /// Every chart that compares several series.
-pub const OVER: &[Chart] = &[
+pub(crate) const OVER: &[Chart] = &[
     Chart {
         name: "overlay",
         caption: "Latency against achieved throughput, every series",
@@ -207,13 +191,13 @@ pub const OVER: &[Chart] = &[
 ];
 
 /// Returns the charts that compare the series of a run; none if it has one series.
-pub fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
+pub(crate) fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
     OVER.iter().filter(|c| (c.applies)(run, traces)).collect()
 }
 
 /// Returns the charts that a run has data for, in the order of the report. A matrix and a run without a limit have none
 /// of those about an SLO.
-pub fn of(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
+pub(crate) fn of(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
     let own = !run.purpose.is_goodput() || !run.matrix.is_empty();
     let asked = |c: &&Chart| own == offline::NAMES.contains(&c.name);
     CHARTS.iter().filter(asked).filter(|c| (c.applies)(run, traces)).collect()
@@ -251,7 +235,7 @@ impl Chart {
     /// # Errors
     ///
     /// The chart cannot be drawn or encoded.
-    pub fn png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Vec<u8>> {
+    pub(crate) fn png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Vec<u8>> {
         self.picture(run, traces, Format::Report, look)
     }
 
@@ -260,7 +244,7 @@ impl Chart {
     /// # Errors
     ///
     /// The chart cannot be drawn or encoded.
-    pub fn slide_png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Option<Vec<u8>>> {
+    pub(crate) fn slide_png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Option<Vec<u8>>> {
         self.slide.then(|| self.picture(run, traces, Format::Slide, look)).transpose()
     }
 
@@ -272,14 +256,14 @@ impl Chart {
 
     /// Returns the chart as SVG, the same picture as [`Chart::png`]: text as outlines, each with its words as a label,
     /// and tooltips with the values of each point.
-    pub fn svg(&self, run: &Run, traces: &Traces, look: &Look) -> String {
+    pub(crate) fn svg(&self, run: &Run, traces: &Traces, look: &Look) -> String {
         self.vector(run, self.name, &self.drawn(run, traces, Format::Report, look), svg::Place::File)
     }
 
     /// Returns the chart as an SVG for an HTML page: as wide as there is room, with ids unique among the charts of a
     /// run and of its series. Every colour is a CSS custom property `--c-RRGGBB` that defaults to the colour of the
     /// light theme, so that [`dark_variables`] switches all of them.
-    pub fn svg_inline(&self, run: &Run, traces: &Traces) -> String {
+    pub(crate) fn svg_inline(&self, run: &Run, traces: &Traces) -> String {
         let series = run.series();
         let id = if series == goodput_plan::MAIN {
             self.name.to_owned()

@@ -1,16 +1,10 @@
 //! The charts of `goodput latency` and `goodput throughput`: percentiles against requests in flight, the throughput
 //! ceiling and its latency, and the progress of a burst.
 
-use super::Canvas;
-use super::axis::{Axis, Plot};
-use super::canvas::{Align, Point, Rect, Type};
-use super::curves::{Hue, hue_of, rgb};
-use super::frame::{Frame, GREY, Slot};
-use super::hints::REACH;
-use super::legend::Entry;
-use super::panel::title;
-use super::place::spread;
-use super::scene::Scene;
+use super::draw::{
+    Align, Axis, Bar, Canvas, Dot, Entry, Frame, GREY, LevelChart, LevelPlot, Plot, Point, Rect, Scene,
+    Series, Slot, Symbol, Type, hue_of, metric_title, rgb,
+};
 use crate::words;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
@@ -25,7 +19,6 @@ pub(super) const NAMES: [&str; 3] = ["latency-levels", "ceiling", "all-at-once"]
 
 /// Room to the right of a plot for the names of its lines.
 const RIGHT: f64 = 48.0;
-const RADIUS: f64 = 3.6;
 /// Title of the horizontal axis, which is logarithmic with ticks at powers of two.
 const IN_FLIGHT: &str = "requests in flight (closed loop), logarithmic";
 
@@ -48,134 +41,98 @@ fn trace<'a>(run: &Run, traces: &'a Traces) -> Option<&'a Trace> {
     traces.of(run.steps.iter().find(|s| s.kind == StepKind::Burst)?)
 }
 
-fn slot(height: f64) -> Slot {
-    Slot { height, values_above: false, own_x: false }
+/// Returns a line of values by level, with a disc and a tooltip at each.
+fn line(name: &str, colour: RGBColor, values: Vec<Point>, hint: impl Fn(f64) -> String) -> Series {
+    let dot = |at: &Point| {
+        let level = words::level(Control::Concurrency, at.0);
+        let hint = format!("{level} · {name} {}", hint(at.1)).replace("  ", " ");
+        Dot { at: *at, symbol: Symbol::Disc(3.6), hint, beyond: None }
+    };
+    Series { dots: values.iter().map(dot).collect(), line: values, ..Series::new(colour) }
 }
 
-fn x_of(all: &[LevelFigures]) -> Axis {
+/// Returns the chart of some plots over the requests in flight.
+fn chart<'a>(scene: &'a Scene<'a>, all: &[LevelFigures]) -> LevelChart<'a> {
     let (low, high) =
         all.iter().fold((f64::INFINITY, 1.0_f64), |(l, h), v| (l.min(v.in_flight), h.max(v.in_flight)));
-    Axis::doubling(low, high)
-}
-
-/// One line of a plot: its name, its colours, and its values by level.
-struct Line {
-    name: &'static str,
-    colour: RGBColor,
-    text: RGBColor,
-    values: Vec<Point>,
-}
-
-/// Returns percentiles of a metric as lines, in a unit of `unit` milliseconds.
-fn percentiles(all: &[LevelFigures], metric: Metric, unit: f64, hue: Hue) -> Vec<Line> {
-    let line = |name, colour, text, pick: fn(&Quantiles) -> Option<f64>| {
-        let value = |l: &LevelFigures| Some((l.in_flight, pick(&l.quantiles(metric))? / unit));
-        Line { name, colour, text, values: all.iter().filter_map(value).collect() }
-    };
-    vec![
-        line("p50", hue.light, hue.light_text, |q| q.p50),
-        line("p90", hue.middle, hue.middle_text, |q| q.p90),
-        line("p99", hue.dark, hue.dark, |q| q.p99),
-    ]
-}
-
-/// Draws lines with a disc and a tooltip at each level, and their names at the right end.
-fn draw_lines(c: &mut Canvas, plot: &Plot, lines: &[Line], told: impl Fn(f64) -> String) {
-    for line in lines {
-        let points: Vec<Point> = line.values.iter().map(|v| plot.at(v.0, v.1)).collect();
-        c.line(&points, 2.2, line.colour);
-        for (p, (level, value)) in points.into_iter().zip(&line.values) {
-            c.disc(p, RADIUS, line.colour);
-            let at = words::level(Control::Concurrency, *level);
-            c.hint(p, REACH, format!("{at} · {} {}", line.name, told(*value)).replace("  ", " "));
-        }
-    }
-    let ends: Vec<(Point, &Line)> =
-        lines.iter().filter_map(|l| l.values.last().map(|v| (plot.at(v.0, v.1), l))).collect();
-    let mut ys: Vec<f64> = ends.iter().map(|e| e.0.1).collect();
-    spread(&mut ys, 14.0, (plot.area.y, plot.area.bottom() - 4.0));
-    for (y, (at, line)) in ys.iter().zip(&ends) {
-        c.text((at.0 + 9.0, y + 4.3), Align::Left, &Type::bold(12.0, line.text), line.name);
-    }
-}
-
-/// Draws the bounds of the p99 as thin bars; one without an upper bound is dotted upwards.
-fn bars(c: &mut Canvas, plot: &Plot, all: &[LevelFigures], metric: Metric, unit: f64, colour: RGBColor) {
-    for l in all {
-        let q = l.quantiles(metric);
-        let (Some(p99), Some(low)) = (q.p99, q.p99_low) else { continue };
-        let x = plot.at_x(l.in_flight);
-        let at = |ms: f64| plot.at_y((ms / unit).min(plot.y.max));
-        c.stroke((x, at(low)), (x, at(q.p99_high.unwrap_or(p99))), 1.3, colour);
-        if q.p99_high.is_none() {
-            c.dashes((x, at(p99)), (x, (at(p99) - 18.0).max(plot.area.y)), 1.3, (1.6, 2.4), colour);
-        }
-    }
-}
-
-fn highest(lines: &[Line]) -> f64 {
-    lines.iter().flat_map(|l| &l.values).map(|v| v.1).fold(0.0, f64::max)
+    let mut chart = LevelChart::of_curves(scene, Vec::new(), Axis::doubling(low, high), IN_FLIGHT);
+    chart.right = RIGHT;
+    chart
 }
 
 /// Draws TTFT, TPOT and e2e against requests in flight.
 pub(super) fn draw_latency(scene: &Scene<'_>) -> Canvas {
     let all = levels(scene.run);
-    let shown = [Metric::Ttft, Metric::Tpot, Metric::E2e];
-    let metrics: Vec<Metric> =
-        shown.into_iter().filter(|m| all.iter().any(|l| l.quantiles(*m).n > 0)).collect();
-    let slots = vec![slot(168.0); metrics.len()];
+    let measured = |m: &Metric| all.iter().any(|l| l.quantiles(*m).n > 0);
+    let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e].into_iter().filter(measured);
+    let plots: Vec<LevelPlot> = metrics.map(|m| latency_plot(m, &all)).collect();
     let legend = vec![Entry::Say("a closed loop with no limit to keep: how fast, not how much".into())];
-    let mut frame = Frame::new(scene, &slots, RIGHT, legend);
-    let (x, hue) = (x_of(&all), hue_of(0));
-    for (i, metric) in metrics.into_iter().enumerate() {
-        latency_plot(&mut frame, i, metric, &all, x);
-    }
-    frame.finish(hue)
+    chart(scene, &all).draw(&plots, None, legend).finish(hue_of(0))
 }
 
-fn latency_plot(frame: &mut Frame, number: usize, metric: Metric, all: &[LevelFigures], x: Axis) {
+/// Describes the plot of the percentiles of a metric.
+fn latency_plot(metric: Metric, all: &[LevelFigures]) -> LevelPlot {
     let hue = hue_of(0);
-    let in_ms = percentiles(all, metric, 1.0, hue);
-    let unit = if highest(&in_ms) >= 9_000.0 { 1_000.0 } else { 1.0 };
-    let lines = percentiles(all, metric, unit, hue);
-    let above = all.iter().filter_map(|l| l.quantiles(metric).p99_high).fold(0.0, f64::max) / unit;
-    let top = highest(&lines);
-    let plot = Plot { area: frame.areas[number], x, y: Axis::upto(top.max(above.min(1.5 * top)) * 1.1, 5.0) };
-    let heading = format!("{}, {}", title(metric), if unit > 1.0 { "s" } else { "ms" });
-    let open =
-        all.iter().any(|l| l.quantiles(metric).p99.is_some() && l.quantiles(metric).p99_high.is_none());
-    let note =
-        if open { "bars: 95 % bounds of p99; dotted: no upper one" } else { "bars: 95 % bounds of p99" };
-    frame.axes(number, &plot, &heading, &[note.to_owned()], IN_FLIGHT);
-    frame.spines(&plot);
-    bars(&mut frame.canvas, &plot, all, metric, unit, hue.middle);
-    draw_lines(&mut frame.canvas, &plot, &lines, |v| {
-        format!("{} {}", metric.title(), words::latency(v * unit))
-    });
+    type Pick = fn(&Quantiles) -> Option<f64>;
+    let values = |pick: Pick, unit: f64| -> Vec<Point> {
+        all.iter().filter_map(|l| Some((l.in_flight, pick(&l.quantiles(metric))? / unit))).collect()
+    };
+    let picks: [(&str, Pick); 3] = [("p50", |q| q.p50), ("p90", |q| q.p90), ("p99", |q| q.p99)];
+    let highest = picks.iter().flat_map(|p| values(p.1, 1.0)).map(|v| v.1).fold(0.0, f64::max);
+    let unit = if highest >= 9_000.0 { 1_000.0 } else { 1.0 };
+    let colours = [(hue.light, hue.light_text), (hue.middle, hue.middle_text), (hue.dark, hue.dark)];
+    let percentile = |((name, pick), (colour, text)): ((&str, _), _)| {
+        let hint = |v: f64| format!("{} {}", metric.title(), words::latency(v * unit));
+        line(name, colour, values(pick, unit), hint).named(name, text)
+    };
+    let mut series: Vec<Series> = picks.into_iter().zip(colours).map(percentile).collect();
+    let bar = |l: &LevelFigures| {
+        let q = l.quantiles(metric);
+        let (low, value, high) = (q.p99_low? / unit, q.p99? / unit, q.p99_high.map(|h| h / unit));
+        Some(Bar { x: l.in_flight, low, high, value, colour: hue.middle })
+    };
+    let bars: Vec<Bar> = all.iter().filter_map(bar).collect();
+    let top = highest / unit;
+    let above = bars.iter().filter_map(|b| b.high).fold(0.0, f64::max);
+    let open = if bars.iter().any(|b| b.high.is_none()) { "; dotted: no upper one" } else { "" };
+    series[0].bars = bars;
+    LevelPlot {
+        notes: vec![format!("bars: 95 % bounds of p99{open}")],
+        height: 168.0,
+        ..LevelPlot::new(
+            format!("{}, {}", metric_title(metric), if unit > 1.0 { "s" } else { "ms" }),
+            Axis::upto(top.max(above.min(1.5 * top)) * 1.1, 5.0),
+            series,
+        )
+    }
 }
 
 /// Draws output tokens per second against requests in flight, and the e2e latency below.
 pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
     let all = levels(scene.run);
+    let values: Vec<Point> = all.iter().map(|l| (l.in_flight, l.output_tokens_per_s)).collect();
+    let top = values.iter().map(|v| v.1).fold(0.0, f64::max);
+    let y = Axis::upto(top * 1.18, 6.0);
+    let tokens = line("", hue_of(0).dark, values, |v| format!("{} output tokens/s", words::figure(v)));
+    let tokens = LevelPlot {
+        notes: vec!["beside each: requests/s".to_owned()],
+        height: 240.0,
+        ..LevelPlot::new("Output tokens per second", y, vec![tokens])
+    };
     let legend =
         vec![Entry::Say("a closed loop with no limit to keep: the ceiling, not the capacity".into())];
-    let mut frame = Frame::new(scene, &[slot(240.0), slot(170.0)], RIGHT, legend);
-    let (x, hue) = (x_of(&all), hue_of(0));
-    let values: Vec<Point> = all.iter().map(|l| (l.in_flight, l.output_tokens_per_s)).collect();
-    let line = Line { name: "", colour: hue.dark, text: hue.dark, values };
-    let top = highest(std::slice::from_ref(&line));
-    let plot = Plot { area: frame.areas[0], x, y: Axis::upto(top * 1.18, 6.0) };
-    let notes = ["beside each: requests/s".to_owned()];
-    frame.axes(0, &plot, "Output tokens per second", &notes, IN_FLIGHT);
-    frame.spines(&plot);
+    let chart = chart(scene, &all);
+    let latency = LevelPlot { height: 170.0, ..latency_plot(Metric::E2e, &all) };
+    let mut frame = chart.draw(&[tokens, latency], None, legend);
+    let plot = Plot { area: frame.areas[0], x: chart.x, y };
     let c = &mut frame.canvas;
     if let Some(best) = most(&all) {
-        let at = plot.at(best.in_flight, best.output_tokens_per_s);
-        c.dashes((plot.area.x, at.1), (plot.area.right(), at.1), 1.2, (5.0, 4.0), GREY);
+        let line = plot.across(best.output_tokens_per_s);
+        c.dashes(line, 1.2, (5.0, 4.0), GREY);
         let text = format!("the most: {} tokens/s", words::figure(best.output_tokens_per_s));
-        c.text((plot.area.x + 6.0, at.1 - 6.0), Align::Left, &Type::bold(12.0, rgb(0x333333)), &text);
+        let at = (plot.area.x + 6.0, line[0].1 - 6.0);
+        c.text(at, Align::Left, &Type::bold(12.0, rgb(0x333333)), &text);
     }
-    draw_lines(c, &plot, std::slice::from_ref(&line), |v| format!("{} output tokens/s", words::figure(v)));
     for l in &all {
         let (px, py) = plot.at(l.in_flight, l.output_tokens_per_s);
         let text = words::figure(l.requests_per_s);
@@ -183,8 +140,7 @@ pub(super) fn draw_ceiling(scene: &Scene<'_>) -> Canvas {
         let y = if py + 20.0 < plot.area.bottom() { py + 17.0 } else { py - 9.0 };
         c.text((px, y), Align::Middle, &Type::book(11.0, GREY), &text);
     }
-    latency_plot(&mut frame, 1, Metric::E2e, &all, x);
-    frame.finish(hue)
+    frame.finish(hue_of(0))
 }
 
 /// Draws requests in flight over the time of a burst, with the times at which half, nine tenths and all of it were
@@ -194,7 +150,7 @@ pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
         "everything at once, with no limit to keep: how fast a backlog is worked off, not the capacity"
             .into(),
     )];
-    let mut frame = Frame::new(scene, &[slot(280.0)], 30.0, legend);
+    let mut frame = Frame::new(scene, &[Slot::of(280.0)], 30.0, legend);
     let hue = hue_of(0);
     let all = levels(scene.run);
     let (Some(trace), Some(level)) = (trace(scene.run, scene.traces), all.first()) else {
@@ -224,12 +180,9 @@ pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
     let done: Vec<(&str, f64)> = done.into_iter().filter_map(|(name, ms)| Some((name, ms?))).collect();
     for (i, (name, ms)) in done.iter().enumerate() {
         let x = plot.at_x(ms / 1e3);
-        c.dashes((x, plot.area.y), (x, plot.area.bottom()), 1.2, (5.0, 4.0), GREY);
-        c.hint_along(
-            (x, plot.area.y),
-            (x, plot.area.bottom()),
-            format!("{name} after {}", words::latency(*ms)),
-        );
+        let line = [(x, plot.area.y), (x, plot.area.bottom())];
+        c.dashes(line, 1.2, (5.0, 4.0), GREY);
+        c.hint_along(line, format!("{name} after {}", words::latency(*ms)));
         let (face, text) = (Type::book(11.5, rgb(0x333333)), format!("{name} {}", words::latency(*ms)));
         let w = face.width(&text);
         // Each on a separate line: the last two may be close together.

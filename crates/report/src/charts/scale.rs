@@ -1,22 +1,16 @@
 //! The goodput as every latency limit of the SLO is scaled, computed from the recorded requests: medians with their 90
 //! % interval, or brackets. Levels that were not measured are marked.
 
-use super::axis::{Axis, Plot};
-use super::boundary::{GREEN, GREEN_TEXT};
-use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::cells::PHASES;
-use super::curves::{Mark, hue_of, rgb};
-use super::frame::{Frame, GREY, Slot};
-use super::hints::REACH;
-use super::legend::Entry;
-use super::place::Taken;
-use super::scene::Scene;
-use super::throughput::level_title;
-use crate::sections::scale::said;
+use super::draw::{
+    Align, Axis, Canvas, Entry, Frame, GREEN, GREEN_TEXT, GREY, Mark, Plot, Point, REACH, Rect, Scene, Slot,
+    Taken, Type, hue_of, level_title, rgb,
+};
+use crate::sections::scale::goodput_at;
 use crate::words;
 use goodput_core::level::Control;
-use goodput_run::rundir::{Reach, Run, Scaled, SloScale, Traces};
-use plotters::style::Color;
+use goodput_run::rundir::{Reach, Run, SloScale, Traces};
+use plotters::style::{Color, RGBColor};
 
 /// The axis reaches up to this multiple of the highest level measured.
 const ABOVE: f64 = 1.25;
@@ -36,29 +30,41 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         return Canvas::new(scene.width, 1);
     };
     let reaches: Vec<(f64, Reach)> = scale.points.iter().map(|p| (p.factor, scale.reach(p))).collect();
-    let slots = [Slot { height: 320.0, values_above: false, own_x: false }];
-    let mut frame = Frame::new(scene, &slots, 30.0, legend(&reaches));
+    let mut frame = Frame::new(scene, &[Slot::of(320.0)], 30.0, legend(&reaches));
     let plot = axes(&mut frame, run, scale, &reaches);
     let c = &mut frame.canvas;
     let mut taken = Taken::default();
-    let one = plot.at_x(1.0);
-    taken.line(&[(one, plot.area.y), (one, plot.area.bottom())], 2.0);
-    for (factor, reach) in &reaches {
-        taken.line(&reach_line(&plot, *factor, *reach), 6.0);
+    let unscaled = plot.upright(1.0);
+    taken.line(&unscaled, 2.0);
+    let answers: Vec<(f64, Option<DrawnAnswer>)> = reaches.iter().map(|(f, r)| (*f, shown(*r))).collect();
+    for (factor, shown) in &answers {
+        if let Some(shown) = shown {
+            taken.line(&shown.extent(&plot, *factor), 6.0);
+        }
     }
     beyond(c, &plot, scale, &mut taken);
-    c.dashes((one, plot.area.bottom()), (one, plot.area.y), 1.3, (1.6, 2.6), GREY);
+    c.dashes(unscaled, 1.3, (1.6, 2.6), GREY);
     for run in reaches.chunk_by(|a, b| between(a.1).is_some() && between(b.1).is_some()) {
         ribbon(c, &plot, run, &mut taken);
     }
     frame.spines(&plot);
     let c = &mut frame.canvas;
-    for (factor, reach) in &reaches {
-        mark(c, &plot, (*factor, *reach), &mut taken);
+    for (factor, shown) in &answers {
+        match shown {
+            Some(shown) => shown.draw(c, &plot, *factor, &mut taken),
+            None => {
+                let at = (plot.at_x(*factor), plot.area.bottom() - 6.0);
+                c.text(at, Align::Middle, &Type::book(11.0, GREY), "?");
+            }
+        }
     }
-    for (point, (factor, reach)) in scale.points.iter().zip(&reaches) {
-        label(c, &plot, (*factor, *reach), &mut taken);
-        hint(c, &plot, point, *reach, &said(answer.control, point, scale));
+    for (point, (factor, shown)) in scale.points.iter().zip(&answers) {
+        if let Some(shown) = shown {
+            shown.label(c, &plot, *factor, &mut taken);
+        }
+        let unknown = (plot.at_x(*factor), plot.area.bottom() - 8.0);
+        let at = shown.as_ref().map_or(unknown, |s| s.point(&plot, *factor));
+        c.hint(at, REACH, format!("limits × {factor} · {}", goodput_at(answer.control, point, scale)));
     }
     frame.finish(hue_of(0))
 }
@@ -128,10 +134,8 @@ fn beyond(c: &mut Canvas, plot: &Plot, scale: &SloScale, taken: &mut Taken) {
         if right {
             spots.reverse();
         }
-        if let Some(r) = taken.free(spots).filter(|_| area.h > 20.0) {
-            c.text((r.x, r.y + 10.5), Align::Left, &face, text);
-            taken.text(r);
-        }
+        let place = taken.free(spots).filter(|_| area.h > 20.0);
+        c.label(place.map(|r| (r, false)), 10.5, &face, text);
     };
     if most < plot.y.max {
         shade(Rect { h: plot.at_y(most) - a.y, ..a }, above, a.y + 4.0, false);
@@ -169,111 +173,95 @@ fn ribbon(c: &mut Canvas, plot: &Plot, part: &[(f64, Reach)], taken: &mut Taken)
     taken.line(&line, 3.0);
 }
 
-/// Draws each answer: its median, its bracket, or an arrow into the unmeasured range.
-fn mark(c: &mut Canvas, plot: &Plot, (factor, reach): (f64, Reach), taken: &mut Taken) {
-    let (dark, light) = (hue_of(0).dark, hue_of(0).light);
-    let at = |v: f64| plot.at(factor, v.min(plot.y.max));
-    match reach {
-        Reach::Between { rate, low, .. } => {
-            let kind = if low > 0.0 { Mark::Meets } else { Mark::Undecided };
-            kind.draw(c, at(rate), 4.2, GREEN_TEXT);
-        }
-        Reach::Bracket { met, failed } => {
-            c.stroke(at(met), at(failed), 5.0, light);
-            Mark::Meets.draw(c, at(met), 4.2, dark);
-            Mark::Fails.draw(c, at(failed), 4.2, dark);
-        }
-        Reach::AtLeast(v) => {
-            arrow(c, plot, at(v), -ARROW);
-            Mark::Meets.draw(c, at(v), 4.2, dark);
-        }
-        Reach::Below(v) => {
-            arrow(c, plot, at(v), ARROW);
-            Mark::Fails.draw(c, at(v), 4.2, dark);
-        }
-        Reach::Nothing => Mark::Invalid.draw(c, at(0.0), 4.2, dark),
-        Reach::Unknown => {
-            let face = Type::book(11.0, GREY);
-            c.text((plot.at_x(factor), plot.area.bottom() - 6.0), Align::Middle, &face, "?");
-        }
-    }
-    if let Some(p) = place(plot, factor, reach) {
-        taken.mark(p, 6.0);
-    }
+/// The drawing of an answer.
+struct DrawnAnswer {
+    /// Its marks; the first represents it.
+    marks: Vec<(Mark, f64)>,
+    colour: RGBColor,
+    /// Length of an arrow into the unmeasured range, downwards.
+    arrow: f64,
+    label: String,
 }
 
-/// Returns the vertical extent of an answer: its interval, its bracket or its arrow.
-fn reach_line(plot: &Plot, factor: f64, reach: Reach) -> Vec<Point> {
-    let at = |v: f64| plot.at(factor, v.min(plot.y.max));
-    let by = |v: f64, dy: f64| vec![at(v), (at(v).0, at(v).1 + dy)];
-    match reach {
-        Reach::Between { rate, .. } => vec![at(rate)],
-        Reach::Bracket { met, failed } => vec![at(met), at(failed)],
-        Reach::AtLeast(v) => by(v, -ARROW),
-        Reach::Below(v) => by(v, ARROW),
-        Reach::Nothing | Reach::Unknown => Vec::new(),
-    }
-}
-
-/// Returns the point that represents an answer.
-fn place(plot: &Plot, factor: f64, reach: Reach) -> Option<Point> {
-    let value = match reach {
-        Reach::Between { rate: v, .. }
-        | Reach::Bracket { met: v, .. }
-        | Reach::AtLeast(v)
-        | Reach::Below(v) => v,
-        Reach::Nothing => 0.0,
-        Reach::Unknown => return None,
+/// Returns the drawing of an answer; `None` if it is not known.
+fn shown(reach: Reach) -> Option<DrawnAnswer> {
+    let dark = hue_of(0).dark;
+    let one = |mark, level, label: String| DrawnAnswer {
+        marks: vec![(mark, level)],
+        colour: dark,
+        arrow: 0.0,
+        label,
     };
-    Some(plot.at(factor, value.min(plot.y.max)))
+    let n = words::level_number;
+    Some(match reach {
+        Reach::Between { rate, low, .. } => {
+            let mark = if low > 0.0 { Mark::Meets } else { Mark::Undecided };
+            DrawnAnswer { colour: GREEN_TEXT, ..one(mark, rate, n(rate)) }
+        }
+        Reach::Bracket { met, failed } => DrawnAnswer {
+            marks: vec![(Mark::Meets, met), (Mark::Fails, failed)],
+            ..one(Mark::Meets, met, n(met))
+        },
+        Reach::AtLeast(v) => DrawnAnswer { arrow: -ARROW, ..one(Mark::Meets, v, format!("≥ {}", n(v))) },
+        Reach::Below(v) => DrawnAnswer { arrow: ARROW, ..one(Mark::Fails, v, format!("< {}", n(v))) },
+        Reach::Nothing => one(Mark::Invalid, 0.0, "none".into()),
+        Reach::Unknown => return None,
+    })
+}
+
+impl DrawnAnswer {
+    /// Returns the point that represents it.
+    fn point(&self, plot: &Plot, factor: f64) -> Point {
+        plot.at_top((factor, self.marks[0].1))
+    }
+
+    /// Returns its vertical extent: its median, its bracket or its arrow.
+    fn extent(&self, plot: &Plot, factor: f64) -> [Point; 2] {
+        let (from, last) = (self.point(plot, factor), self.marks[self.marks.len() - 1].1);
+        let to = plot.at_top((factor, last));
+        [from, (to.0, to.1 + self.arrow)]
+    }
+
+    fn draw(&self, c: &mut Canvas, plot: &Plot, factor: f64, taken: &mut Taken) {
+        let at = self.point(plot, factor);
+        if let [_, (_, end)] = self.marks[..] {
+            c.stroke(at, plot.at_top((factor, end)), 5.0, hue_of(0).light);
+        }
+        if self.arrow.abs() > 0.0 {
+            arrow(c, plot, at, self.arrow);
+        }
+        for (mark, level) in &self.marks {
+            mark.draw(c, plot.at_top((factor, *level)), 4.2, self.colour);
+        }
+        taken.mark(at, 6.0);
+    }
+
+    /// Draws the figure next to its mark, if there is room.
+    fn label(&self, c: &mut Canvas, plot: &Plot, factor: f64, taken: &mut Taken) {
+        let (x, y) = self.point(plot, factor);
+        let colour = if self.marks[0].0 == Mark::Invalid { GREY } else { self.colour };
+        let face = Type::bold(11.0, colour);
+        let w = face.width(&self.label);
+        let (middle, left) = (-w / 2.0, -w - 8.0);
+        let shifts =
+            [(middle, -19.0), (middle, 7.0), (left, -7.0), (8.0, -7.0), (middle, -32.0), (middle, 20.0)];
+        let spots = shifts.map(|(dx, dy)| Rect { x: x + dx, y: y + dy, w, h: 12.5 });
+        let a = plot.area;
+        let inside = |r: &Rect| {
+            r.x > a.x + 2.0 && r.right() < a.right() + 24.0 && r.y > a.y && r.bottom() < a.bottom()
+        };
+        let place = taken.free(spots.into_iter().filter(inside)).map(|r| (r, false));
+        c.label(place, 10.2, &face, &self.label);
+    }
 }
 
 /// Draws a dashed arrow upwards or downwards from a point, within the plot.
 fn arrow(c: &mut Canvas, plot: &Plot, (x, y): Point, by: f64) {
     let end = (y + by).clamp(plot.area.y + 2.0, plot.area.bottom() - 2.0);
     let grey = rgb(0x6b6b6b);
-    c.dashes((x, y), (x, end), 1.4, (3.0, 2.4), grey);
+    c.dashes([(x, y), (x, end)], 1.4, (3.0, 2.4), grey);
     let back = if by < 0.0 { 5.0 } else { -5.0 };
     for side in [-4.0, 4.0] {
         c.stroke((x, end), (x + side, end + back), 1.4, grey);
-    }
-}
-
-/// Draws the figure next to its mark, if there is room.
-fn label(c: &mut Canvas, plot: &Plot, (factor, reach): (f64, Reach), taken: &mut Taken) {
-    let (text, colour) = match reach {
-        Reach::Between { rate, .. } => (words::level_number(rate), GREEN_TEXT),
-        Reach::Bracket { met, .. } => (words::level_number(met), hue_of(0).dark),
-        Reach::AtLeast(v) => (format!("≥ {}", words::level_number(v)), hue_of(0).dark),
-        Reach::Below(v) => (format!("< {}", words::level_number(v)), hue_of(0).dark),
-        Reach::Nothing => ("none".into(), GREY),
-        Reach::Unknown => return,
-    };
-    let Some((x, y)) = place(plot, factor, reach) else { return };
-    let face = Type::bold(11.0, colour);
-    let w = face.width(&text);
-    let spots = [
-        (-w / 2.0, -19.0),
-        (-w / 2.0, 7.0),
-        (-w - 8.0, -7.0),
-        (8.0, -7.0),
-        (-w / 2.0, -32.0),
-        (-w / 2.0, 20.0),
-    ]
-    .map(|(dx, dy)| Rect { x: x + dx, y: y + dy, w, h: 12.5 });
-    let a = plot.area;
-    let inside =
-        |r: &Rect| r.x > a.x + 2.0 && r.right() < a.right() + 24.0 && r.y > a.y && r.bottom() < a.bottom();
-    if let Some(r) = taken.free(spots.into_iter().filter(inside)) {
-        c.text((r.x, r.y + 10.2), Align::Left, &face, &text);
-        taken.text(r);
-    }
-}
-
-fn hint(c: &mut Canvas, plot: &Plot, point: &Scaled, reach: Reach, text: &str) {
-    let text = format!("limits × {} · {text}", point.factor);
-    match place(plot, point.factor, reach) {
-        Some(at) => c.hint(at, REACH, text),
-        None => c.hint((plot.at_x(point.factor), plot.area.bottom() - 8.0), REACH, text),
     }
 }

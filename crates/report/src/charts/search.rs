@@ -1,15 +1,10 @@
 //! The course of the adaptive search: the level of each step, and the estimate of the limit after it.
 
-use super::axis::{Axis, Plot, Scale};
-use super::boundary::{GREEN, GREEN_TEXT, SAFE};
-use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Mark, charted, control, hue_of, radius, rgb};
-use super::frame::{Frame, GREY, Slot, x_axis};
-use super::hints::{REACH, of_step};
-use super::legend::{Entry, marks};
-use super::place::{Taken, spread};
-use super::scene::{Format, Scene};
-use super::throughput::level_title;
+use super::draw::{
+    Across, Align, Axis, Canvas, Entry, Format, Frame, GREEN, GREEN_TEXT, GREY, Mark, Plot, Point, REACH,
+    Rect, SAFE, Scale, Scene, Slot, Taken, Type, charted, control, hue_of, level_title, marks, of_step,
+    radius, rgb, spread, x_axis,
+};
 use crate::words::{self, ends};
 use goodput_core::level::Control;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
@@ -45,9 +40,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
     let Some(a) = run.answers.first() else { return Canvas::new(scene.width, 1) };
     let all = steps(run, a);
-    let told = told(run, a);
+    let labels = end_labels(run, a);
     let face = Type::bold(12.0, GREEN_TEXT);
-    let right = 26.0 + told.iter().map(|l| face.width(&l.text)).fold(0.0, f64::max);
+    let right = 26.0 + face.widest(labels.iter().map(|l| &l.text));
     let mut legend = marks(all.iter().map(|s| Mark::of(s)), Mark::words);
     legend.push(Entry::Path("median and 90 % interval, after each step"));
     if usable_safe_rate(&a.goodput).is_some() {
@@ -69,7 +64,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         plots = plots.pop().map(|(y, _)| (y, format!("{what}{}", said(&y)))).into_iter().collect();
     }
     let height = if plots.len() > 1 { 250.0 } else { 330.0 };
-    let slots = vec![Slot { height, values_above: false, own_x: false }; plots.len()];
+    let slots = vec![Slot::of(height); plots.len()];
     let mut frame = Frame::new(scene, &slots, right, legend);
     let spent = all.iter().map(|s| s.ended_s).fold(0.0, f64::max);
     let (second, name) = unit(spent);
@@ -95,7 +90,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         let c = &mut frame.canvas;
         let mut taken = Taken::default();
         let shown: Vec<&Step> = all.iter().copied().filter(|s| shows(&plot, s)).collect();
-        label_ends(c, &plot, &told, &face, &mut taken);
+        draw_end_labels(c, &plot, &labels, &face, &mut taken);
         draw_steps(c, &plot, &shown, second, radius(run), &mut taken);
         soaks(c, &plot, &shown, second, &mut taken);
     }
@@ -150,7 +145,7 @@ fn y_axis(run: &Run, a: &Answer, all: &[&Step]) -> Axis {
     if high > 10.0 * low {
         Axis::log(low * 0.7, high * 1.4)
     } else {
-        x_axis(control(run), super::curves::Across::Offered, std::iter::once(high))
+        x_axis(control(run), Across::Offered, std::iter::once(high))
     }
 }
 
@@ -214,79 +209,79 @@ fn time(s: &Step) -> String {
     format!("from {} to {}", words::span(s.started_s), words::span(s.ended_s))
 }
 
-/// A label at the right end, and its level.
-struct Told {
-    at: f64,
+/// A label at the right end of the plot.
+struct EndLabel {
+    level: f64,
     text: String,
     colour: RGBColor,
-    safe: bool,
+    is_safe_rate: bool,
+}
+
+impl EndLabel {
+    fn new(level: f64, text: impl Into<String>, colour: RGBColor) -> Self {
+        Self { level, text: text.into(), colour, is_safe_rate: false }
+    }
+
+    fn safe_rate(level: f64, text: &str) -> Self {
+        Self { is_safe_rate: true, ..Self::new(level, format!("safe {text}"), GREEN_TEXT) }
+    }
 }
 
 /// Returns labels for the final answer: its interval, its rate and the safe rate, as far as they exist.
-fn told(run: &Run, a: &Answer) -> Vec<Told> {
+fn end_labels(run: &Run, a: &Answer) -> Vec<EndLabel> {
     let g = &a.goodput;
-    let one = |at: f64, text: String, colour: RGBColor| Told { at, text, colour, safe: false };
-    let last = run.view.path.last();
+    let last = || run.view.path.last().map_or(0.0, |p| p.rate);
     if let (Some((rate, [low, high])), Some(([r, l, h], safe))) = (interval(g), ends(a.control, g)) {
         let name = if g.status() == Status::Found { "goodput" } else { "about" };
-        let mut out =
-            vec![one(high, format!("up to {h}"), GREY), one(rate, format!("{name} {r}"), GREEN_TEXT)];
+        let mut labels = vec![
+            EndLabel::new(high, format!("up to {h}"), GREY),
+            EndLabel::new(rate, format!("{name} {r}"), GREEN_TEXT),
+        ];
         match (safe, g.safe_rate()) {
             (Some(text), Some(safe)) => {
                 if (safe - low).abs() > 0.02 * low {
-                    out.push(one(low, format!("from {l}"), GREY));
+                    labels.push(EndLabel::new(low, format!("from {l}"), GREY));
                 }
-                out.push(Told { at: safe, text: format!("safe {text}"), colour: GREEN_TEXT, safe: true });
+                labels.push(EndLabel::safe_rate(safe, &text));
             }
-            _ => out.push(one(low, "none is shown safe".into(), GREY)),
+            _ => labels.push(EndLabel::new(low, "none is shown safe", GREY)),
         }
-        return out;
+        return labels;
     }
-    let noun = words::noun(a.control);
-    match (g.status(), g.rate(), usable_safe_rate(g)) {
+    let safe = usable_safe_rate(g).map(|s| EndLabel::safe_rate(s, &words::level_number(s)));
+    match (g.status(), g.rate(), safe) {
         (Status::NotReached, Some(rate), safe) => {
-            let safe = safe.map(|s| Told {
-                at: s,
-                text: format!("safe {}", words::level_number(s)),
-                colour: GREEN_TEXT,
-                safe: true,
-            });
-            let most = one(rate, format!("at least {}", words::level_number(rate)), GREEN_TEXT);
-            let same = safe.as_ref().is_some_and(|s| (s.at - rate).abs() <= 1e-9 * rate);
-            std::iter::once(most).chain(safe.filter(|_| !same)).collect()
+            let most = EndLabel::new(rate, format!("at least {}", words::level_number(rate)), GREEN_TEXT);
+            let other = safe.filter(|s| (s.level - rate).abs() > 1e-9 * rate);
+            std::iter::once(most).chain(other).collect()
         }
-        (_, _, Some(s)) => vec![Told {
-            at: s,
-            text: format!("safe {}", words::level_number(s)),
-            colour: GREEN_TEXT,
-            safe: true,
-        }],
+        (_, _, Some(safe)) => vec![safe],
         (Status::None, ..) => {
-            let at = last.map_or(0.0, |p| p.rate);
-            vec![one(at, format!("no {noun} meets it"), GREY)]
+            vec![EndLabel::new(last(), format!("no {} meets it", words::noun(a.control)), GREY)]
         }
-        _ => vec![one(last.map_or(0.0, |p| p.rate), "undecided".into(), GREY)],
+        _ => vec![EndLabel::new(last(), "undecided", GREY)],
     }
 }
 
 /// Draws the labels at the end of the ribbon, each at its level or as near as there is room, with a leader.
-fn label_ends(c: &mut Canvas, plot: &Plot, told: &[Told], face: &Type, taken: &mut Taken) {
+fn draw_end_labels(c: &mut Canvas, plot: &Plot, labels: &[EndLabel], face: &Type, taken: &mut Taken) {
     let a = plot.area;
     let place = |level: f64| plot.at_y(level.clamp(plot.y.min, plot.y.max));
-    let mut ys: Vec<f64> = told.iter().map(|l| place(l.at)).collect();
+    let mut ys: Vec<f64> = labels.iter().map(|l| place(l.level)).collect();
     // Keeps labels with equal positions in the order of their levels.
     for i in 1..ys.len() {
         ys[i] = ys[i].max(ys[i - 1] + 0.01);
     }
     spread(&mut ys, 15.5, (a.y + 4.0, a.bottom() - 4.0));
-    for (y, l) in ys.iter().zip(told) {
-        let from = (a.right() + 2.0, place(l.at));
+    for (y, l) in ys.iter().zip(labels) {
+        let from = (a.right() + 2.0, place(l.level));
         c.stroke(from, (a.right() + 12.0, *y), 0.9, rgb(0x9a9a9a));
         c.text((a.right() + 15.0, y + 4.3), Align::Left, &face.coloured(l.colour), &l.text);
-        if l.safe {
-            let y = place(l.at);
-            c.dashes((a.x, y), (a.right(), y), 1.4, SAFE, GREEN_TEXT);
-            taken.line(&[(a.x, y), (a.right(), y)], 1.0);
+        if l.is_safe_rate {
+            let y = place(l.level);
+            let line = [(a.x, y), (a.right(), y)];
+            c.dashes(line, 1.4, SAFE, GREEN_TEXT);
+            taken.line(&line, 1.0);
         }
     }
 }
@@ -301,10 +296,7 @@ fn soaks(c: &mut Canvas, plot: &Plot, all: &[&Step], second: f64, taken: &mut Ta
         let spots =
             [y + 5.0, y - 19.0, y + 20.0, y - 34.0].map(|y| Rect { x: middle - w / 2.0, y, w, h: 13.0 });
         let inside = spots.into_iter().filter(|r| r.y > plot.area.y && r.bottom() < plot.area.bottom());
-        if let Some((r, covers)) = taken.place(inside) {
-            c.veil(&r, covers);
-            c.text((r.x, r.y + 10.5), Align::Left, &face, "soak");
-        }
+        c.label(taken.place(inside), 10.5, &face, "soak");
     }
 }
 
@@ -335,7 +327,7 @@ mod tests {
             ("safe-only", &["safe 8.64"]),
         ] {
             let run = case(name);
-            let texts: Vec<String> = told(&run, &run.answers[0]).into_iter().map(|l| l.text).collect();
+            let texts: Vec<String> = end_labels(&run, &run.answers[0]).into_iter().map(|l| l.text).collect();
             assert_eq!(texts, want, "{name}");
         }
     }

@@ -1,14 +1,9 @@
 //! Requests in flight and the response time around a surge, and the time of recovery.
 
-use super::axis::{Axis, Plot};
-use super::boundary::{GREEN, GREEN_TEXT};
-use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{hue_of, rgb};
-use super::frame::{Frame, GREY, Slot};
-use super::hints::REACH;
-use super::legend::Entry;
-use super::panel::RED;
-use super::scene::Scene;
+use super::draw::{
+    Align, Axis, Canvas, Entry, Frame, GREEN, GREEN_TEXT, GREY, Plot, Point, REACH, RED, Rect, Scene, Slot,
+    Type, hue_of, rgb,
+};
 use crate::sections::recovery::surge_title;
 use crate::words;
 use goodput_core::slo::{Limit, Metric};
@@ -39,12 +34,11 @@ fn limit(run: &Run, metric: Metric) -> Option<Limit> {
 
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
-    let slot = |height| Slot { height, values_above: false, own_x: false };
     let legend = vec![Entry::Say(
         "shaded: the surge; dashed grey: the highest of any window before it; red: windows with misses"
             .into(),
     )];
-    let mut frame = Frame::new(scene, &[slot(170.0), slot(170.0)], 34.0, legend);
+    let mut frame = Frame::new(scene, &[Slot::of(170.0), Slot::of(170.0)], 34.0, legend);
     let hue = hue_of(0);
     let Some((r, course, outcome)) = parts(scene.run) else { return frame.finish(hue) };
     let span = course.to_s() - course.from_s;
@@ -80,8 +74,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         format!("p90 {} {}", metric.title(), words::latency(v * unit))
     });
     if let Some(limit) = limit.map(|l| l / unit).filter(|l| *l <= plot.y.max) {
-        let y = plot.at_y(limit);
-        c.dashes((plot.area.x, y), (plot.area.right(), y), 1.5, (8.0, 4.5), RED);
+        c.dashes(plot.across(limit), 1.5, (8.0, 4.5), RED);
     }
     misses(c, &plot, course, outcome);
     frame.spines(&plot);
@@ -112,8 +105,7 @@ fn panel(
     c.fill(&Rect { x: from, y: a.y, w: to - from, h: a.h }, SURGE.into());
     c.text(((from + to) / 2.0, a.y + 13.0), Align::Middle, &Type::book(10.5, rgb(0x8a4b00)), &surge_title(r));
     if let Some(band) = band {
-        let y = plot.at_y(band);
-        c.dashes((a.x, y), (a.right(), y), 1.2, (4.0, 3.0), GREY);
+        c.dashes(plot.across(band), 1.2, (4.0, 3.0), GREY);
     }
     let half = outcome.window_s / 2.0;
     let points: Vec<Point> =

@@ -2,11 +2,11 @@
 //! is well-formed; compares a few in full. Set `GOODPUT_CHART_DIR` to write them all to files for inspection;
 //! `GOODPUT_CHART_CASES` limits them to some cases: `found,soak`.
 
-mod told;
+mod tooltips;
 
-use super::canvas::{Shape, Type};
-use super::curves::Mark;
-use super::raster::SCALE;
+use super::draw::canvas::Shape;
+use super::draw::raster::SCALE;
+use super::draw::{Across, Mark, Type, hints, theme, x_axis};
 use super::*;
 use goodput_run::fixture;
 use goodput_run::rundir::{Scaled, SloScale};
@@ -376,7 +376,7 @@ fn slides_and_reports_name_every_line() {
 fn requests_in_flight_are_whole() {
     use goodput_core::level::Control;
     for most in [2.0, 4.0, 16.0, 30.0, 256.0] {
-        let axis = frame::x_axis(Control::Concurrency, curves::Across::Offered, std::iter::once(most));
+        let axis = x_axis(Control::Concurrency, Across::Offered, std::iter::once(most));
         assert!(axis.ticks().iter().all(|t| !t.1.contains('.')), "{most}: {:?}", axis.ticks());
     }
 }

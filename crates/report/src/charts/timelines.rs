@@ -1,13 +1,10 @@
 //! Each step over time: requests in flight and TTFT, one small picture per step.
 
-use super::axis::Axis;
-use super::canvas::{Align, Canvas, Rect, Type};
-use super::cells::{Cell, HEIGHT, grid};
-use super::curves::{Mark, charted, hue_of, rgb, steady};
-use super::frame::{EDGE, Frame, GREY, Slot};
-use super::legend::marks;
-use super::panel::RED;
-use super::scene::Scene;
+use super::cells::{Cell, HEIGHT, PHASES, grid};
+use super::draw::{
+    Align, Axis, Canvas, EDGE, Frame, GREY, Mark, RED, Rect, Scene, Slot, Type, charted, hue_of, marks, rgb,
+    steady,
+};
 use crate::words;
 use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::{Run, Trace, Traces, Ttft};
@@ -68,7 +65,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         _ => 3,
     };
     let rows = shown.len().div_ceil(columns);
-    let slots = [Slot { height: rows as f64 * HEIGHT - 16.0, values_above: true, own_x: false }];
+    let slots = [Slot { values_above: true, ..Slot::of(rows as f64 * HEIGHT - 16.0) }];
     let legend = marks(shown.iter().map(|s| Mark::of(s.0)), Mark::words);
     let mut frame = Frame::new(scene, &slots, 30.0, legend);
     let left_out = if shown.len() < count {
@@ -184,11 +181,11 @@ fn key(c: &mut Canvas, top: f64, drawn: &Drawn, unit: f64, left_out: &str) {
         say(c, &mut x, y, &book, text, 14.0);
     }
     if let Some(limit) = &drawn.limit {
-        c.dashes((x, y - 4.0), (x + 18.0, y - 4.0), 1.6, (5.0, 3.0), RED);
+        c.dashes([(x, y - 4.0), (x + 18.0, y - 4.0)], 1.6, (5.0, 3.0), RED);
         x += 23.0;
         say(c, &mut x, y, &book.coloured(RED), &words::limit(limit), 14.0);
     }
-    let phases = super::cells::PHASES.into_iter().zip(drawn.phases).filter(|p| p.1);
+    let phases = PHASES.into_iter().zip(drawn.phases).filter(|p| p.1);
     for ((colour, text), _) in phases {
         c.fill(&Rect { x, y: y - 9.5, w: 13.0, h: 11.0 }, colour.into());
         x += 18.0;

@@ -1,12 +1,9 @@
 //! The sensitivity of the answer: a bar for each factor, the largest effect first.
 
-use super::axis::{Axis, Plot, Scale};
-use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::{hue_of, rgb};
-use super::frame::{Frame, GREY, INK, Slot};
-use super::hints::REACH;
-use super::legend::Entry;
-use super::scene::{Format, Scene};
+use super::draw::{
+    Align, Axis, Canvas, Entry, Format, Frame, GREY, INK, Plot, REACH, Rect, Scale, Scene, Slot, Type,
+    control, hue_of, rgb,
+};
 use crate::escape::clip;
 use crate::sections::sensitivity::{percent, title, value};
 use goodput_core::units::short;
@@ -45,9 +42,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     if scene.format == Format::Slide {
         all.truncate(ON_SLIDE);
     }
-    let slots = [Slot { height: ROW * all.len() as f64 + 8.0, values_above: false, own_x: false }];
+    let slots = [Slot::of(ROW * all.len() as f64 + 8.0)];
     let centre = scene.run.view.sensitivity.as_ref().map_or(0.0, |s| s.centre);
-    let control = super::curves::control(scene.run);
+    let control = control(scene.run);
     let legend = vec![Entry::Say(format!(
         "each moved by itself in paired steps at {}{}; thin lines: 90 % intervals",
         short(centre),

@@ -1,13 +1,10 @@
 //! A recorded trace: requests per second over its time, and how long prompts and answers are.
 
-use super::axis::{Axis, Plot, Scale};
-use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::{Hue, hue_of, rgb};
-use super::frame::{EDGE, Frame, GREY, Slot, Titles};
-use super::heads::shortened;
+use super::draw::{
+    Align, Axis, Canvas, EDGE, Format, Frame, GREY, Hue, Plot, Rect, Scale, Slot, Titles, Type, hue_of,
+    raster, rgb, shortened, svg,
+};
 use super::lengths::lengths_axis;
-use super::scene::Format;
-use super::{raster, svg};
 use crate::escape::clip;
 use anyhow::{Context, Result};
 use goodput_core::distribution::Bar;
@@ -50,14 +47,15 @@ fn draw(trace: &Trace) -> Canvas {
         about: (face, vec![shortened(&face, parts, width)]),
         foot: format!("goodput {}", env!("CARGO_PKG_VERSION")),
     };
-    let slot = |height: f64| Slot { height, values_above: false, own_x: true };
+    let slot = |height: f64| Slot { own_x: true, ..Slot::of(height) };
     let lengths: Vec<(&str, &Distribution)> = [("Prompts", Some(&s.input)), ("Answers", s.output.as_ref())]
         .into_iter()
         .filter_map(|(what, d)| Some((what, d?)))
         .collect();
     let mut slots = vec![slot(210.0)];
     slots.extend(lengths.iter().map(|_| slot(130.0)));
-    let mut frame = Frame::titled(&titles, Format::Report, &slots, 30.0, Vec::new());
+    let mut frame =
+        Frame::titled(&titles, (Format::Report, Format::Report.width()), &slots, 30.0, Vec::new());
     rate(&mut frame, &s.over_time, s.rate, s.span_s);
     // Prompts and answers on one axis, for comparison.
     let least = lengths.iter().filter_map(|(_, d)| d.bars.first()).map(|b| b.from).min().unwrap_or(1).max(1);
@@ -105,7 +103,7 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
     let a = plot.area;
     let y = plot.at_y(mean);
     let ink = rgb(0x222222);
-    frame.canvas.dashes((a.x, y), (a.right(), y), 1.3, (7.0, 4.0), ink);
+    frame.canvas.dashes(plot.across(mean), 1.3, (7.0, 4.0), ink);
     let label = format!("mean {}", short(mean));
     let face = Type::bold(11.0, ink);
     let w = face.width(&label);
@@ -115,7 +113,7 @@ fn rate(frame: &mut Frame, over: &OverTime, mean: f64, span_s: f64) {
 }
 
 /// Returns the tooltip of a bar: the number of requests with its lengths.
-fn told(what: &str, bar: &Bar, percent: f64) -> String {
+fn bar_hint(what: &str, bar: &Bar, percent: f64) -> String {
     let lengths = match bar.to - bar.from {
         0 | 1 => thousands(bar.from as f64),
         _ => format!("{} to {}", thousands(bar.from as f64), thousands((bar.to - 1) as f64)),
@@ -141,16 +139,16 @@ pub(super) fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distr
         let y = plot.at_y(share(bar.n));
         let w = (to - from - 0.6).max(0.8);
         frame.canvas.fill(&Rect { x: from + 0.3, y, w, h: plot.area.bottom() - y }, hue.middle.mix(0.75));
-        frame
-            .canvas
-            .hint_over(Rect { x: from, y: plot.area.y, w, h: plot.area.h }, told(what, bar, share(bar.n)));
+        frame.canvas.hint_over(
+            Rect { x: from, y: plot.area.y, w, h: plot.area.h },
+            bar_hint(what, bar, share(bar.n)),
+        );
     }
     frame.spines(&plot);
     let (a, face) = (plot.area, Type::bold(11.0, hue.dark));
     let percentiles = [("p50", d.p50), ("p90", d.p90), ("p99", d.p99)];
     for (_, value) in percentiles {
-        let at = plot.at_x(value.max(1) as f64);
-        frame.canvas.dashes((at, a.bottom()), (at, a.y), 1.2, (4.0, 3.0), hue.dark);
+        frame.canvas.dashes(plot.upright(value.max(1) as f64), 1.2, (4.0, 3.0), hue.dark);
     }
     // Each on a separate line: if lengths are similar, the percentiles are close.
     for (row, (name, value)) in percentiles.into_iter().enumerate() {

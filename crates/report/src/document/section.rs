@@ -1,43 +1,51 @@
 //! Documents, their sections, and the blocks that these are made of.
 
-use super::table::{Mark, Table};
+use super::cell::Mark;
+use super::table::Table;
 use super::text::Text;
 
 /// A report.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Document {
     /// The answer in one line.
-    pub title: Text,
+    pub(crate) title: Text,
     /// The answers as cards, for pages that start with an overview.
-    pub cards: Vec<Card>,
+    pub(crate) cards: Vec<Card>,
     /// The blocks below the title, before any section.
-    pub lead: Vec<Block>,
+    pub(crate) lead: Vec<Block>,
     /// The sections, in order.
-    pub sections: Vec<Section>,
+    pub(crate) sections: Vec<Section>,
+}
+
+impl Document {
+    /// Returns a document of sections alone, for a terminal.
+    pub(crate) fn of(sections: Vec<Section>) -> Self {
+        Self { sections, ..Self::default() }
+    }
 }
 
 /// A summary card of one answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Card {
+pub(crate) struct Card {
     /// Series, tier or class of the answer, if there are several answers.
-    pub whose: String,
+    pub(crate) whose: String,
     /// Its status in words, shown after the mark.
-    pub status: String,
+    pub(crate) status: String,
     /// The mark of its status.
-    pub mark: Mark,
+    pub(crate) mark: Mark,
     /// Label of the figure.
-    pub label: String,
+    pub(crate) label: String,
     /// The figure.
-    pub value: String,
+    pub(crate) value: String,
     /// Its unit; empty if it has none.
-    pub unit: String,
+    pub(crate) unit: String,
     /// Secondary facts: names and values.
-    pub facts: Vec<(String, String)>,
+    pub(crate) facts: Vec<(String, String)>,
 }
 
 /// The kinds of sections. The kind determines the title, and if pages fold the section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Question and system under test.
     Question,
     /// Result.
@@ -110,7 +118,7 @@ pub enum Kind {
 
 impl Kind {
     /// Returns the title of a section of this kind; empty if each section has a different one.
-    pub const fn title(self) -> &'static str {
+    pub(crate) const fn title(self) -> &'static str {
         match self {
             Self::Question => "Question",
             Self::Answer => "Answer",
@@ -149,7 +157,7 @@ impl Kind {
     }
 
     /// Returns true if a section holds detailed evidence: pages fold it until the reader opens it.
-    pub const fn is_detail(self) -> bool {
+    pub(crate) const fn is_detail(self) -> bool {
         matches!(
             self,
             Self::Limits
@@ -168,46 +176,58 @@ impl Kind {
 
 /// A title with the blocks below it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Section {
+pub(crate) struct Section {
     /// Its kind.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// Its title, in one line; may be empty on a terminal, where a blank line also separates sections.
-    pub title: Text,
+    pub(crate) title: Text,
     /// The blocks below the title.
-    pub blocks: Vec<Block>,
+    pub(crate) blocks: Vec<Block>,
     /// Subsections, such as those of a series.
-    pub parts: Vec<Section>,
+    pub(crate) parts: Vec<Section>,
 }
 
 impl Section {
     /// Returns a section with the title of its kind.
-    pub fn new(kind: Kind, blocks: Vec<Block>) -> Self {
+    pub(crate) fn new(kind: Kind, blocks: Vec<Block>) -> Self {
         Self { kind, title: kind.title().into(), blocks, parts: Vec::new() }
     }
 
     /// Returns a section with a custom title.
-    pub fn titled(title: impl Into<Text>, blocks: Vec<Block>) -> Self {
+    pub(crate) fn titled(title: impl Into<Text>, blocks: Vec<Block>) -> Self {
         Self { kind: Kind::Other, title: title.into(), blocks, parts: Vec::new() }
     }
 
+    /// Returns a section without a title.
+    pub(crate) fn untitled(blocks: Vec<Block>) -> Self {
+        Self::titled("", blocks)
+    }
+
     /// Returns true if there is nothing to say.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.blocks.iter().all(Block::is_empty) && self.parts.iter().all(Self::is_empty)
     }
 }
 
 /// A statement with advice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advice {
+pub(crate) struct Advice {
     /// The statement.
-    pub text: Text,
+    pub(crate) text: Text,
     /// The advice; empty if there is none.
-    pub advice: Text,
+    pub(crate) advice: Text,
+}
+
+impl Advice {
+    /// Returns a statement with advice, which may be empty.
+    pub(crate) fn new(text: impl Into<Text>, advice: impl Into<Text>) -> Self {
+        Self { text: text.into(), advice: advice.into() }
+    }
 }
 
 /// The sign before a line of an outline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bullet {
+pub(crate) enum Bullet {
     /// Nothing.
     None,
     /// Its number.
@@ -220,47 +240,47 @@ pub enum Bullet {
 
 /// A line with others below it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The sign before it.
-    pub bullet: Bullet,
+    pub(crate) bullet: Bullet,
     /// The line.
-    pub text: Text,
+    pub(crate) text: Text,
     /// The lines below it.
-    pub below: Vec<Self>,
+    pub(crate) below: Vec<Self>,
 }
 
 impl Entry {
     /// Returns a line with nothing below it.
-    pub fn new(bullet: Bullet, text: impl Into<Text>) -> Self {
+    pub(crate) fn new(bullet: Bullet, text: impl Into<Text>) -> Self {
         Self { bullet, text: text.into(), below: Vec::new() }
     }
 
     /// Returns a line without a bullet.
-    pub fn line(text: impl Into<Text>) -> Self {
+    pub(crate) fn line(text: impl Into<Text>) -> Self {
         Self::new(Bullet::None, text)
     }
 
     /// Adds lines below this one.
     #[must_use]
-    pub fn over(self, below: Vec<Self>) -> Self {
+    pub(crate) fn over(self, below: Vec<Self>) -> Self {
         Self { below, ..self }
     }
 }
 
 /// A reference to a chart, which is drawn separately.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Picture {
+pub(crate) struct Picture {
     /// The path of its PNG, relative to the report.
-    pub path: String,
+    pub(crate) path: String,
     /// Caption.
-    pub caption: String,
+    pub(crate) caption: String,
     /// Alternative text: the answer of the run in one line.
-    pub alternative: String,
+    pub(crate) alternative: String,
 }
 
 /// A block of a section.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Block {
+pub(crate) enum Block {
     /// A paragraph.
     Paragraph(Text),
     /// A heading within a section.
@@ -299,12 +319,27 @@ pub enum Block {
 
 impl Block {
     /// Returns a paragraph.
-    pub fn paragraph(text: impl Into<Text>) -> Self {
+    pub(crate) fn paragraph(text: impl Into<Text>) -> Self {
         Self::Paragraph(text.into())
     }
 
+    /// Returns names with their values.
+    pub(crate) fn facts(facts: impl IntoIterator<Item = (impl Into<Text>, impl Into<Text>)>) -> Self {
+        Self::Facts(facts.into_iter().map(|(name, text)| (name.into(), text.into())).collect())
+    }
+
+    /// Returns paragraphs.
+    pub(crate) fn paragraphs(texts: impl IntoIterator<Item = impl Into<Text>>) -> Vec<Self> {
+        texts.into_iter().map(Self::paragraph).collect()
+    }
+
+    /// Returns items without an order.
+    pub(crate) fn list(items: impl IntoIterator<Item = impl Into<Text>>) -> Self {
+        Self::List(items.into_iter().map(Into::into).collect())
+    }
+
     /// Returns the text of a paragraph.
-    pub const fn text(&self) -> Option<&Text> {
+    pub(crate) const fn text(&self) -> Option<&Text> {
         match self {
             Self::Paragraph(text) => Some(text),
             _ => None,
@@ -312,7 +347,7 @@ impl Block {
     }
 
     /// Returns true if there is nothing to show.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match self {
             Self::Paragraph(text) | Self::Heading(text) | Self::Warning(text) => text.is_empty(),
             Self::List(items) | Self::Legend(items) => items.is_empty(),

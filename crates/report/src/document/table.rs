@@ -1,187 +1,11 @@
-//! Tables of typed cells. Columns know how to appear on wide and on narrow screens.
+//! Tables of [typed cells](Cell). Columns know how to appear on wide and on narrow screens.
 
+use super::cell::Cell;
 use super::text::Text;
-use crate::words::units::{figure, percent, precise, thousands};
-
-/// The sign of an unknown cell.
-pub const UNKNOWN: &str = "–";
-
-/// A sign before a verdict or a status. A word always follows, so that nothing depends on colour alone.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// It meets, holds or is accepted.
-    Good,
-    /// It fails or is rejected.
-    Bad,
-    /// It is undecided.
-    Open,
-    /// It is invalid.
-    Invalid,
-}
-
-impl Mark {
-    /// Returns the sign.
-    pub const fn sign(self) -> &'static str {
-        match self {
-            Self::Good => "●",
-            Self::Bad => "✕",
-            Self::Open => "○",
-            Self::Invalid => "△",
-        }
-    }
-}
-
-/// A cell of a table.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Cell {
-    /// Unknown.
-    Unknown,
-    /// Nothing to show.
-    Empty,
-    /// Words.
-    Text(Text),
-    /// A measured number, three significant figures.
-    Number(f64),
-    /// A number that others are derived from, four significant figures.
-    Precise(f64),
-    /// A whole number.
-    Count(f64),
-    /// A share of one, shown in per cent.
-    Share(f64),
-    /// A number below this whole number.
-    Below(u32),
-    /// The level of a step.
-    Level {
-        /// Sort key: 0 for the unloaded server.
-        value: f64,
-        /// The level with its unit, and its series if there are several.
-        full: String,
-        /// The bare number, for a column whose head has the unit.
-        short: String,
-    },
-    /// The verdict of a step.
-    Verdict {
-        /// Its sign; none if the step was not measured for a verdict.
-        mark: Option<Mark>,
-        /// Its word.
-        word: &'static str,
-        /// The limit that decided, if that is new information.
-        limit: Option<String>,
-        /// True if the backlog grows.
-        grows: bool,
-        /// True for an expected verdict, such as an undecided step of a ramp: it has no colour on a terminal.
-        expected: bool,
-    },
-    /// A sign with words.
-    Marked {
-        /// The sign.
-        mark: Mark,
-        /// The words.
-        words: String,
-        /// Sort key, if any.
-        value: Option<f64>,
-    },
-    /// A figure in words: with a unit, a bound or a second figure.
-    Figure {
-        /// The text shown.
-        text: String,
-        /// Sort key, if any.
-        value: Option<f64>,
-        /// True if it is the key figure of its row.
-        strong: bool,
-    },
-}
-
-impl Cell {
-    /// Returns a cell of words.
-    pub fn text(words: impl Into<Text>) -> Self {
-        Self::Text(words.into())
-    }
-
-    /// Returns a cell of words; unknown if they are empty.
-    pub fn known(words: String) -> Self {
-        if words.is_empty() { Self::Unknown } else { Self::text(words) }
-    }
-
-    /// Returns a measured number; unknown if there is none.
-    pub fn number(x: Option<f64>) -> Self {
-        x.filter(|x| x.is_finite()).map_or(Self::Unknown, Self::Number)
-    }
-
-    /// Returns a whole number; unknown if there is none.
-    pub fn count(x: Option<f64>) -> Self {
-        x.map_or(Self::Unknown, Self::Count)
-    }
-
-    /// Returns a share; unknown if there is none.
-    pub fn share(x: Option<f64>) -> Self {
-        x.map_or(Self::Unknown, Self::Share)
-    }
-
-    /// Returns a figure in words, sorted by `value`.
-    pub fn figure(text: impl Into<String>, value: Option<f64>) -> Self {
-        Self::Figure { text: text.into(), value, strong: false }
-    }
-
-    /// Returns a figure in words that is the key figure of its row.
-    pub fn strong(text: impl Into<String>) -> Self {
-        Self::Figure { text: text.into(), value: None, strong: true }
-    }
-
-    /// Returns a sign with words.
-    pub fn marked(mark: Mark, words: impl Into<String>) -> Self {
-        Self::Marked { mark, words: words.into(), value: None }
-    }
-
-    /// Returns the sort key.
-    pub fn value(&self) -> Option<f64> {
-        match self {
-            Self::Number(x) | Self::Precise(x) | Self::Count(x) => Some(*x),
-            Self::Share(x) => Some(100.0 * x),
-            Self::Below(x) => Some(f64::from(*x)),
-            Self::Level { value, .. } => Some(*value),
-            Self::Marked { value, .. } | Self::Figure { value, .. } => *value,
-            Self::Unknown | Self::Empty | Self::Text(_) | Self::Verdict { .. } => None,
-        }
-    }
-
-    /// Returns the sign that the cell begins with.
-    pub const fn mark(&self) -> Option<Mark> {
-        match self {
-            Self::Verdict { mark, .. } => *mark,
-            Self::Marked { mark, .. } => Some(*mark),
-            _ => None,
-        }
-    }
-
-    /// Returns the cell as a page shows it, unescaped.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Unknown => UNKNOWN.into(),
-            Self::Empty => String::new(),
-            Self::Text(text) => text.words(),
-            Self::Number(x) => figure(*x),
-            Self::Precise(x) => precise(*x),
-            Self::Count(x) => thousands(*x),
-            Self::Share(x) => percent(*x),
-            Self::Below(x) => format!("< {x}"),
-            Self::Level { full, .. } => full.clone(),
-            Self::Verdict { mark, word, grows, .. } => {
-                let grows = if *grows { " ↗" } else { "" };
-                match mark {
-                    Some(mark) => format!("{} {word}{grows}", mark.sign()),
-                    None => format!("{word}{grows}"),
-                }
-            }
-            Self::Marked { mark, words, .. } => format!("{} {words}", mark.sign()),
-            Self::Figure { text, .. } => text.clone(),
-        }
-    }
-}
 
 /// The media that show a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Place {
+pub(crate) enum Place {
     /// In pages and on terminals.
     #[default]
     Everywhere,
@@ -193,7 +17,7 @@ pub enum Place {
 
 /// The columns that a narrow terminal omits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Priority {
+pub(crate) enum Priority {
     /// Always shown.
     #[default]
     Always,
@@ -216,19 +40,19 @@ enum Align {
 
 /// A column of a table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Column {
+pub(crate) struct Column {
     /// Its head.
-    pub head: Text,
+    pub(crate) head: Text,
     /// Head for narrow terminals; its line breaks are preserved.
-    pub short: Option<String>,
+    pub(crate) short: Option<String>,
     /// The media that show it.
-    pub place: Place,
+    pub(crate) place: Place,
     /// Its priority on a narrow terminal.
-    pub priority: Priority,
+    pub(crate) priority: Priority,
     /// Approximate width on a terminal, in characters.
-    pub width: u16,
+    pub(crate) width: u16,
     /// True if a terminal indents its cells, below a head that is the title of the table.
-    pub is_indented: bool,
+    pub(crate) is_indented: bool,
     align: Align,
 }
 
@@ -246,96 +70,96 @@ impl Column {
     }
 
     /// Returns a column of words.
-    pub fn text(head: impl Into<Text>) -> Self {
+    pub(crate) fn text(head: impl Into<Text>) -> Self {
         Self::new(head, Align::Left)
     }
 
     /// Returns a column of numbers.
-    pub fn number(head: impl Into<Text>) -> Self {
+    pub(crate) fn number(head: impl Into<Text>) -> Self {
         Self::new(head, Align::Right)
     }
 
     /// Returns a column of levels.
-    pub fn level() -> Self {
+    pub(crate) fn level() -> Self {
         Self::new("level", Align::Level)
     }
 
     /// Returns a column of quantities with their units: left-aligned in pages, right-aligned on terminals.
-    pub fn quantity(head: impl Into<Text>) -> Self {
+    pub(crate) fn quantity(head: impl Into<Text>) -> Self {
         Self::new(head, Align::Level)
     }
 
     /// Returns a column of the numbers of steps.
-    pub fn step_number() -> Self {
+    pub(crate) fn step_number() -> Self {
         Self::new("#", Align::Right)
     }
 
     /// Sets a shorter head for terminals.
     #[must_use]
-    pub fn short(self, head: impl Into<String>) -> Self {
+    pub(crate) fn short(self, head: impl Into<String>) -> Self {
         Self { short: Some(head.into()), ..self }
     }
 
     /// Shows the column in one medium only.
     #[must_use]
-    pub fn only(self, place: Place) -> Self {
+    pub(crate) fn only(self, place: Place) -> Self {
         Self { place, ..self }
     }
 
     /// Sets the priority on narrow terminals.
     #[must_use]
-    pub fn with(self, priority: Priority) -> Self {
+    pub(crate) fn with(self, priority: Priority) -> Self {
         Self { priority, ..self }
     }
 
     /// Sets the approximate width on a terminal, in characters.
     #[must_use]
-    pub fn wide(self, width: u16) -> Self {
+    pub(crate) fn wide(self, width: u16) -> Self {
         Self { width, ..self }
     }
 
     /// Indents the cells on a terminal, below a head that is the title of the table.
     #[must_use]
-    pub fn indented(self) -> Self {
+    pub(crate) fn indented(self) -> Self {
         Self { is_indented: true, ..self }
     }
 
     /// Returns true if pages align the column to the right.
-    pub fn is_right_in_pages(&self) -> bool {
+    pub(crate) fn is_right_in_pages(&self) -> bool {
         self.align == Align::Right
     }
 
     /// Returns true if terminals align the column to the right.
-    pub fn is_right_on_terminals(&self) -> bool {
+    pub(crate) fn is_right_on_terminals(&self) -> bool {
         self.align != Align::Left
     }
 }
 
 /// A column with a function that makes its cells.
-pub struct Field<'a, T> {
+pub(crate) struct Field<'a, T> {
     column: Column,
     cell: Box<dyn Fn(&T) -> Cell + 'a>,
 }
 
 impl<'a, T> Field<'a, T> {
     /// Returns a column whose cells are made by `cell`.
-    pub fn new(column: Column, cell: impl Fn(&T) -> Cell + 'a) -> Self {
+    pub(crate) fn new(column: Column, cell: impl Fn(&T) -> Cell + 'a) -> Self {
         Self { column, cell: Box::new(cell) }
     }
 
     /// Shows the column in one medium only.
     #[must_use]
-    pub fn only(self, place: Place) -> Self {
+    pub(crate) fn only(self, place: Place) -> Self {
         Self { column: self.column.only(place), ..self }
     }
 
     /// Returns the cell of a row.
-    pub fn cell(&self, of: &T) -> Cell {
+    pub(crate) fn cell(&self, of: &T) -> Cell {
         (self.cell)(of)
     }
 
     /// Returns the column for rows of another type; `part` extracts the row of this type.
-    pub fn within<U>(self, part: impl Fn(&U) -> T + 'a) -> Field<'a, U>
+    pub(crate) fn within<U>(self, part: impl Fn(&U) -> T + 'a) -> Field<'a, U>
     where
         T: 'a,
     {
@@ -345,7 +169,7 @@ impl<'a, T> Field<'a, T> {
 
 /// The layout of a table on a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Setting {
+pub(crate) enum Setting {
     /// Fitted into the width, with less space between columns if necessary.
     #[default]
     Fitted,
@@ -359,54 +183,54 @@ pub enum Setting {
 
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Table {
+pub(crate) struct Table {
     /// The columns.
-    pub columns: Vec<Column>,
+    pub(crate) columns: Vec<Column>,
     /// The rows, each with a cell for every column.
-    pub rows: Vec<Vec<Cell>>,
+    pub(crate) rows: Vec<Vec<Cell>>,
     /// Accessible caption, for screen readers; the title of the section if empty.
-    pub caption: String,
+    pub(crate) caption: String,
     /// True if the order of the rows carries no meaning: a page lets its reader sort them.
-    pub sorts: bool,
+    pub(crate) sorts: bool,
     /// Index of the column that names a row.
-    pub row_head: usize,
+    pub(crate) row_head: usize,
     /// Layout on a terminal.
-    pub setting: Setting,
+    pub(crate) setting: Setting,
 }
 
 impl Table {
     /// Returns a table of these columns and rows.
-    pub fn new(columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Self {
+    pub(crate) fn new(columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Self {
         debug_assert!(rows.iter().all(|row| row.len() == columns.len()), "a row has a cell for every column");
         Self { columns, rows, caption: String::new(), sorts: false, row_head: 0, setting: Setting::default() }
     }
 
     /// Returns a table with one row for each item of `of`.
-    pub fn of<'t, T: 't>(fields: Vec<Field<'_, T>>, of: impl IntoIterator<Item = &'t T>) -> Self {
+    pub(crate) fn of<'t, T: 't>(fields: Vec<Field<'_, T>>, of: impl IntoIterator<Item = &'t T>) -> Self {
         let rows = of.into_iter().map(|one| fields.iter().map(|f| (f.cell)(one)).collect()).collect();
         Self::new(fields.into_iter().map(|f| f.column).collect(), rows)
     }
 
     /// Returns the indices of the columns that pages show.
-    pub fn in_pages(&self) -> impl Iterator<Item = usize> {
+    pub(crate) fn in_pages(&self) -> impl Iterator<Item = usize> {
         (0..self.columns.len()).filter(|i| self.columns[*i].place != Place::Terminal)
     }
 
     /// Lets readers sort the rows; the column `row_head` names each.
     #[must_use]
-    pub fn sorted_by_readers(self, row_head: usize) -> Self {
+    pub(crate) fn sorted_by_readers(self, row_head: usize) -> Self {
         Self { sorts: true, row_head, ..self }
     }
 
     /// Sets the accessible caption.
     #[must_use]
-    pub fn captioned(self, caption: impl Into<String>) -> Self {
+    pub(crate) fn captioned(self, caption: impl Into<String>) -> Self {
         Self { caption: caption.into(), ..self }
     }
 
     /// Sets the layout on terminals.
     #[must_use]
-    pub fn set(self, setting: Setting) -> Self {
+    pub(crate) fn set(self, setting: Setting) -> Self {
         Self { setting, ..self }
     }
 }

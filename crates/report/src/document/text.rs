@@ -2,7 +2,7 @@
 
 /// A span of text. Its content is shown verbatim: markup in it has no meaning.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Span {
+pub(crate) enum Span {
     /// Text without emphasis.
     Plain(String),
     /// Strong text: an answer, a decisive word.
@@ -15,7 +15,7 @@ pub enum Span {
 
 impl Span {
     /// Returns the words of the span.
-    pub fn words(&self) -> &str {
+    pub(crate) fn words(&self) -> &str {
         match self {
             Self::Plain(words) | Self::Strong(words) | Self::Emphasis(words) | Self::Code(words) => words,
         }
@@ -23,34 +23,34 @@ impl Span {
 }
 
 /// Returns a span without emphasis.
-pub fn plain(words: impl Into<String>) -> Span {
+pub(crate) fn plain(words: impl Into<String>) -> Span {
     Span::Plain(words.into())
 }
 
 /// Returns a strong span.
-pub fn strong(words: impl Into<String>) -> Span {
+pub(crate) fn strong(words: impl Into<String>) -> Span {
     Span::Strong(words.into())
 }
 
 /// Returns an emphasized span.
-pub fn emphasis(words: impl Into<String>) -> Span {
+pub(crate) fn emphasis(words: impl Into<String>) -> Span {
     Span::Emphasis(words.into())
 }
 
 /// Returns a command, a file or a key.
-pub fn code(words: impl Into<String>) -> Span {
+pub(crate) fn code(words: impl Into<String>) -> Span {
     Span::Code(words.into())
 }
 
 /// A line of text.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Text {
+pub(crate) struct Text {
     spans: Vec<Span>,
 }
 
 impl Text {
     /// Returns the text of these spans.
-    pub fn of(spans: impl IntoIterator<Item = Span>) -> Self {
+    pub(crate) fn of(spans: impl IntoIterator<Item = Span>) -> Self {
         let mut text = Self::default();
         for span in spans {
             text.push(span);
@@ -59,7 +59,7 @@ impl Text {
     }
 
     /// Adds a span; merges plain text with plain text before it.
-    pub fn push(&mut self, span: Span) {
+    pub(crate) fn push(&mut self, span: Span) {
         match (self.spans.last_mut(), span) {
             (Some(Span::Plain(before)), Span::Plain(more)) => before.push_str(&more),
             (_, span) if span.words().is_empty() => {}
@@ -68,13 +68,13 @@ impl Text {
     }
 
     /// Adds plain words.
-    pub fn push_str(&mut self, words: &str) {
+    pub(crate) fn push_str(&mut self, words: &str) {
         self.push(plain(words));
     }
 
     /// Returns the text with `more` appended.
     #[must_use]
-    pub fn and(mut self, more: Self) -> Self {
+    pub(crate) fn and(mut self, more: Self) -> Self {
         for span in more.spans {
             self.push(span);
         }
@@ -82,17 +82,17 @@ impl Text {
     }
 
     /// Returns the spans in order.
-    pub fn spans(&self) -> &[Span] {
+    pub(crate) fn spans(&self) -> &[Span] {
         &self.spans
     }
 
     /// Returns true if there is nothing to show.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.spans.iter().all(|span| span.words().trim().is_empty())
     }
 
     /// Returns the words without emphasis.
-    pub fn words(&self) -> String {
+    pub(crate) fn words(&self) -> String {
         self.spans.iter().map(Span::words).collect()
     }
 }

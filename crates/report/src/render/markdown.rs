@@ -32,7 +32,7 @@ fn write(section: &Section, depth: usize, out: &mut String) {
 }
 
 /// Returns blocks separated by blank lines; headings in them are of `depth`.
-pub fn blocks(blocks: &[Block], depth: usize) -> String {
+pub(crate) fn blocks(blocks: &[Block], depth: usize) -> String {
     let mut out = String::new();
     blocks_into(&mut out, blocks, depth);
     if out.is_empty() { out } else { format!("{}\n", out.trim_end()) }

@@ -1,5 +1,5 @@
 //! The renderers. Each converts a document into one format and escapes text from outside; nothing else does.
 
-pub mod html;
+pub(crate) mod html;
 pub mod markdown;
 pub mod terminal;

@@ -383,7 +383,7 @@ mod tests {
         let entry = Entry::line("one two three").over(vec![Entry::new(Bullet::Arrow, "seven eight nine")]);
         let caveat = Advice { text: "four five six".into(), advice: "see a-b-c/d-e.png".into() };
         let blocks = vec![Block::Facts(facts), Block::Outline(vec![entry]), Block::Caveats(vec![caveat])];
-        let document = Document { sections: vec![Section::titled("", blocks)], ..Document::default() };
+        let document = Document { sections: vec![Section::untitled(blocks)], ..Document::default() };
         let screen = Screen { width: 18, wraps: true, colour: false };
         assert_eq!(
             render(&document, &screen),

@@ -1,14 +1,14 @@
 //! The capacity of an answer: requests, tokens and cost at the rates that are shown to be served.
 
-use crate::document::{Block, Cell, Column, Kind, Section, Table, Text, plain, strong};
+use crate::document::{Block, Cell, Column, Section, Table, Text, plain, strong};
 use crate::escape::clip;
 use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::capacity::Capacity;
 use goodput_stats::search::answer::Answer;
 
-/// Returns the section of the report; empty if no level is shown to meet.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if no level is shown to meet.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let price = words::price(run).map_or_else(
         || " Cost is not known: the plan has no price (hardware.price-per-hour).".to_owned(),
         |p| format!(" Cost {p}."),
@@ -38,7 +38,7 @@ pub(super) fn section(run: &Run) -> Section {
                 .map(|said| Block::Paragraph(Text::of([plain(format!("Cost limit{of}: ")), strong(said)]))),
         );
     }
-    Section::new(Kind::Capacity, blocks)
+    blocks
 }
 
 /// Returns the capacity at a level: the server's figures, and those of one GPU if it has several.
@@ -103,10 +103,7 @@ pub(super) fn brief(run: &Run, a: &Answer) -> Option<Section> {
     } else {
         String::new()
     };
-    let facts = |c: &Capacity| {
-        let all = words::in_short(run, c).into_iter();
-        Block::Facts(all.map(|(name, text)| (name.into(), text.into())).collect())
-    };
+    let facts = |c: &Capacity| Block::facts(words::in_short(run, c));
     let Some(safe) = run.capacity_at_safe_rate(a) else {
         let title = format!("Held all the time {within}{}, with nothing in reserve", words::basis(a, &c));
         return Some(Section::titled(title, vec![facts(&c)]));

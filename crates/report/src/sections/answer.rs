@@ -1,18 +1,18 @@
 //! The answer: in words, and as the three numbers that are called goodput.
 
-use crate::document::{Block, Bullet, Entry, Kind, Section, Text, emphasis, plain, strong};
-use crate::words::{self, Said};
+use crate::document::{Block, Bullet, Entry, Text, emphasis, plain, strong};
+use crate::words::{self, AnswerSentences};
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 
-/// Returns the section of the report.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let Some(first) = run.answers.first() else {
-        return Section::new(Kind::Answer, vec![Block::paragraph("There is none: no step was finished.")]);
+        return vec![Block::paragraph("There is none: no step was finished.")];
     };
     let mut blocks = Vec::new();
     for (i, a) in run.answers.iter().enumerate() {
-        let Said { answer, plan, soak, with, evidence } = words::sentences(run, a);
+        let AnswerSentences { answer, plan, soak, with, evidence } = words::sentences(run, a);
         let mut text = Text::from(strong(answer));
         let with = if i > 0 { String::new() } else { with };
         for more in [plan, soak, with].iter().filter(|s| !s.is_empty()) {
@@ -35,17 +35,17 @@ pub(super) fn section(run: &Run) -> Section {
             plain(" those completed in it: by chance the one can be a little above the other."),
         ])));
     }
-    Section::new(Kind::Answer, blocks)
+    blocks
 }
 
 /// Returns a suffix that identifies an answer: ` of gold`; empty if there is one answer.
-fn of(run: &Run, a: &Answer) -> String {
+fn suffix(run: &Run, a: &Answer) -> String {
     let whose = words::whose(run, a);
     if whose.is_empty() { whose } else { format!(" of {whose}") }
 }
 
 fn three(run: &Run, a: &Answer) -> Vec<Text> {
-    let of = of(run, a);
+    let of = suffix(run, a);
     let line = |name: &str, rest: String| Text::of([strong(name), plain(rest)]);
     let mut all = vec![
         line(
@@ -75,12 +75,12 @@ pub(super) fn brief(run: &Run) -> Vec<Block> {
         return vec![Block::paragraph("No answer: no step was finished.")];
     };
     let s = words::sentences(run, a);
-    [s.answer, s.plan, s.soak, s.with, s.evidence].into_iter().map(Block::paragraph).collect()
+    Block::paragraphs([s.answer, s.plan, s.soak, s.with, s.evidence])
 }
 
 /// Returns a further answer for a terminal: the answer, and its capacity.
 pub(super) fn other(run: &Run, a: &Answer) -> Block {
-    let Said { answer, plan, .. } = words::sentences(run, a);
+    let AnswerSentences { answer, plan, .. } = words::sentences(run, a);
     let limit = words::cost_limit(run, a).map(|c| format!("; cost limit {c}")).unwrap_or_default();
     let amounts = format!("{}: {}{limit}", words::whose(run, a), super::amounts::in_a_line(run, a));
     let said = format!("{answer} {plan}");

@@ -39,7 +39,7 @@ pub fn table(run: &Run) -> Document {
         Form::Several if variants::any(run) => vec![variants::brief_table(run)],
         Form::Several => several::brief_table(run),
     };
-    of(vec![Section::titled("", blocks)])
+    Document::of(vec![Section::untitled(blocks)])
 }
 
 /// Returns the answer of a run with its figures, its caveats and the paths of its files.
@@ -50,8 +50,8 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> Document {
         Form::One => of_one(run),
         Form::Several => of_several(run),
     };
-    sections.extend([caveats::brief(run), Section::titled("", places(files))]);
-    of(sections)
+    sections.extend([caveats::brief(run), Section::untitled(places(files))]);
+    Document::of(sections)
 }
 
 /// Returns the table of a run with its answer below it.
@@ -61,19 +61,15 @@ pub fn document(run: &Run, files: &[PathBuf]) -> Document {
     whole
 }
 
-fn of(sections: Vec<Section>) -> Document {
-    Document { sections, ..Document::default() }
-}
-
 fn of_one(run: &Run) -> Vec<Section> {
-    let mut all = vec![Section::titled("", answer::brief(run))];
+    let mut all = vec![Section::untitled(answer::brief(run))];
     if let Some(a) = run.answers.first() {
         all.push(figures::brief(run, a));
         all.extend(amounts::brief(run, a));
     }
-    all.extend(run.answers.iter().skip(1).map(|a| Section::titled("", vec![answer::other(run, a)])));
+    all.extend(run.answers.iter().skip(1).map(|a| Section::untitled(vec![answer::other(run, a)])));
     for by in [GroupBy::Class, GroupBy::Turn] {
-        all.push(Section::titled("", vec![Block::paragraph(groups::in_short(run, by))]));
+        all.push(Section::untitled(vec![Block::paragraph(groups::in_short(run, by))]));
     }
     all.extend([checks::brief(run), sensitivity::brief(run), recovery::brief(run)]);
     with_causes(run, all)
@@ -99,7 +95,7 @@ fn with_causes(run: &Run, mut sections: Vec<Section>) -> Vec<Section> {
 
 /// Returns the measured latencies compared with the hardware's floors, a line for each series.
 fn floors(run: &Run) -> Vec<Section> {
-    let line = |line: String| Section::titled("", vec![Block::paragraph(line)]);
+    let line = |line: String| Section::untitled(vec![Block::paragraph(line)]);
     roofline::lines(run).into_iter().map(line).collect()
 }
 

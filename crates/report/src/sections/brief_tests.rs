@@ -142,7 +142,7 @@ fn files_are_named_by_folder() {
         "r/charts/b.svg",
     ];
     let files = files.map(PathBuf::from);
-    let text = |files: &[PathBuf]| shown(&of(vec![Section::titled("", places(files))]), None, false);
+    let text = |files: &[PathBuf]| shown(&Document::of(vec![Section::untitled(places(files))]), None, false);
     assert_eq!(text(&files), "r/report.md\nr/charts: 2 charts as PNG and SVG, 1 slide");
     assert_eq!(text(&files[..1]), "r/report.md");
     assert_eq!(text(&[]), "");

@@ -36,33 +36,33 @@ pub fn brief(c: &Calibration) -> Document {
     }
     figures.extend(advice(c));
     let sections = vec![
-        Section::titled("", vec![Block::paragraph(about)]),
-        Section::titled("", vec![table(c).into()]),
-        Section::titled("", figures.into_iter().map(Block::paragraph).collect()),
+        Section::untitled(vec![Block::paragraph(about)]),
+        Section::untitled(vec![table(c).into()]),
+        Section::untitled(Block::paragraphs(figures)),
     ];
-    Document { sections, ..Document::default() }
+    Document::of(sections)
 }
 
 /// The measurement at one rate.
-struct Row<'a> {
+struct RateRow<'a> {
     what: &'static str,
     at: &'a AtRate,
 }
 
 fn table(c: &Calibration) -> Table {
-    let lateness = c.lateness.iter().map(|at| Row { what: "lateness", at });
-    let error = c.ttft_error.iter().map(|at| Row { what: "TTFT error", at });
-    let rows: Vec<Row<'_>> = lateness.chain(error).collect();
+    let lateness = c.lateness.iter().map(|at| RateRow { what: "lateness", at });
+    let error = c.ttft_error.iter().map(|at| RateRow { what: "TTFT error", at });
+    let rows: Vec<RateRow<'_>> = lateness.chain(error).collect();
     let time = |head: &str, of: fn(&AtRate) -> f64| {
-        Field::new(Column::number(head), move |r: &Row<'_>| {
+        Field::new(Column::number(head), move |r: &RateRow<'_>| {
             Cell::figure(format!("{:.3}", of(r.at)), Some(of(r.at)))
         })
     };
     let fields = vec![
-        Field::new(Column::text(""), |r: &Row<'_>| Cell::text(r.what)),
-        Field::new(Column::number("req/s"), |r: &Row<'_>| Cell::Count(r.at.rate)),
-        Field::new(Column::number("requests"), |r: &Row<'_>| Cell::Count(r.at.n as f64)),
-        Field::new(Column::number("failed"), |r: &Row<'_>| Cell::figure(r.at.failed.to_string(), None)),
+        Field::new(Column::text(""), |r: &RateRow<'_>| Cell::text(r.what)),
+        Field::new(Column::number("req/s"), |r: &RateRow<'_>| Cell::Count(r.at.rate)),
+        Field::new(Column::number("requests"), |r: &RateRow<'_>| Cell::Count(r.at.n as f64)),
+        Field::new(Column::number("failed"), |r: &RateRow<'_>| Cell::figure(r.at.failed.to_string(), None)),
         time("p50 ms", |at| at.quantiles.p50_ms),
         time("p99 ms", |at| at.quantiles.p99_ms),
     ];

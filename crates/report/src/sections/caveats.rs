@@ -1,18 +1,18 @@
 //! Caveats with advice.
 
-use crate::document::{Advice, Block, Kind, Section};
+use crate::document::{Advice, Block, Section};
 use crate::words;
 use goodput_core::caveat::Caveat;
 use goodput_run::rundir::Run;
 
-/// Returns the section of the report; empty if there are no caveats.
-pub(super) fn section(run: &Run) -> Section {
-    Section::new(Kind::Caveats, vec![block(run)])
+/// Returns the blocks of the section of the report; empty if there are no caveats.
+pub(super) fn section(run: &Run) -> Vec<Block> {
+    vec![block(run)]
 }
 
-/// Returns the section of the report of several series: the caveats of the run as a whole. Those of one series are in
+/// Returns the blocks of the section of the report of several series: the caveats of the run as a whole. Those of one series are in
 /// its section.
-pub(super) fn of_all(run: &Run) -> Section {
+pub(super) fn of_all(run: &Run) -> Vec<Block> {
     let of_all = run.caveats.iter().filter(|c| run.series_of(c).is_empty()).cloned().collect();
     section(&Run { caveats: of_all, ..run.clone() })
 }
@@ -23,12 +23,12 @@ pub(super) fn brief(run: &Run) -> Section {
 }
 
 fn block(run: &Run) -> Block {
-    let one = |said: words::CaveatWords| Advice { text: said.text.into(), advice: said.advice.into() };
+    let one = |said: words::CaveatWords| Advice::new(said.text, said.advice);
     Block::Caveats(words::caveats(run).into_iter().map(one).collect())
 }
 
 /// Returns the caveats of a part that are not about the whole run, for the section of that part.
-pub(super) fn own(run: &Run, part: &Run) -> Vec<Caveat> {
+pub(super) fn of_series(run: &Run, part: &Run) -> Vec<Caveat> {
     let own = |c: &&Caveat| run.series_of(c).contains(&part.series());
     part.caveats.iter().filter(own).cloned().collect()
 }
@@ -43,8 +43,8 @@ mod tests {
     fn a_caveat_of_one_series_stands_in_its_section() {
         let late = Caveat::Server(ServerCaveat::NotDrained { step: 13, left: 1.0 });
         let run = fixture::pair_with(vec![Caveat::Origin(OriginCaveat::VirtualTime), late.clone()]);
-        assert!(!own(&run, &run.parts[0]).contains(&late));
-        assert!(own(&run, &run.parts[1]).contains(&late));
-        assert!(!own(&run, &run.parts[1]).contains(&Caveat::Origin(OriginCaveat::VirtualTime)));
+        assert!(!of_series(&run, &run.parts[0]).contains(&late));
+        assert!(of_series(&run, &run.parts[1]).contains(&late));
+        assert!(!of_series(&run, &run.parts[1]).contains(&Caveat::Origin(OriginCaveat::VirtualTime)));
     }
 }

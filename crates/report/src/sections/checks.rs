@@ -1,7 +1,7 @@
 //! Checks of answers against the plan, for `report.md` and the terminal.
 
 use super::cells;
-use crate::document::{Block, Cell, Column, Kind, Section, Table, Text};
+use crate::document::{Block, Cell, Column, Section, Table, Text};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::units::thousands;
@@ -19,13 +19,13 @@ fn checks(run: &Run) -> Vec<(&str, &str)> {
     found
 }
 
-fn of<'a>(step: &'a Step, (class, check): (&str, &str)) -> Option<&'a CheckRow> {
+fn check_of<'a>(step: &'a Step, (class, check): (&str, &str)) -> Option<&'a CheckRow> {
     step.checks.iter().find(|r| (r.class.as_str(), r.check.as_str()) == (class, check))
 }
 
 /// Returns the number of answers checked and failed over all steps.
 fn total(run: &Run, check: (&str, &str)) -> (u64, u64) {
-    let rows = run.steps.iter().filter_map(|s| of(s, check));
+    let rows = run.steps.iter().filter_map(|s| check_of(s, check));
     rows.fold((0, 0), |(n, failed), r| (n + r.n, failed + r.failed))
 }
 
@@ -42,22 +42,22 @@ fn passed(n: u64, failed: u64) -> String {
 
 /// Returns the share of answers that passed each check in each step, and a sample of those that failed; empty without
 /// checks.
-pub(super) fn section(run: &Run) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let all = checks(run);
     if all.is_empty() {
-        return Section::new(Kind::Checks, Vec::new());
+        return Vec::new();
     }
     let said = "The share of measured answers that passed. An answer that fails a check came all the same: it counts as answered in \
                 every latency, verdict and goodput.";
     let mut blocks = vec![Block::paragraph(said), table(run, &all).into()];
     for check in &all {
-        let failed = run.steps.iter().filter_map(|s| of(s, *check)).find(|r| r.failed > 0);
+        let failed = run.steps.iter().filter_map(|s| check_of(s, *check)).find(|r| r.failed > 0);
         blocks.extend(failed.map(|row| {
             let said = if row.sample.is_empty() { "an empty answer".into() } else { clip(&row.sample, 160) };
             Block::paragraph(format!("One that failed {}: {said}", title(*check)))
         }));
     }
-    Section::new(Kind::Checks, blocks)
+    blocks
 }
 
 fn table(run: &Run, all: &[(&str, &str)]) -> Table {
@@ -74,7 +74,7 @@ fn table(run: &Run, all: &[(&str, &str)]) -> Table {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     for step in run.steps.iter().filter(|s| !s.checks.is_empty()) {
         let mut row = vec![cells::number(step), cells::level(run, step)];
-        row.extend(all.iter().map(|c| of(step, *c).map_or(Cell::Unknown, |r| cell(r.n, r.failed))));
+        row.extend(all.iter().map(|c| check_of(step, *c).map_or(Cell::Unknown, |r| cell(r.n, r.failed))));
         rows.push(row);
     }
     let mut sums = vec![Cell::text("all"), Cell::Empty];
@@ -87,7 +87,8 @@ fn table(run: &Run, all: &[(&str, &str)]) -> Table {
 pub(super) fn brief(run: &Run) -> Section {
     let line = |check: (&str, &str)| -> Text {
         let (n, failed) = total(run, check);
-        let worst = run.steps.iter().filter_map(|s| Some((s, of(s, check)?))).filter(|(_, r)| r.failed > 0);
+        let worst =
+            run.steps.iter().filter_map(|s| Some((s, check_of(s, check)?))).filter(|(_, r)| r.failed > 0);
         let worst = worst.max_by(|a, b| {
             let share = |r: &CheckRow| r.failed as f64 / r.n.max(1) as f64;
             share(a.1).total_cmp(&share(b.1))

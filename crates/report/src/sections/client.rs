@@ -1,15 +1,15 @@
 //! The client's lateness, and other signs that it was the limit.
 
 use super::cells::step_table;
-use crate::document::{Block, Cell, Column, Field, Kind, Section};
+use crate::document::{Block, Cell, Column, Field};
 use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::Step;
 
-/// Returns the section of the report; empty if there is no step.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if there is no step.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     if run.steps.is_empty() {
-        return Section::new(Kind::Client, Vec::new());
+        return Vec::new();
     }
     let field = |head: &str, of: fn(&Step) -> Cell| Field::new(Column::number(head), move |s: &&Step| of(s));
     let fields = vec![
@@ -23,12 +23,9 @@ pub(super) fn section(run: &Run) -> Section {
     ];
     let steps: Vec<&Step> = run.steps.iter().collect();
     let said = "Lateness is sent − due: the client's own fault. It is part of every latency above. How far the client was from its own limits:";
-    Section::new(
-        Kind::Client,
-        vec![
-            Block::paragraph(said),
-            Block::List(words::client_lines(run)),
-            step_table(run, &steps, fields).into(),
-        ],
-    )
+    vec![
+        Block::paragraph(said),
+        Block::List(words::client_lines(run)),
+        step_table(run, &steps, fields).into(),
+    ]
 }

@@ -7,7 +7,8 @@ mod parts;
 
 pub use brief::brief;
 pub use notes::json_of;
-pub use page::{page, summary};
+pub(crate) use page::page;
+pub use page::summary;
 
 #[cfg(test)]
 mod tests;

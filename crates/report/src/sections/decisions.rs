@@ -1,25 +1,23 @@
-//! Accepted and rejected levels and variants with the evidence for each, and why the search stopped.
+//! Accepted and rejected levels with the evidence for each.
 
 use super::cells;
-use crate::document::{Block, Cell, Column, Field, Kind, Mark, Section, Table, Text, emphasis, plain};
-use crate::escape::clip;
-use crate::words::{self, capital};
+use crate::document::{Block, Cell, Column, Field, Mark, Table, Text, emphasis, plain};
+use crate::words;
 use goodput_core::units::thousands;
+use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
-use goodput_run::rundir::variants::{Best, State, VariantAnswer};
-use goodput_run::rundir::{Run, VariantRun};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 
 /// A level of an answer with its verdict, and the steps that show it, the most informative first.
-struct Decided<'a> {
+struct DecidedLevel<'a> {
     level: f64,
     verdict: Verdict,
     steps: Vec<&'a Step>,
 }
 
 /// Returns the levels by verdict, with the evidence for each; for each answer.
-pub(super) fn section(run: &Run) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let (whole, run) = (run, &*run.in_levels());
     let several = run.answers.len() > 1;
     let mut blocks = Vec::new();
@@ -31,29 +29,29 @@ pub(super) fn section(run: &Run) -> Section {
         let mut lines = by_fit(run, a);
         lines.extend(in_short(run, a, &all));
         blocks.push(Block::List(lines));
-        blocks.extend(evidence(&Windows { run, whole }, a, &all));
+        blocks.extend(evidence(&WindowedRun { run, whole }, a, &all));
     }
-    Section::new(Kind::Decisions, blocks)
+    blocks
 }
 
 /// A run with the windows of each level combined, and the run as measured.
-struct Windows<'a> {
+struct WindowedRun<'a> {
     run: &'a Run,
     whole: &'a Run,
 }
 
 /// Returns each level of an answer once, from the lowest. If a level was measured several times, a fail has priority
 /// and is never outweighed.
-fn decided<'a>(run: &'a Run, a: &Answer) -> Vec<Decided<'a>> {
+fn decided<'a>(run: &'a Run, a: &Answer) -> Vec<DecidedLevel<'a>> {
     let mut steps = words::steps_of(run, a);
     steps.retain(|s| !s.kind.is_outside_search());
-    let mut out: Vec<Decided<'a>> = Vec::new();
+    let mut out: Vec<DecidedLevel<'a>> = Vec::new();
     for verdict in [Verdict::Fails, Verdict::Meets, Verdict::Invalid, Verdict::Undecided] {
         for s in steps.iter().filter(|s| run.judged(a, s).0 == verdict) {
-            let same = |d: &&mut Decided<'_>| (d.level - s.level.value).abs() <= 1e-9 * d.level;
+            let same = |d: &&mut DecidedLevel<'_>| (d.level - s.level.value).abs() <= 1e-9 * d.level;
             match out.iter_mut().find(same) {
                 Some(known) => known.steps.push(s),
-                None => out.push(Decided { level: s.level.value, verdict, steps: vec![s] }),
+                None => out.push(DecidedLevel { level: s.level.value, verdict, steps: vec![s] }),
             }
         }
     }
@@ -88,11 +86,11 @@ fn by_fit(run: &Run, a: &Answer) -> Vec<Text> {
 }
 
 /// Returns the levels in a line for each verdict.
-fn in_short(run: &Run, a: &Answer, all: &[Decided<'_>]) -> Vec<Text> {
+fn in_short(run: &Run, a: &Answer, all: &[DecidedLevel<'_>]) -> Vec<Text> {
     let mut out = Vec::new();
     // Accepted levels first: readers look for these.
     for verdict in [Verdict::Meets, Verdict::Fails, Verdict::Invalid, Verdict::Undecided] {
-        let say = |d: &Decided<'_>| {
+        let say = |d: &DecidedLevel<'_>| {
             let mut notes: Vec<String> = words::measured(run, a, d.level).into_iter().collect();
             let binding = d.steps.first().and_then(|s| run.judged(a, s).1);
             notes.extend(binding.filter(|_| verdict == Verdict::Fails).map(|b| words::binding(&b)));
@@ -121,16 +119,17 @@ fn in_short(run: &Run, a: &Answer, all: &[Decided<'_>]) -> Vec<Text> {
 }
 
 /// Returns the evidence for each level: the limit that decides it with its counts and bounds, and the reason.
-fn evidence(of: &Windows<'_>, a: &Answer, all: &[Decided<'_>]) -> Vec<Block> {
-    let Windows { run, .. } = of;
+fn evidence(of: &WindowedRun<'_>, a: &Answer, all: &[DecidedLevel<'_>]) -> Vec<Block> {
+    let WindowedRun { run, .. } = of;
     // If nothing was tried under load, the unloaded server decides.
     let unloaded = run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline);
     let unloaded = unloaded.filter(|_| all.is_empty() && a.goodput.status() == Status::None);
-    let unloaded: Vec<Decided<'_>> = unloaded
-        .map(|s| Decided { level: 0.0, verdict: Verdict::Fails, steps: vec![s] })
+    let unloaded: Vec<DecidedLevel<'_>> = unloaded
+        .map(|s| DecidedLevel { level: 0.0, verdict: Verdict::Fails, steps: vec![s] })
         .into_iter()
         .collect();
-    let rows: Vec<Row<'_>> = all.iter().chain(&unloaded).filter_map(|d| Row::of(of, a, d)).collect();
+    let rows: Vec<EvidenceRow<'_>> =
+        all.iter().chain(&unloaded).filter_map(|d| EvidenceRow::of(of, a, d)).collect();
     if rows.is_empty() {
         return Vec::new();
     }
@@ -147,8 +146,8 @@ fn evidence(of: &Windows<'_>, a: &Answer, all: &[Decided<'_>]) -> Vec<Block> {
 }
 
 /// A row of the table of evidence: a level.
-struct Row<'a> {
-    decided: &'a Decided<'a>,
+struct EvidenceRow<'a> {
+    decided: &'a DecidedLevel<'a>,
     /// The most informative step.
     first: &'a Step,
     /// The numbers of all its steps.
@@ -158,9 +157,9 @@ struct Row<'a> {
     grows: bool,
 }
 
-impl<'a> Row<'a> {
-    fn of(of: &Windows<'a>, a: &Answer, d: &'a Decided<'a>) -> Option<Self> {
-        let Windows { run, whole } = of;
+impl<'a> EvidenceRow<'a> {
+    fn of(of: &WindowedRun<'a>, a: &Answer, d: &'a DecidedLevel<'a>) -> Option<Self> {
+        let WindowedRun { run, whole } = of;
         let first: &'a Step = d.steps.first()?;
         // A level that was measured in windows has more steps than the one counted here.
         let in_windows = run.steps.len() < whole.steps.len();
@@ -175,33 +174,33 @@ impl<'a> Row<'a> {
     }
 }
 
-fn table(run: &Run, a: &Answer, rows: &[Row<'_>]) -> Table {
+fn table(run: &Run, a: &Answer, rows: &[EvidenceRow<'_>]) -> Table {
     let share = |head: &str, of: fn(&LimitRow) -> Option<f64>| {
-        Field::new(Column::number(head), move |r: &Row<'_>| Cell::share(r.limit.and_then(of)))
+        Field::new(Column::number(head), move |r: &EvidenceRow<'_>| Cell::share(r.limit.and_then(of)))
     };
     let missed = |l: &LimitRow| {
         let words = format!("{} of {}", thousands(l.misses as f64), thousands(l.n as f64));
         Cell::figure(words, Some(l.misses as f64 / l.n as f64))
     };
     let fields = vec![
-        Field::new(Column::text("decision"), |r: &Row<'_>| decision(a, r.decided).cell()),
-        Field::new(Column::level(), |r: &Row<'_>| cells::bare_level(r.first)),
-        Field::new(Column::number("steps"), |r: &Row<'_>| {
+        Field::new(Column::text("decision"), |r: &EvidenceRow<'_>| decision(a, r.decided).cell()),
+        Field::new(Column::level(), |r: &EvidenceRow<'_>| cells::bare_level(r.first)),
+        Field::new(Column::number("steps"), |r: &EvidenceRow<'_>| {
             let numbers: Vec<String> = r.steps.iter().map(u32::to_string).collect();
             Cell::figure(numbers.join(", "), r.steps.first().map(|n| f64::from(*n)))
         }),
-        Field::new(Column::number("requests"), |r: &Row<'_>| Cell::Count(r.first.due_n as f64)),
-        Field::new(Column::text("limit"), |r: &Row<'_>| match r.limit {
+        Field::new(Column::number("requests"), |r: &EvidenceRow<'_>| Cell::Count(r.first.due_n as f64)),
+        Field::new(Column::text("limit"), |r: &EvidenceRow<'_>| match r.limit {
             _ if r.grows => Cell::text(words::binding("stability")),
             limit => limit.map_or(Cell::Unknown, |l| Cell::text(words::binding(&l.key()))),
         }),
-        Field::new(Column::number("missed"), |r: &Row<'_>| {
+        Field::new(Column::number("missed"), |r: &EvidenceRow<'_>| {
             r.limit.filter(|l| l.n > 0).map_or(Cell::Unknown, missed)
         }),
         share("within", |l| l.attainment),
         share("at least", |l| l.low),
         share("at most", |l| l.high),
-        Field::new(Column::text("why"), |r: &Row<'_>| Cell::text(words::why(run, a, r.first))),
+        Field::new(Column::text("why"), |r: &EvidenceRow<'_>| Cell::text(words::why(run, a, r.first))),
     ];
     Table::of(fields, rows).sorted_by_readers(1)
 }
@@ -221,7 +220,7 @@ impl Decision {
 }
 
 /// Returns the decision on a level: by its own requests, else by all steps together, if these decide.
-fn decision(a: &Answer, d: &Decided<'_>) -> Decision {
+fn decision(a: &Answer, d: &DecidedLevel<'_>) -> Decision {
     let g = &a.goodput;
     let high = interval(g).filter(|_| g.status() != Status::NotReached).map(|(_, [_, high])| high);
     let (mark, word, by_fit) = match d.verdict {
@@ -250,148 +249,14 @@ fn limit<'a>(run: &Run, a: &Answer, s: &'a Step) -> Option<&'a LimitRow> {
     named(binding.as_deref()).or_else(|| named(a.goodput.binding.as_deref())).or_else(worst)
 }
 
-/// Returns accepted and rejected variants, each with its evidence; empty if the run has none.
-pub(super) fn variants(run: &Run) -> Section {
-    let best = Best::of(&run.variants);
-    let top = best.at_slo.and_then(|i| run.variants.get(i));
-    let judged: Vec<(VariantDecision, &VariantAnswer)> =
-        run.variants.iter().enumerate().map(|(i, v)| (VariantDecision::of(&best, top, i, v), v)).collect();
-    type Judged<'a> = (VariantDecision, &'a VariantAnswer);
-    let evidence = |v: &VariantAnswer| {
-        let part = run.parts.iter().find(|p| p.series() == v.series);
-        let evidence = part.zip(v.answer.as_ref()).map(|(p, a)| words::evidence_of(p, a));
-        evidence.map_or(Cell::Unknown, Cell::text)
-    };
-    let settings = |v: &VariantAnswer| {
-        let made = run.meta.variants.iter().find(|m| m.name == v.variant);
-        Cell::known(made.map(settings).unwrap_or_default())
-    };
-    let fields = vec![
-        Field::new(Column::text("decision"), |(d, _): &Judged<'_>| Cell::marked(d.mark, d.word)),
-        Field::new(Column::text("variant"), |(_, v): &Judged<'_>| Cell::text(clip(&v.series, 40))),
-        Field::new(Column::text("settings"), |(_, v): &Judged<'_>| settings(v)),
-        Field::new(Column::text("why"), |(d, _): &Judged<'_>| Cell::text(d.why.as_str())),
-        Field::new(Column::text("evidence"), |(_, v): &Judged<'_>| evidence(v)),
-    ];
-    Section::new(Kind::Decisions, vec![Table::of(fields, &judged).sorted_by_readers(1).into()])
-}
-
-/// Returns the settings of a variant's knobs.
-fn settings(v: &VariantRun) -> String {
-    let all: Vec<String> = v.knobs.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-    clip(&all.join(", "), 120)
-}
-
-/// The decision on a variant, and the reason.
-struct VariantDecision {
-    mark: Mark,
-    word: &'static str,
-    why: String,
-}
-
-impl VariantDecision {
-    fn accepted(why: String) -> Self {
-        Self { mark: Mark::Good, word: "accepted", why }
-    }
-
-    fn rejected(why: String) -> Self {
-        Self { mark: Mark::Bad, word: "rejected", why }
-    }
-
-    fn undecided(why: String) -> Self {
-        Self { mark: Mark::Open, word: "undecided", why }
-    }
-
-    fn of(best: &Best, top: Option<&VariantAnswer>, at: usize, v: &VariantAnswer) -> Self {
-        let goodput = |v: &VariantAnswer| {
-            let cell = |a: &Answer| words::goodput_cell(a.control, &a.goodput);
-            v.answer.as_ref().map_or(crate::document::UNKNOWN.into(), cell)
-        };
-        let reason = || v.reason.as_deref().map(|r| clip(r.trim_end_matches('.'), 300));
-        match (v.state, v.answer.as_ref().map(|a| a.goodput.status())) {
-            (State::Failed, _) => {
-                Self::rejected(reason().unwrap_or_else(|| "it could not be measured".into()))
-            }
-            (State::Died, _) => Self::rejected(reason().unwrap_or_else(|| "its server died".into())),
-            (State::Waiting | State::Running, _) | (State::Done, None) => {
-                Self::undecided("it was not measured to the end".into())
-            }
-            (State::Done, Some(Status::None)) => {
-                let binding =
-                    v.answer.as_ref().and_then(|a| a.goodput.binding.as_deref()).map(words::binding);
-                let binding = binding.map(|b| format!("; {b} binds")).unwrap_or_default();
-                Self::rejected(format!("it keeps the SLO at no level{binding}"))
-            }
-            (State::Done, Some(_)) if best.at_slo == Some(at) => {
-                Self::accepted(format!("the highest goodput: {}", goodput(v)))
-            }
-            (State::Done, Some(_)) if best.not_told_apart.contains(&at) => {
-                Self::undecided(format!("not told apart from the best: {}", goodput(v)))
-            }
-            (State::Done, Some(Status::Undecided | Status::Invalid)) => Self::undecided(goodput(v)),
-            (State::Done, Some(_)) => {
-                let than =
-                    top.map(|t| format!(", less than that of {}", clip(&t.series, 40))).unwrap_or_default();
-                Self::rejected(format!("{}{than}", goodput(v)))
-            }
-        }
-    }
-}
-
-/// Returns why the search stopped, what it had used by then, and the benefit of more time; for each answer.
-pub(super) fn stopped(run: &Run) -> Section {
-    let several = run.answers.len() > 1;
-    let one = |a: &Answer| -> Text {
-        let whose = if several { format!("{}: ", words::whose(run, a)) } else { String::new() };
-        format!("{whose}{}", sentence(run, a)).into()
-    };
-    let all: Vec<Text> = run.answers.iter().map(one).collect();
-    if all.is_empty() {
-        return Section::new(Kind::Stopped, Vec::new());
-    }
-    let measured: f64 = run.steps.iter().map(|s| s.measure_s).sum();
-    let until = run.steps.iter().map(|s| s.ended_s).fold(0.0, f64::max);
-    let clock = if run.meta.virtual_time { " of simulated time" } else { "" };
-    let steps = if run.steps.len() == 1 { "step" } else { "steps" };
-    let time = format!(
-        "By then {} {steps} had taken {}{clock}, of which {} were measured.",
-        run.steps.len(),
-        words::span(until),
-        words::span(measured)
-    );
-    Section::new(Kind::Stopped, vec![Block::List(all), Block::paragraph(time)])
-}
-
-/// Returns the end of a search in a sentence or two: `The search ended because the budget of 15m is spent.`
-fn sentence(run: &Run, a: &Answer) -> String {
-    let g = &a.goodput;
-    let ended = if g.reason.ended().is_of_a_search() {
-        format!("The search {}.", words::ended(g.reason.ended()))
-    } else {
-        format!("{}.", words::reason(&g.reason))
-    };
-    let meant = match g.status() {
-        Status::Found => "The limit lies within what was measured.",
-        Status::None => "No level was left that could keep the SLO.",
-        Status::NotReached => "The limit lies above all that was tried.",
-        Status::Undecided => "The limit was not closed in upon.",
-        Status::Invalid => "More load would have told of the client, or of a server started anew.",
-    };
-    let halve = g.halve_s().filter(|s| *s > 0.0 && interval(g).is_some());
-    let halve =
-        halve.map(|s| format!(" Another {} of measuring would about halve the interval.", words::span(s)));
-    let more = words::remedy(run, a).map(|r| format!(" {}.", capital(&r)));
-    format!("{ended} {meant}{}{}", halve.unwrap_or_default(), more.unwrap_or_default()).replace("..", ".")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::render::markdown::blocks;
     use goodput_run::fixture;
 
-    fn text(section: &Section) -> String {
-        blocks(&section.blocks, 3)
+    fn text(section: &[Block]) -> String {
+        blocks(section, 3)
     }
 
     fn case(name: &str) -> Run {
@@ -436,59 +301,5 @@ mod tests {
             assert!(cells.windows(2).all(|w| w[0] == w[1]), "{name}: {text}");
             assert_eq!(text.is_empty(), run.answers.is_empty(), "{name}");
         }
-    }
-
-    #[test]
-    fn why_a_search_stopped() {
-        let names =
-            ["two-steps", "soak", "open", "none", "top", "undecided", "invalid", "no-rate-unloaded", "tiers"];
-        let said: String = names.map(|n| format!("{n}:\n{}\n", text(&stopped(&case(n))))).concat();
-        insta::assert_snapshot!(said, @r#"
-        two-steps:
-        - The search ended because all 2 levels of the list are measured. The limit lies within what was measured.
-
-        By then 2 steps had taken 5 min, of which 4 min were measured.
-
-        soak:
-        - The search ended because the budget of 15m is spent. The limit lies within what was measured. Another 45 min of measuring would about halve the interval.
-
-        By then 15 steps had taken 23 min, of which 22 min were measured.
-
-        open:
-        - The search ended because the budget of 15m is spent. The limit was not closed in upon. Another 90 min of measuring would about halve the interval.
-
-        By then 5 steps had taken 3 min, of which 3 min were measured.
-
-        none:
-        - The search ended because all 4 levels of the list are measured. No level was left that could keep the SLO.
-
-        By then 4 steps had taken 9 min, of which 8 min were measured.
-
-        top:
-        - The search ended because the budget of 15m is spent. The limit lies above all that was tried. A higher search.max-rate would tell how much more.
-
-        By then 6 steps had taken 4 min, of which 3 min were measured.
-
-        undecided:
-        - The search ended because all 4 levels of the list are measured. The limit was not closed in upon. Longer steps at the undecided levels would decide it (step.measure, step.min-requests): at 25 req/s 4,600 more requests without a miss would do.
-
-        By then 4 steps had taken 9 min, of which 40 s were measured.
-
-        invalid:
-        - The search ended because all 4 levels of the list are measured. More load would have told of the client, or of a server started anew. A client on an idle machine with more cores, or a higher step.max-in-flight, would tell.
-
-        By then 4 steps had taken 9 min, of which 8 min were measured.
-
-        no-rate-unloaded:
-        - The search ended because the budget of 15m is spent. No level was left that could keep the SLO.
-
-        By then 4 steps had taken 3 min, of which 3 min were measured.
-
-        tiers:
-        - gold: The search ended because all 8 levels of the list are measured. The limit lies within what was measured.
-        - bulk: The search ended because all 8 levels of the list are measured. The limit lies within what was measured.
-
-        By then 8 steps had taken 19 min, of which 16 min were measured.
-        "#);
     }
 }

@@ -1,11 +1,11 @@
 //! Failures by kind, with one sample each.
 
-use crate::document::{Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Table};
 use crate::escape::clip;
 use goodput_run::rundir::{FailureRow, Run};
 
-/// Returns the section of the report; empty if nothing failed.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if nothing failed.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let fields: Vec<Field<'_, FailureRow>> = vec![
         Field::new(Column::number("step"), |f: &FailureRow| match f.step {
             0 => Cell::text("before the first"),
@@ -18,7 +18,7 @@ pub(super) fn section(run: &Run) -> Section {
         Field::new(Column::number("count"), |f: &FailureRow| Cell::Count(f.count as f64)),
         Field::new(Column::text("sample"), |f: &FailureRow| Cell::text(clip(&f.sample, 160))),
     ];
-    Section::new(Kind::Failures, vec![Table::of(fields, &run.failures).into()])
+    vec![Table::of(fields, &run.failures).into()]
 }
 
 #[cfg(test)]
@@ -30,7 +30,7 @@ mod tests {
     #[test]
     fn samples_are_harmless() {
         let (_, run) = fixture::cases().into_iter().find(|(n, _)| *n == "all-failed").unwrap();
-        insta::assert_snapshot!(blocks(&section(&run).blocks, 3), @r#"
+        insta::assert_snapshot!(blocks(&section(&run), 3), @r#"
         | step | kind | status | count | sample |
         | ---: | --- | ---: | ---: | --- |
         | 1 | server-error | 500 | 240 | {"error": "boom \| \`x\` &lt;b&gt;␛\[31m"} second line |

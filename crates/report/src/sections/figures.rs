@@ -23,6 +23,5 @@ pub(super) fn brief(run: &Run, a: &Answer) -> Section {
     rows.extend(words::client_in_short(run).map(|c| ("client", c)));
     rows.extend(server::in_short(run, a).map(|s| ("server", s)));
     rows.extend(words::cost_limit(run, a).map(|c| ("cost limit", c)));
-    let facts = rows.into_iter().map(|(name, text)| (name.into(), text.into())).collect();
-    Section::titled(words::whose(run, a), vec![Block::Facts(facts)])
+    Section::titled(words::whose(run, a), vec![Block::facts(rows)])
 }

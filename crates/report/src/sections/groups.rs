@@ -2,7 +2,7 @@
 
 use super::at_the_answer::at_the_answer;
 use super::cells::{self, latency};
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Table};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::slo::Metric;
@@ -11,7 +11,7 @@ use goodput_stats::stats::groups::{Group, GroupBy};
 use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
 /// Returns the groups of one kind in a step.
-fn of(step: &Step, by: GroupBy) -> Vec<&Group> {
+fn groups_of(step: &Step, by: GroupBy) -> Vec<&Group> {
     step.groups.iter().filter(|g| g.by == by).collect()
 }
 
@@ -25,14 +25,8 @@ const fn noun(by: GroupBy) -> &'static str {
 
 /// Returns each group at the step of the answer, and the p99 TTFT of each over all levels; empty if requests are all of
 /// one kind.
-pub(super) fn section(run: &Run, by: GroupBy) -> Section {
-    let kind = match by {
-        GroupBy::Class => Kind::Classes,
-        GroupBy::Turn => Kind::Turns,
-    };
-    let Some(step) = at_the_answer(run, |s| !of(s, by).is_empty()) else {
-        return Section::new(kind, Vec::new());
-    };
+pub(super) fn section(run: &Run, by: GroupBy) -> Vec<Block> {
+    let Some(step) = at_the_answer(run, |s| !groups_of(s, by).is_empty()) else { return Vec::new() };
     let counted = match by {
         GroupBy::Class => "",
         GroupBy::Turn => {
@@ -49,11 +43,11 @@ pub(super) fn section(run: &Run, by: GroupBy) -> Section {
         blocks.push(Block::paragraph("TTFT over the levels, p50 / p99 in milliseconds:"));
         blocks.push(over.captioned("TTFT over the levels").into());
     }
-    Section::new(kind, blocks)
+    blocks
 }
 
 /// A group of requests, or the total of all.
-struct Row<'a> {
+struct GroupRow<'a> {
     name: String,
     requests: u64,
     failed: u64,
@@ -63,7 +57,7 @@ struct Row<'a> {
     quantiles: Box<dyn Fn(Metric) -> Quantiles + 'a>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> GroupRow<'a> {
     fn of_group(g: &'a Group) -> Self {
         Self {
             name: clip(&g.name, 40),
@@ -91,15 +85,15 @@ impl<'a> Row<'a> {
 
 fn table(step: &Step, by: GroupBy) -> Table {
     // For turns, inter-token gaps are not pooled.
-    let gaps = of(step, by).iter().any(|g| g.quantiles(Metric::Itl).n > 0);
+    let gaps = groups_of(step, by).iter().any(|g| g.quantiles(Metric::Itl).n > 0);
     let time = |head: &str, metric: Metric, of: fn(&Quantiles) -> Option<f64>| {
-        Field::new(Column::number(head), move |r: &Row<'_>| latency(step, of(&(r.quantiles)(metric))))
+        Field::new(Column::number(head), move |r: &GroupRow<'_>| latency(step, of(&(r.quantiles)(metric))))
     };
     let mut fields = vec![
-        Field::new(Column::text(noun(by)), |r: &Row<'_>| Cell::text(r.name.as_str())),
-        Field::new(Column::number("requests"), |r: &Row<'_>| Cell::Count(r.requests as f64)),
-        Field::new(Column::number("failed"), |r: &Row<'_>| Cell::Count(r.failed as f64)),
-        Field::new(Column::number("req/s"), |r: &Row<'_>| Cell::Number(r.rate)),
+        Field::new(Column::text(noun(by)), |r: &GroupRow<'_>| Cell::text(r.name.as_str())),
+        Field::new(Column::number("requests"), |r: &GroupRow<'_>| Cell::Count(r.requests as f64)),
+        Field::new(Column::number("failed"), |r: &GroupRow<'_>| Cell::Count(r.failed as f64)),
+        Field::new(Column::number("req/s"), |r: &GroupRow<'_>| Cell::Number(r.rate)),
         time("TTFT p50", Metric::Ttft, |q| q.p50),
         time("TTFT p99", Metric::Ttft, |q| q.p99),
         time("TPOT p50", Metric::Tpot, |q| q.p50),
@@ -108,18 +102,18 @@ fn table(step: &Step, by: GroupBy) -> Table {
     fields.extend(gaps.then(|| time("ITL p99", Metric::Itl, |q| q.p99)));
     fields.extend([
         time("e2e p99", Metric::E2e, |q| q.p99),
-        Field::new(Column::number("input tokens, mean"), |r: &Row<'_>| Cell::number(r.input_tokens)),
-        Field::new(Column::number("output tokens, mean"), |r: &Row<'_>| Cell::number(r.output_tokens)),
+        Field::new(Column::number("input tokens, mean"), |r: &GroupRow<'_>| Cell::number(r.input_tokens)),
+        Field::new(Column::number("output tokens, mean"), |r: &GroupRow<'_>| Cell::number(r.output_tokens)),
     ]);
-    let mut rows: Vec<Row<'_>> = of(step, by).into_iter().map(Row::of_group).collect();
-    rows.push(Row::of_all(step));
+    let mut rows: Vec<GroupRow<'_>> = groups_of(step, by).into_iter().map(GroupRow::of_group).collect();
+    rows.push(GroupRow::of_all(step));
     Table::of(fields, &rows)
 }
 
 /// Returns the TTFT of each group at every step of the series; `None` if there is only one step.
 fn over_levels(run: &Run, chosen: &Step, by: GroupBy) -> Option<Table> {
     let mut steps: Vec<&Step> =
-        run.steps.iter().filter(|s| s.series == chosen.series && !of(s, by).is_empty()).collect();
+        run.steps.iter().filter(|s| s.series == chosen.series && !groups_of(s, by).is_empty()).collect();
     if steps.len() < 2 {
         return None;
     }
@@ -128,7 +122,7 @@ fn over_levels(run: &Run, chosen: &Step, by: GroupBy) -> Option<Table> {
         key(a).cmp(&key(b)).then(a.level.value.total_cmp(&b.level.value)).then(a.step.cmp(&b.step))
     });
     let mut names: Vec<&str> = Vec::new();
-    for g in steps.iter().flat_map(|s| of(s, by)) {
+    for g in steps.iter().flat_map(|s| groups_of(s, by)) {
         if !names.contains(&g.name.as_str()) {
             names.push(&g.name);
         }
@@ -160,12 +154,12 @@ fn over_levels(run: &Run, chosen: &Step, by: GroupBy) -> Option<Table> {
 /// Returns the groups in a line for a terminal: `TTFT p99 by class at 8 req/s: short 180 ms, long 1.2 s`; empty if
 /// requests are all of one kind.
 pub(super) fn in_short(run: &Run, by: GroupBy) -> String {
-    let Some(step) = at_the_answer(run, |s| !of(s, by).is_empty()) else { return String::new() };
+    let Some(step) = at_the_answer(run, |s| !groups_of(s, by).is_empty()) else { return String::new() };
     let said = |g: &Group| {
         let value = g.quantiles(Metric::Ttft).p99.map_or("–".to_owned(), words::latency);
         format!("{} {value}", clip(&g.name, 24))
     };
-    let all: Vec<String> = of(step, by).into_iter().map(said).collect();
+    let all: Vec<String> = groups_of(step, by).into_iter().map(said).collect();
     format!("p99 TTFT by {} at {}: {}.", noun(by), words::step_level(step), all.join(", "))
 }
 
@@ -200,7 +194,7 @@ mod tests {
     #[test]
     fn classes_and_turns_stand_beside_all_requests() {
         let run = with(GroupBy::Class, &["short", "long"]);
-        let text = blocks(&section(&run, GroupBy::Class).blocks, 3);
+        let text = blocks(&section(&run, GroupBy::Class), 3);
         assert!(
             text.contains("| short |") && text.contains("| long |") && text.contains("| all together |"),
             "{text}"
@@ -216,7 +210,7 @@ mod tests {
             in_short(&run, GroupBy::Class)
         );
         let run = with(GroupBy::Turn, &["1", "2", "10-19"]);
-        let text = blocks(&section(&run, GroupBy::Turn).blocks, 3);
+        let text = blocks(&section(&run, GroupBy::Turn), 3);
         assert!(
             text.contains("turn 1 | turn 2 | turn 10-19 |") && text.contains("server's own answers"),
             "{text}"

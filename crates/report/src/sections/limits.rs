@@ -1,7 +1,7 @@
 //! Misses of each limit at each step.
 
 use super::cells::{mark, step_table};
-use crate::document::{Block, Cell, Column, Field, Kind, Section};
+use crate::document::{Block, Cell, Column, Field};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::units::thousands;
@@ -22,8 +22,8 @@ impl Key {
     }
 }
 
-/// Returns the section of the report; empty if no step was judged.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if no step was judged.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let mut keys: Vec<Key> = Vec::new();
     for l in run.steps.iter().flat_map(|s| &s.limits) {
         if !keys.contains(&Key::of(l)) {
@@ -31,7 +31,7 @@ pub(super) fn section(run: &Run) -> Section {
         }
     }
     if keys.is_empty() {
-        return Section::new(Kind::Limits, Vec::new());
+        return Vec::new();
     }
     let field = |k: &Key| {
         let key = k.clone();
@@ -42,7 +42,7 @@ pub(super) fn section(run: &Run) -> Section {
     let steps: Vec<&Step> = run.steps.iter().collect();
     let table = step_table(run, &steps, keys.iter().map(field).collect());
     let said = "Requests that missed each limit, of those that count; a request that failed is a miss.";
-    Section::new(Kind::Limits, vec![Block::paragraph(said), table.into()])
+    vec![Block::paragraph(said), table.into()]
 }
 
 /// Returns the name of a limit, after its tier and class if there are several; the SLO gives its numbers.

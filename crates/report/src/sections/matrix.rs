@@ -23,7 +23,7 @@ fn both(p50: Option<f64>, p99: Option<f64>) -> Cell {
     }
 }
 
-fn held(r: &RowAnswer) -> Cell {
+fn expectation(r: &RowAnswer) -> Cell {
     match (r.held, r.expected) {
         (Some(true), _) => Cell::marked(Mark::Good, "held"),
         (Some(false), _) => Cell::marked(Mark::Bad, "not held"),
@@ -82,7 +82,7 @@ fn table(run: &Run) -> Table {
     fields.extend([
         Field::new(Column::text("set by"), |r: &RowAnswer| limited(r)),
         Field::new(Column::text("expected"), |r: &RowAnswer| expected(r)),
-        Field::new(Column::text("held?").short(""), |r: &RowAnswer| held(r)),
+        Field::new(Column::text("held?").short(""), |r: &RowAnswer| expectation(r)),
     ]);
     Table::of(fields, &run.matrix).sorted_by_readers(0).set(Setting::Tight)
 }
@@ -120,12 +120,12 @@ pub(super) fn brief_table(run: &Run) -> Block {
 
 /// Returns the questions with their answers, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
-    let head = Section::titled("", vec![Block::paragraph(format!("{}.", words::headline_of_matrix(run)))]);
+    let head = Section::untitled(vec![Block::paragraph(format!("{}.", words::headline_of_matrix(run)))]);
     let one = |r: &RowAnswer| {
         let question = r.question.as_deref().unwrap_or("What was measured?");
         let entry = Entry::new(Bullet::None, format!("{}: {question}", clip(&r.row, 60)));
         let below = vec![Entry::line(answer(r)), Entry::line(verdict(r))];
-        Section::titled("", vec![Block::Outline(vec![entry.over(below)])])
+        Section::untitled(vec![Block::Outline(vec![entry.over(below)])])
     };
     std::iter::once(head).chain(run.matrix.iter().map(one)).collect()
 }

@@ -1,6 +1,6 @@
 //! The cost of serving several kinds of request together: the mix compared with each of its classes alone.
 
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Section, Table};
 use crate::escape::clip;
 use crate::words;
 use goodput_run::rundir::Run;
@@ -35,7 +35,7 @@ impl Range {
     }
 
     /// Formats the range for a sentence: `8`, `8 to 16`, `at least 8`.
-    fn said(self) -> String {
+    fn words(self) -> String {
         let low = words::figure(self.low);
         match self.high.map(words::figure) {
             None => format!("at least {low}"),
@@ -47,7 +47,7 @@ impl Range {
 
 /// A class in the mix and alone.
 #[derive(Debug, Clone, PartialEq)]
-struct Part {
+struct MixedClass {
     name: String,
     /// Its share of the mix's requests, 0 to 1.
     share: f64,
@@ -63,13 +63,13 @@ struct Mixing {
     under: String,
     /// Requests per second of the mix.
     mixed: Range,
-    parts: Vec<Part>,
+    parts: Vec<MixedClass>,
 }
 
 impl Mixing {
     /// Returns the requests per second per server if the servers were divided among the classes, unmixed: 1 / Σ(share /
     /// alone). The result lies between the values for the lower and for the upper ends of all classes.
-    fn apart(&self) -> Option<Range> {
+    fn unmixed(&self) -> Option<Range> {
         let sum = |of: fn(Range) -> f64| -> Option<f64> {
             self.parts.iter().map(|p| Some(p.share / of(p.alone?))).sum::<Option<f64>>()
         };
@@ -82,7 +82,7 @@ impl Mixing {
     /// Returns the change by mixing, in per cent of the unmixed rate: the least and the most that the ends allow,
     /// negative if mixing costs throughput.
     fn change(&self) -> Option<(f64, f64)> {
-        let apart = self.apart()?;
+        let apart = self.unmixed()?;
         let least = apart.high.map_or(-100.0, |high| 100.0 * (self.mixed.low / high - 1.0));
         let most = self.mixed.high.map_or(f64::INFINITY, |high| 100.0 * (high / apart.low - 1.0));
         Some((least, most))
@@ -121,9 +121,9 @@ fn mixing(run: &Run, a: &Answer) -> Option<Mixing> {
         let own = || run.answers.iter().filter(|other| other.series == series);
         let answer = own().find(|other| other.tier == a.tier).or_else(|| own().next());
         let alone = answer.and_then(|x| range(run, x));
-        Part { name: name.to_owned(), share: n as f64 / all.max(1.0), alone }
+        MixedClass { name: name.to_owned(), share: n as f64 / all.max(1.0), alone }
     };
-    let parts: Vec<Part> = classes.iter().map(|g| part(&g.name, g.n)).collect();
+    let parts: Vec<MixedClass> = classes.iter().map(|g| part(&g.name, g.n)).collect();
     let measured = run.answers.iter().any(|other| other.series.starts_with("only "));
     (measured && !parts.is_empty()).then(|| Mixing {
         tier: a.tier.clone(),
@@ -134,12 +134,12 @@ fn mixing(run: &Run, a: &Answer) -> Option<Mixing> {
 }
 
 /// Returns the effect of mixing, in a sentence or two.
-fn said(run: &Run, m: &Mixing) -> String {
+fn sentence(run: &Run, m: &Mixing) -> String {
     let whose = [(words::several_tiers(run), &m.tier), (!m.under.is_empty(), &m.under)];
     let whose: Vec<String> =
         whose.into_iter().filter(|(is, _)| *is).map(|(_, name)| clip(name, 40)).collect();
     let whose = if whose.is_empty() { String::new() } else { format!(" ({})", whose.join(", ")) };
-    let (Some(apart), Some(change)) = (m.apart(), m.change()) else {
+    let (Some(apart), Some(change)) = (m.unmixed(), m.change()) else {
         let open: Vec<String> =
             m.parts.iter().filter(|p| p.alone.is_none()).map(|p| clip(&p.name, 40)).collect();
         return format!(
@@ -150,15 +150,15 @@ fn said(run: &Run, m: &Mixing) -> String {
     format!(
         "Mixed{whose}, a server takes {} requests/s; the same servers shared out among the classes, each with its own, would take {} \
          requests/s apiece: {}.",
-        m.mixed.said(),
-        apart.said(),
+        m.mixed.words(),
+        apart.words(),
         verdict(change)
     )
 }
 
 /// Returns the verdict on a change between two ends, in per cent. It does not state a sign if both are possible.
 fn verdict((least, most): (f64, f64)) -> String {
-    let percent = |low: f64, high: Option<f64>| Range { low, high }.said();
+    let percent = |low: f64, high: Option<f64>| Range { low, high }.words();
     if least >= -NOTHING && most <= NOTHING {
         return "mixing costs next to nothing".into();
     }
@@ -180,23 +180,23 @@ fn verdict((least, most): (f64, f64)) -> String {
 }
 
 /// Returns the mix compared with its classes; empty if no class was measured alone.
-pub(super) fn section(run: &Run) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let how = "Servers apart: how many servers that serve this class alone take what one server serves of it in the mix; the sum is \
                what one mixed server stands for. Two figures are the ends of an interval, or the highest rate shown to meet and the lowest shown \
                to fail: what mixing costs is reckoned from the ends that are furthest apart.";
-    let one = |m: &Mixing| [Block::paragraph(said(run, m)), table(m).into(), Block::paragraph(how)];
-    Section::new(Kind::Mixing, mixings(run).iter().flat_map(one).collect())
+    let one = |m: &Mixing| [Block::paragraph(sentence(run, m)), table(m).into(), Block::paragraph(how)];
+    mixings(run).iter().flat_map(one).collect()
 }
 
 fn table(m: &Mixing) -> Table {
-    let range = |head: &str, of: fn(&Mixing, &Part) -> Option<Range>| {
-        Field::new(Column::number(head), move |p: &Part| {
+    let range = |head: &str, of: fn(&Mixing, &MixedClass) -> Option<Range>| {
+        Field::new(Column::number(head), move |p: &MixedClass| {
             of(m, p).map_or(Cell::Unknown, |r| Cell::figure(r.cell(), Some(r.low)))
         })
     };
     let fields = vec![
-        Field::new(Column::text("class"), |p: &Part| Cell::text(clip(&p.name, 40))),
-        Field::new(Column::number("share of requests"), |p: &Part| {
+        Field::new(Column::text("class"), |p: &MixedClass| Cell::text(clip(&p.name, 40))),
+        Field::new(Column::number("share of requests"), |p: &MixedClass| {
             Cell::figure(format!("{} %", words::figure(100.0 * p.share)), Some(p.share))
         }),
         range("in the mix req/s", |m, p| Some(m.mixed.times(p.share))),
@@ -214,8 +214,8 @@ fn servers(share: Range, alone: Range) -> Range {
 
 /// Returns the effect of mixing, for a terminal.
 pub(super) fn brief(run: &Run) -> Section {
-    let all: Vec<String> = mixings(run).iter().map(|m| said(run, m)).collect();
-    Section::titled("", vec![Block::paragraph(all.join(" "))])
+    let all: Vec<String> = mixings(run).iter().map(|m| sentence(run, m)).collect();
+    Section::untitled(vec![Block::paragraph(all.join(" "))])
 }
 
 #[cfg(test)]
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn mixing(mixed: Range, parts: &[(f64, Option<Range>)]) -> Mixing {
-        let part = |(share, alone): &(f64, Option<Range>)| Part {
+        let part = |(share, alone): &(f64, Option<Range>)| MixedClass {
             name: format!("c{share}"),
             share: *share,
             alone: *alone,
@@ -250,7 +250,7 @@ mod tests {
             (vec![(0.5, open), (0.5, open)], open),
             (vec![(0.9, at(90.0)), (0.1, None)], None),
         ] {
-            let got = mixing(range(1.0, 1.0), &parts).apart();
+            let got = mixing(range(1.0, 1.0), &parts).unmixed();
             let near =
                 |a: Option<f64>, b: Option<f64>| a.zip(b).map_or(a == b, |(a, b)| (a - b).abs() < 1e-9);
             let same = near(got.map(|r| r.low), want.map(|r| r.low))
@@ -290,10 +290,10 @@ mod tests {
             (open, known, "cannot be told, anything from a cost of 20 % to any gain is possible."),
             (open, open, "cannot be told, anything from any cost to any gain is possible."),
         ] {
-            let got = said(&run, &mixing(mixed, &[(0.5, Some(alone)), (0.5, Some(alone))]));
+            let got = sentence(&run, &mixing(mixed, &[(0.5, Some(alone)), (0.5, Some(alone))]));
             assert!(got.contains(says), "{mixed:?} {alone:?}: {got}");
         }
-        let none = said(&run, &mixing(known, &[(0.5, None), (0.5, Some(known))]));
+        let none = sentence(&run, &mixing(known, &[(0.5, None), (0.5, Some(known))]));
         assert!(none.contains("is not known: of c0.5 alone"), "{none}");
         assert!(section(&run).is_empty(), "no class was measured alone");
         assert_eq!(servers(range(4.0, 8.0), range(8.0, 16.0)).cell(), "0.25–1");

@@ -38,9 +38,11 @@ mod sent;
 mod server;
 pub(crate) mod several;
 mod steps;
+mod stopped;
 mod throughput;
 pub mod trace;
+mod variant_decisions;
 pub(crate) mod variants;
 mod why;
 
-pub use pictures::Drawn;
+pub(crate) use pictures::Drawn;

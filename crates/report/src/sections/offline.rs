@@ -2,7 +2,7 @@
 //! capacity.
 
 use super::percentiles::effective;
-use crate::document::{Block, Cell, Column, Field, Section, Setting, Table, Text, UNKNOWN, strong};
+use crate::document::{Block, Cell, Column, Field, Section, Setting, Table, UNKNOWN, strong};
 use crate::words;
 use goodput_core::slo::Metric;
 use goodput_plan::Purpose;
@@ -161,7 +161,7 @@ fn bounds(q: &Quantiles) -> Cell {
 }
 
 /// One latency of a level; the first row of a level also has the figures common to all of them.
-struct Row<'a> {
+struct LatencyRow<'a> {
     level: &'a LevelFigures,
     metric: Metric,
     quantiles: Quantiles,
@@ -172,29 +172,33 @@ struct Row<'a> {
 fn latencies(all: &[LevelFigures]) -> Table {
     let of_level = |level| {
         let measured = METRICS.into_iter().filter(|m: &Metric| LevelFigures::quantiles(level, *m).n > 0);
-        let row = |(i, metric)| Row { level, metric, quantiles: level.quantiles(metric), is_first: i == 0 };
+        let row =
+            |(i, metric)| LatencyRow { level, metric, quantiles: level.quantiles(metric), is_first: i == 0 };
         measured.enumerate().map(row).collect::<Vec<_>>()
     };
-    let rows: Vec<Row<'_>> = all.iter().flat_map(of_level).collect();
+    let rows: Vec<LatencyRow<'_>> = all.iter().flat_map(of_level).collect();
     let once = |column: Column, of: fn(&LevelFigures) -> Cell| {
-        Field::new(column, move |r: &Row<'_>| if r.is_first { of(r.level) } else { Cell::Empty })
+        Field::new(column, move |r: &LatencyRow<'_>| if r.is_first { of(r.level) } else { Cell::Empty })
     };
     let number = |head: &str, short: &str, of: fn(&Quantiles) -> Option<f64>| {
-        Field::new(Column::number(head).short(short), move |r: &Row<'_>| Cell::number(of(&r.quantiles)))
+        Field::new(Column::number(head).short(short), move |r: &LatencyRow<'_>| {
+            Cell::number(of(&r.quantiles))
+        })
     };
     let mut fields = vec![
         once(Column::number("in flight"), in_flight),
         once(Column::number("requests"), |l| Cell::Count(l.requests as f64)),
-        Field::new(Column::text("metric"), |r: &Row<'_>| Cell::text(r.metric.title())),
+        Field::new(Column::text("metric"), |r: &LatencyRow<'_>| Cell::text(r.metric.title())),
         number("p50 ms", "p50\nms", |q| q.p50),
         number("p90 ms", "p90\nms", |q| q.p90),
         number("p99 ms", "p99\nms", |q| q.p99),
-        Field::new(Column::number("p99 from, to"), |r: &Row<'_>| bounds(&r.quantiles)),
+        Field::new(Column::number("p99 from, to"), |r: &LatencyRow<'_>| bounds(&r.quantiles)),
     ];
     let clustered = has_effective(all);
-    fields.extend(
-        clustered.then(|| Field::new(Column::number("effective n"), |r: &Row<'_>| effective(&r.quantiles))),
-    );
+    fields
+        .extend(clustered.then(|| {
+            Field::new(Column::number("effective n"), |r: &LatencyRow<'_>| effective(&r.quantiles))
+        }));
     fields.push(once(Column::number("tokens/s each"), |l| Cell::number(l.tokens_per_s_of_a_request)));
     Table::of(fields, &rows).set(Setting::Tight)
 }
@@ -235,8 +239,8 @@ pub(super) fn brief(run: &Run) -> Vec<Section> {
     let mut said = vec![format!("{}.", words::headline_of_levels(run))];
     said.extend(findings(run));
     vec![
-        Section::titled("", said.into_iter().map(Block::paragraph).collect()),
-        Section::titled("", vec![Block::paragraph(not_capacity(run)), Block::paragraph(notes(run))]),
+        Section::untitled(Block::paragraphs(said)),
+        Section::untitled(vec![Block::paragraph(not_capacity(run)), Block::paragraph(notes(run))]),
     ]
 }
 
@@ -246,15 +250,12 @@ pub(super) fn blocks(run: &Run) -> Option<Vec<Block>> {
         return None;
     }
     let m = &run.meta;
-    let asked: Vec<(Text, Text)> = vec![
-        ("workload".into(), m.workload.to_string().into()),
-        ("model".into(), m.model.as_str().into()),
-        ("server".into(), m.server.to_string().into()),
-    ];
+    let asked =
+        [("workload", m.workload.to_string()), ("model", m.model.clone()), ("server", m.server.to_string())];
     Some(vec![
         Block::paragraph(findings(run).join(" ")),
         Block::paragraph(strong(not_capacity(run))),
-        Block::Facts(asked),
+        Block::facts(asked),
         table(run).into(),
         Block::paragraph(notes(run)),
     ])

@@ -1,25 +1,24 @@
 //! The benefit of a warm cache, in words and as a table: goodput and median TTFT, cold and warm.
 
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Table};
 use crate::words::{self, tenths};
 use goodput_core::level::Control;
 use goodput_run::rundir::{At, Gain, Medians, Pair, Run};
 use goodput_stats::search::answer::{Answer, Status};
 
-/// Returns the section of the report; empty if the run has no pair.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if the run has no pair.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let mut blocks = Vec::new();
     for p in &Pair::all(run) {
         blocks.push(Block::paragraph(sentences(run, p).join(" ")));
         blocks.extend(table(p, run));
     }
-    Section::new(Kind::CachePair, blocks)
+    blocks
 }
 
 /// Returns the pairs for a terminal, a line for each sentence.
 pub(super) fn brief(run: &Run) -> Vec<Block> {
-    let said = Pair::all(run).into_iter().flat_map(|pair| sentences(run, &pair));
-    said.map(Block::paragraph).collect()
+    Block::paragraphs(Pair::all(run).iter().flat_map(|pair| sentences(run, pair)))
 }
 
 /// Returns the results of a pair: the goodput, and the median TTFT unloaded and at a load that both can serve.

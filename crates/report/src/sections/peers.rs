@@ -1,6 +1,6 @@
 //! The figures that another tool would report for a run.
 
-use crate::document::{Block, Cell, Column, Document, Field, Section, Setting, Table, Text};
+use crate::document::{Block, Cell, Column, Document, Field, Section, Setting, Table};
 use crate::words;
 use goodput_run::peers::{AsTool, Figure, StepAs};
 
@@ -11,20 +11,19 @@ pub fn brief(of: &AsTool) -> Document {
         of.tool.title(),
         of.version
     );
-    let mut sections = vec![Section::titled("", vec![Block::paragraph(head)])];
-    sections.extend(of.steps.iter().map(|step| one(of, step)));
+    let mut sections = vec![Section::untitled(vec![Block::paragraph(head)])];
+    sections.extend(of.steps.iter().map(|step| step_section(of, step)));
     if of.steps.iter().any(|s| s.figures.iter().any(|f| f.approximate && f.value.is_some())) {
         let said = "≈ to three significant figures: made from histograms.csv.";
-        sections.push(Section::titled("", vec![Block::paragraph(said)]));
+        sections.push(Section::untitled(vec![Block::paragraph(said)]));
     }
-    let list = |all: &[&str]| Block::List(all.iter().map(|line| Text::from(*line)).collect());
-    sections.push(Section::titled("Where its definitions differ from ours", vec![list(of.differences)]));
-    sections
-        .push(Section::titled("Reported by it, and not to be had from a run folder", vec![list(of.untold)]));
-    Document { sections, ..Document::default() }
+    let list = |all: &[&'static str]| vec![Block::list(all.iter().copied())];
+    sections.push(Section::titled("Where its definitions differ from ours", list(of.differences)));
+    sections.push(Section::titled("Reported by it, and not to be had from a run folder", list(of.untold)));
+    Document::of(sections)
 }
 
-fn one(of: &AsTool, step: &StepAs) -> Section {
+fn step_section(of: &AsTool, step: &StepAs) -> Section {
     let shown: Vec<&Figure> =
         step.figures.iter().filter(|f| f.value.is_some() || f.reported.is_some()).collect();
     let precise = |value: Option<f64>| value.map_or(Cell::Unknown, Cell::Precise);
@@ -51,5 +50,5 @@ fn one(of: &AsTool, step: &StepAs) -> Section {
     ]);
     let title = format!("Step {} at {}, over {} s", step.step, step.level, words::figure(step.duration_s));
     let table = Table::of(fields, &shown).set(Setting::Whole);
-    Section::titled("", vec![Block::paragraph(title), table.into()])
+    Section::untitled(vec![Block::paragraph(title), table.into()])
 }

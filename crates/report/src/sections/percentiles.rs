@@ -1,7 +1,7 @@
 //! Percentiles of every metric, with their uncertainty.
 
 use super::cells::{latency, of_step};
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, code, plain};
+use crate::document::{Block, Cell, Column, Field, Table, Text, code, plain};
 use goodput_core::slo::Metric;
 use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
@@ -18,8 +18,8 @@ struct Measured<'a> {
     quantiles: Quantiles,
 }
 
-/// Returns the section of the report; empty if nothing has a percentile.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if nothing has a percentile.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let shown = telling(run);
     let of = |step: &'_ Step| -> Vec<(Metric, Quantiles)> {
         let all = Metric::ALL.into_iter().map(|m| (m, step.quantiles(m)));
@@ -30,10 +30,10 @@ pub(super) fn section(run: &Run) -> Section {
         .flat_map(|s| of(s).into_iter().map(|(metric, quantiles)| Measured { step: s, metric, quantiles }))
         .collect();
     if rows.is_empty() {
-        return Section::new(Kind::Percentiles, Vec::new());
+        return Vec::new();
     }
-    let blocks = vec![Block::Paragraph(about(run, &shown)), table(run, &rows).into(), missing(run)];
-    Section::new(Kind::Percentiles, blocks)
+    let blocks = vec![Block::Paragraph(notes(run, &shown)), table(run, &rows).into(), missing(run)];
+    blocks
 }
 
 /// Returns the steps that get a row for every metric: all if they are few; otherwise the unloaded server, the ends of
@@ -102,7 +102,7 @@ pub(super) fn effective(q: &Quantiles) -> Cell {
 }
 
 /// Returns a description of the figures and their uncertainty.
-fn about(run: &Run, shown: &[&Step]) -> Text {
+fn notes(run: &Run, shown: &[&Step]) -> Text {
     let left_out = match run.steps.len() - shown.len() {
         0 => "",
         _ => " Of the answer's levels and those between them; all others stand in steps.csv.",

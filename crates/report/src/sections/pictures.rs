@@ -1,21 +1,16 @@
 //! References to the charts of a run, which are drawn separately.
 
-use crate::document::{Block, Kind, Picture, Section};
+use crate::document::{Block, Picture};
 use crate::words;
 use goodput_run::rundir::Run;
 
 /// A chart drawn for a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drawn {
+pub(crate) struct Drawn {
     /// File name without its extension.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// Caption.
-    pub caption: &'static str,
-}
-
-/// Returns the section of the report; `charts` are in `folder`.
-pub(super) fn section(run: &Run, charts: &[Drawn], folder: &str) -> Section {
-    Section::new(Kind::Charts, blocks(run, charts, folder))
+    pub(crate) caption: &'static str,
 }
 
 /// Returns the charts, which are in `folder`.

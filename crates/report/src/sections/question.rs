@@ -1,14 +1,14 @@
 //! The question and the system under test.
 
-use crate::document::{Block, Kind, Section};
+use crate::document::Block;
 use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;
 use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 
-/// Returns the section of the report; with several series, it names them.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; with several series, it names them.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let m = &run.meta;
     let control = run.answers.first().map_or(Control::Rate, |a| a.control);
     let what = match control {
@@ -26,10 +26,10 @@ pub(super) fn section(run: &Run) -> Section {
     };
     let its = if many { "their" } else { "its" };
     let question = format!("{what} {} {verb} {its} SLO?", words::lower(&words::subject(m)));
-    Section::new(Kind::Question, vec![Block::paragraph(question), Block::Facts(facts(run))])
+    vec![Block::paragraph(question), Block::facts(facts(run))]
 }
 
-fn facts(run: &Run) -> Vec<(crate::document::Text, crate::document::Text)> {
+fn facts(run: &Run) -> Vec<(String, String)> {
     let m = &run.meta;
     let mut all: Vec<(String, String)> = match run.tiers.as_slice() {
         [] => vec![("SLO".into(), m.slo.clone())],
@@ -50,5 +50,5 @@ fn facts(run: &Run) -> Vec<(crate::document::Text, crate::document::Text)> {
         let names: Vec<String> = run.parts.iter().map(|p| clip(p.series(), 40)).collect();
         all.push(("series".to_owned(), words::list(&names)));
     }
-    all.into_iter().map(|(name, text)| (name.into(), text.into())).collect()
+    all
 }

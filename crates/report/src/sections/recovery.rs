@@ -1,6 +1,6 @@
 //! The recovery of the server from a surge, in words.
 
-use crate::document::{Block, Kind, Section};
+use crate::document::{Block, Section};
 use crate::words;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
@@ -113,14 +113,14 @@ fn p_value(p: f64) -> String {
     }
 }
 
-/// Returns the section of the report; empty if there is nothing to say.
-pub(super) fn section(run: &Run) -> Section {
-    Section::new(Kind::Recovery, sentences(run).into_iter().map(Block::paragraph).collect())
+/// Returns the blocks of the section of the report; empty if there is nothing to say.
+pub(super) fn section(run: &Run) -> Vec<Block> {
+    Block::paragraphs(sentences(run))
 }
 
 /// Returns a line for a terminal.
 pub(super) fn brief(run: &Run) -> Section {
-    Section::titled("", vec![Block::paragraph(sentences(run).join(" "))])
+    Section::untitled(vec![Block::paragraph(sentences(run).join(" "))])
 }
 
 /// Returns the rate of the surge in a few words, for charts.
@@ -137,10 +137,10 @@ mod tests {
 
     #[test]
     fn recovery_is_told() {
-        let text = blocks(&section(&surged(true)).blocks, 3);
+        let text = blocks(&section(&surged(true)), 3);
         assert!(text.contains("1.4 × the rate held") && text.contains("back within their band"), "{text}");
         assert!(text.contains("is not shown"), "{text}");
-        let text = blocks(&section(&surged(false)).blocks, 3);
+        let text = blocks(&section(&surged(false)), 3);
         assert!(
             text.contains("did not recover within 120 s") || text.contains("did not recover within 2 min"),
             "{text}"

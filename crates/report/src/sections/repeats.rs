@@ -13,20 +13,15 @@ pub fn brief(repeats: &Repeats, files: &[String]) -> Document {
     let mut sections = Vec::new();
     for pooled in &repeats.pooled {
         let heading = Block::paragraph(whose(repeats, pooled));
-        sections.push(Section::titled("", vec![heading, table(repeats, pooled).into()]));
-        sections.push(Section::titled("", vec![facts(pooled)]));
+        sections.push(Section::untitled(vec![heading, table(repeats, pooled).into()]));
+        sections.push(Section::untitled(vec![Block::facts(lines(pooled))]));
     }
     if repeats.pooled.is_empty() {
         let none = format!("None of the {} runs has an answer yet.", repeats.settings.repeats);
-        sections.push(Section::titled("", vec![Block::paragraph(none)]));
+        sections.push(Section::untitled(vec![Block::paragraph(none)]));
     }
-    let files = files.iter().map(|f| f.as_str().into()).collect();
-    sections.push(Section::titled("", vec![Block::List(files)]));
-    Document { sections, ..Document::default() }
-}
-
-fn facts(pooled: &PooledAnswer) -> Block {
-    Block::Facts(lines(pooled).into_iter().map(|(name, text)| (name.into(), text.into())).collect())
+    sections.push(Section::untitled(vec![Block::list(files.iter().map(String::as_str))]));
+    Document::of(sections)
 }
 
 /// Returns the runs with the answer of each.

@@ -1,13 +1,13 @@
 //! The share of a trace that was replayed.
 
-use crate::document::{Block, Kind, Section, Text};
+use crate::document::{Block, Text};
 use crate::words;
 use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::coverage;
 
-/// Returns the section of the report, a line for each series; empty if no trace was replayed.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report, a line for each series; empty if no trace was replayed.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let mut names: Vec<&str> = Vec::new();
     for step in &run.steps {
         if !names.contains(&step.series.as_str()) {
@@ -27,12 +27,12 @@ pub(super) fn section(run: &Run) -> Section {
     };
     let lines: Vec<Text> = names.iter().filter_map(line).collect();
     if lines.is_empty() {
-        return Section::new(Kind::Replayed, Vec::new());
+        return Vec::new();
     }
     let how = "In the steps under load, settling and tail included, counting requests that come at a time of their own. Each step begins \
                at a place of its own, drawn with the seed, and runs on from the last request to the first (trace_from, trace_n and trace_of \
                in steps.csv).";
-    Section::new(Kind::Replayed, vec![Block::List(lines), Block::paragraph(how)])
+    vec![Block::List(lines), Block::paragraph(how)]
 }
 
 #[cfg(test)]
@@ -51,7 +51,7 @@ mod tests {
             step.trace = Some(TracePart { from: 1_000 * (i as u64 % 2), n: 1_000, of: 4_000 });
         }
         let times = words::figure(run.steps.len() as f64 / 2.0);
-        let said = markdown::blocks(&section(&run).blocks, 3);
+        let said = markdown::blocks(&section(&run), 3);
         let want = format!(
             "- 2,000 of the trace's 4,000 requests were sent at least once, {times} times on average."
         );

@@ -2,7 +2,7 @@
 
 use super::at_the_answer::at_the_answer;
 use super::cells::latency;
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Table};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::caveat::Caveat;
@@ -15,10 +15,8 @@ const MOST: usize = 16;
 
 /// Returns each replica at the step of the answer, and which is far worse than the others; empty unless there are
 /// several.
-pub(super) fn section(run: &Run) -> Section {
-    let Some(step) = at_the_answer(run, |s| !s.replicas.is_empty()) else {
-        return Section::new(Kind::Replicas, Vec::new());
-    };
+pub(super) fn section(run: &Run) -> Vec<Block> {
+    let Some(step) = at_the_answer(run, |s| !s.replicas.is_empty()) else { return Vec::new() };
     let context = words::Context::of(run);
     let of_replicas = run.caveats.iter().filter(|c| named(c).is_some());
     let mut said: Vec<String> = of_replicas.map(|c| words::caveat(c, context).text).collect();
@@ -35,7 +33,7 @@ pub(super) fn section(run: &Run) -> Section {
         words::step_level(step)
     );
     let blocks = vec![Block::paragraph(said.join(" ")), Block::paragraph(at), table(run, step).into()];
-    Section::new(Kind::Replicas, blocks)
+    blocks
 }
 
 /// Returns the URL of the replica that a caveat names, if any.
@@ -47,7 +45,7 @@ fn named(caveat: &Caveat) -> Option<&str> {
 }
 
 /// A replica, or the total of all.
-struct Row<'a> {
+struct ReplicaRow<'a> {
     name: String,
     requests: u64,
     failed: u64,
@@ -66,7 +64,7 @@ fn table(run: &Run, step: &Step) -> Table {
         // A difference in one step may be chance; it is listed in replicas.csv.
         let sure = run.caveats.iter().any(|c| named(c) == Some(&r.url));
         let one = (*r).clone();
-        Row {
+        ReplicaRow {
             name: clip(&r.url, 80),
             requests: r.n,
             failed: r.failed,
@@ -74,8 +72,8 @@ fn table(run: &Run, step: &Step) -> Table {
             quantiles: Box::new(move |m| one.quantiles(m)),
         }
     };
-    let mut rows: Vec<Row<'_>> = shown.iter().map(row).collect();
-    rows.push(Row {
+    let mut rows: Vec<ReplicaRow<'_>> = shown.iter().map(row).collect();
+    rows.push(ReplicaRow {
         name: "all together".into(),
         requests: step.due_n,
         failed: step.failed,
@@ -83,18 +81,18 @@ fn table(run: &Run, step: &Step) -> Table {
         quantiles: Box::new(|m| step.quantiles(m)),
     });
     let time = |head: &str, metric: Metric, of: fn(&Quantiles) -> Option<f64>| {
-        Field::new(Column::number(head), move |r: &Row<'_>| latency(step, of(&(r.quantiles)(metric))))
+        Field::new(Column::number(head), move |r: &ReplicaRow<'_>| latency(step, of(&(r.quantiles)(metric))))
     };
     let fields = vec![
-        Field::new(Column::text("replica"), |r: &Row<'_>| Cell::text(r.name.as_str())),
-        Field::new(Column::number("requests"), |r: &Row<'_>| Cell::Count(r.requests as f64)),
-        Field::new(Column::number("failed"), |r: &Row<'_>| Cell::Count(r.failed as f64)),
+        Field::new(Column::text("replica"), |r: &ReplicaRow<'_>| Cell::text(r.name.as_str())),
+        Field::new(Column::number("requests"), |r: &ReplicaRow<'_>| Cell::Count(r.requests as f64)),
+        Field::new(Column::number("failed"), |r: &ReplicaRow<'_>| Cell::Count(r.failed as f64)),
         time("TTFT p50", Metric::Ttft, |q| q.p50),
         time("TTFT p99", Metric::Ttft, |q| q.p99),
         time("TPOT p50", Metric::Tpot, |q| q.p50),
         time("TPOT p99", Metric::Tpot, |q| q.p99),
         time("e2e p99", Metric::E2e, |q| q.p99),
-        Field::new(Column::text("far worse by"), |r: &Row<'_>| Cell::text(r.apart)),
+        Field::new(Column::text("far worse by"), |r: &ReplicaRow<'_>| Cell::text(r.apart)),
     ];
     Table::of(fields, &rows)
 }
@@ -112,7 +110,7 @@ mod tests {
     #[test]
     fn replicas_stand_beside_the_pooled_figures() {
         let run = case("replicas");
-        insta::assert_snapshot!(blocks(&section(&run).blocks, 3), @r"
+        insta::assert_snapshot!(blocks(&section(&run), 3), @r"
         Replica http&#58;//b:8000 is slower than the others: in step 8 its p99 TTFT was 318 ms, theirs 127 ms (as in 6 of 11 steps). The service can take no more than its worst replica while requests are dealt in turn.
 
         Step 8 at 32 req/s, milliseconds; all steps stand in replicas.csv.
@@ -143,7 +141,7 @@ mod tests {
         };
         run.steps.iter_mut().for_each(many);
         (run.answers, run.caveats) = (vec![], vec![]);
-        let text = blocks(&section(&run).blocks, 3);
+        let text = blocks(&section(&run), 3);
         assert!(text.starts_with("No replica is far worse"), "{text}");
         assert!(text.contains("Step 10 at 36 req/s") && text.contains("The 24 with the shortest"), "{text}");
         assert_eq!(text.matches("//r").count(), MOST, "{text}");

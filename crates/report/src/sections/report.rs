@@ -4,7 +4,7 @@
 use super::{
     amounts, answer, cards, caveats, checks, client, decisions, failures, groups, limits, matrix, mixing,
     offline, pair, percentiles, pictures, question, recovery, replayed, replicas, reproduce, roofline, scale,
-    sensitivity, sent, server, several, steps, throughput, variants, why,
+    sensitivity, sent, server, several, steps, stopped, throughput, variant_decisions, variants, why,
 };
 use crate::document::{Block, Document, Kind, Section};
 use crate::words;
@@ -12,51 +12,98 @@ use goodput_run::rundir::Run;
 use goodput_stats::stats::groups::GroupBy;
 use pictures::Drawn;
 
+/// The blocks of a section, made from a run; none if there is nothing to say.
+type Blocks = fn(&Run) -> Vec<Block>;
+
+/// The answer of one series and its evidence, in order.
+const OF_SERIES: &[(Kind, Blocks)] = &[
+    (Kind::Answer, answer::section),
+    (Kind::Decisions, decisions::section),
+    (Kind::Stopped, stopped::section),
+    (Kind::Capacity, amounts::section),
+    (Kind::Sensitivity, sensitivity::section),
+    (Kind::Recovery, recovery::section),
+    (Kind::Why, why::section),
+    (Kind::Caveats, caveats::section),
+    (Kind::Charts, |_| Vec::new()),
+    (Kind::Steps, steps::section),
+    (Kind::Limits, limits::section),
+    (Kind::Percentiles, percentiles::section),
+    (Kind::Scale, scale::section),
+    (Kind::Throughput, throughput::section),
+    (Kind::Roofline, roofline::section),
+    (Kind::Sent, sent::section),
+    (Kind::Replayed, replayed::section),
+    (Kind::Classes, |run| groups::section(run, GroupBy::Class)),
+    (Kind::Turns, |run| groups::section(run, GroupBy::Turn)),
+    (Kind::Replicas, replicas::section),
+    (Kind::Failures, failures::section),
+    (Kind::Checks, checks::section),
+    (Kind::Client, client::section),
+    (Kind::ServerView, server::section),
+];
+
+/// The comparison of several series, in order.
+const OF_SEVERAL: &[(Kind, Blocks)] = &[
+    (Kind::Question, question::section),
+    (Kind::Variants, variants::section),
+    (Kind::Decisions, variant_decisions::section),
+    (Kind::Comparison, several::section),
+    (Kind::CachePair, pair::section),
+    (Kind::Mixing, mixing::section),
+    (Kind::Caveats, caveats::of_all),
+];
+
+/// The sections that every report ends with.
+const AT_THE_END: &[(Kind, Blocks)] =
+    &[(Kind::Server, server::facts), (Kind::Reproduce, reproduce::section), (Kind::Notes, reproduce::notes)];
+
+/// Returns sections of a run; those for `charts` also hold the charts.
+fn sections(run: &Run, all: &[(Kind, Blocks)], (kind, charts): (Kind, Vec<Block>)) -> Vec<Section> {
+    let mut made: Vec<Section> = all.iter().map(|(kind, blocks)| Section::new(*kind, blocks(run))).collect();
+    if let Some(section) = made.iter_mut().find(|s| s.kind == kind) {
+        section.blocks.extend(charts);
+    }
+    made
+}
+
 /// Returns the report of a run of one series, with its charts.
-pub fn document(run: &Run, charts: &[Drawn]) -> Document {
+pub(crate) fn document(run: &Run, charts: &[Drawn]) -> Document {
     // A matrix and a run without a limit have special questions and answers.
-    let own = matrix::blocks(run).or_else(|| offline::blocks(run));
-    let mut sections = of_series(run, charts, "charts");
-    match own {
-        Some(own) => {
+    let special = matrix::blocks(run).or_else(|| offline::blocks(run));
+    let mut sections = sections(run, OF_SERIES, (Kind::Charts, pictures::blocks(run, charts, "charts")));
+    match special {
+        Some(blocks) => {
             let judged = !run.answers.is_empty();
             let of_answers = [Kind::Steps, Kind::Limits];
             sections.retain(|s| s.kind != Kind::Answer && (judged || !of_answers.contains(&s.kind)));
-            sections.insert(0, Section::new(Kind::Answer, own));
+            sections.insert(0, Section::new(Kind::Answer, blocks));
         }
-        None => sections.insert(0, question::section(run)),
+        None => sections.insert(0, Section::new(Kind::Question, question::section(run))),
     }
     whole(run, sections)
 }
 
 /// Charts of one of several series.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OfSeries {
+pub(crate) struct SeriesCharts {
     /// Their folder, within that of all charts.
-    pub folder: String,
+    pub(crate) folder: String,
     /// The charts.
-    pub charts: Vec<Drawn>,
+    pub(crate) charts: Vec<Drawn>,
 }
 
 /// Returns the report of a run of several series: their comparison, then a section for each. `over` are the charts that
 /// compare them.
-pub fn of_several(run: &Run, over: &[Drawn], parts: &[OfSeries]) -> Document {
-    let mut sections = vec![
-        question::section(run),
-        variants::section(run),
-        decisions::variants(run),
-        several::section(run, pictures::blocks(run, over, "charts")),
-        pair::section(run),
-        mixing::section(run),
-        caveats::of_all(run),
-    ];
+pub(crate) fn of_several(run: &Run, over: &[Drawn], parts: &[SeriesCharts]) -> Document {
+    let mut sections = sections(run, OF_SEVERAL, (Kind::Comparison, pictures::blocks(run, over, "charts")));
     sections.extend(run.parts.iter().zip(parts).map(|(part, of)| section_of_series(run, part, of)));
     whole(run, sections)
 }
 
 /// Returns a document of these sections, and of those that every report ends with.
 fn whole(run: &Run, mut sections: Vec<Section>) -> Document {
-    sections.extend([server::facts(run), reproduce::section(run), reproduce::notes(run)]);
+    sections.extend(self::sections(run, AT_THE_END, (Kind::Charts, Vec::new())));
     Document {
         title: words::headline(run).into(),
         cards: cards::cards(run),
@@ -66,44 +113,15 @@ fn whole(run: &Run, mut sections: Vec<Section>) -> Document {
 }
 
 /// Returns the section of one of several series.
-fn section_of_series(run: &Run, part: &Run, of: &OfSeries) -> Section {
+fn section_of_series(run: &Run, part: &Run, of: &SeriesCharts) -> Section {
     let section = |blocks, parts| Section { kind: Kind::Series, title: several::title(part), blocks, parts };
     if let Some(blocks) = several::unmeasured_part(run, part) {
         return section(blocks, Vec::new());
     }
-    let own = Run { caveats: caveats::own(run, part), ..part.clone() };
-    let parts = of_series(&own, &of.charts, &format!("charts/{}", of.folder));
+    let of_part = Run { caveats: caveats::of_series(run, part), ..part.clone() };
+    let charts = pictures::blocks(&of_part, &of.charts, &format!("charts/{}", of.folder));
+    let parts = sections(&of_part, OF_SERIES, (Kind::Charts, charts));
     section(variants::failed(run, part.series()).unwrap_or_default(), parts)
-}
-
-/// Returns the answer and its evidence, in sections that may be empty; the charts are in `folder`.
-fn of_series(run: &Run, charts: &[Drawn], folder: &str) -> Vec<Section> {
-    vec![
-        answer::section(run),
-        decisions::section(run),
-        decisions::stopped(run),
-        amounts::section(run),
-        sensitivity::section(run),
-        recovery::section(run),
-        why::section(run),
-        caveats::section(run),
-        pictures::section(run, charts, folder),
-        steps::section(run),
-        limits::section(run),
-        percentiles::section(run),
-        scale::section(run),
-        throughput::section(run),
-        roofline::section(run),
-        sent::section(run),
-        replayed::section(run),
-        groups::section(run, GroupBy::Class),
-        groups::section(run, GroupBy::Turn),
-        replicas::section(run),
-        failures::section(run),
-        checks::section(run),
-        client::section(run),
-        server::section(run),
-    ]
 }
 
 #[cfg(test)]

@@ -13,8 +13,8 @@ fn render(run: &Run, charts: &[Drawn]) -> String {
     markdown::render(&document(run, charts))
 }
 
-fn text(section: &Section) -> String {
-    blocks(&section.blocks, 3)
+fn text(section: &[Block]) -> String {
+    blocks(section, 3)
 }
 
 fn percentiles(run: &Run) -> String {

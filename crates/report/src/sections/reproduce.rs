@@ -1,23 +1,23 @@
 //! How to repeat the measurement, and the plan's free text.
 
-use crate::document::{Block, Kind, Section, Text, code, plain};
+use crate::document::{Block, Text, code, plain};
 use crate::words;
 use goodput_run::rundir::{Imported, Run};
 
-/// Returns the section of the report.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let m = &run.meta;
     if let Some(imported) = &m.imported {
-        return Section::new(Kind::Reproduce, of_import(run, imported));
+        return of_import(run, imported);
     }
     let clock = if m.virtual_time { "simulated" } else { "real" };
     let command =
         if m.virtual_time { "goodput sweep plan.toml --virtual-time" } else { "goodput sweep plan.toml" };
-    let facts: Vec<Text> = vec![
-        format!("goodput {}", m.goodput_version).into(),
-        format!("client: {}", m.host).into(),
-        format!("seed: {}", m.seed).into(),
-        format!("clock: {clock}").into(),
+    let facts = [
+        format!("goodput {}", m.goodput_version),
+        format!("client: {}", m.host),
+        format!("seed: {}", m.seed),
+        format!("clock: {clock}"),
     ];
     let blocks = vec![
         Block::Paragraph(Text::of([
@@ -26,7 +26,7 @@ pub(super) fn section(run: &Run) -> Section {
             plain(" stands:"),
         ])),
         Block::Code { language: "sh", text: command.into() },
-        Block::List(facts),
+        Block::list(facts),
         Block::Paragraph(Text::of([
             plain("The plan as resolved, which is what "),
             code("plan.toml"),
@@ -34,7 +34,7 @@ pub(super) fn section(run: &Run) -> Section {
         ])),
         Block::Code { language: "toml", text: run.plan_toml.clone() },
     ];
-    Section::new(Kind::Reproduce, blocks)
+    blocks
 }
 
 /// Returns the source of an imported run. Its plan describes the measurement as far as it is known, but cannot repeat
@@ -48,14 +48,14 @@ fn of_import(run: &Run, imported: &Imported) -> Vec<Block> {
     );
     vec![
         Block::paragraph(said),
-        Block::List(imported.files.iter().map(|f| f.as_str().into()).collect()),
+        Block::list(imported.files.iter().map(String::as_str)),
         Block::paragraph("The plan that describes what was measured, as far as it is known:"),
         Block::Code { language: "toml", text: run.plan_toml.clone() },
     ]
 }
 
 /// Returns the plan's free text; empty if it has none.
-pub(super) fn notes(run: &Run) -> Section {
+pub(super) fn notes(run: &Run) -> Vec<Block> {
     let text = run.meta.notes.clone().unwrap_or_default();
-    Section::new(Kind::Notes, vec![Block::Code { language: "text", text }])
+    vec![Block::Code { language: "text", text }]
 }

@@ -1,6 +1,6 @@
 //! Measured latencies compared with the lower bounds of the hardware, in words and as a table.
 
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, emphasis, plain, strong};
+use crate::document::{Block, Cell, Column, Field, Table, Text, emphasis, plain, strong};
 use crate::escape::clip;
 use crate::words::{self, percent};
 use goodput_run::rundir::Run;
@@ -72,10 +72,10 @@ fn says(r: &Roofline, reading: Reading, ratio: f64, alone: bool, decode: bool) -
     }
 }
 
-/// Returns the section of the report; empty if the plan has no `[model]`.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if the plan has no `[model]`.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let several = run.why.roofline.len() > 1;
-    Section::new(Kind::Roofline, run.why.roofline.iter().flat_map(|r| of_series(r, several)).collect())
+    run.why.roofline.iter().flat_map(|r| of_series(r, several)).collect()
 }
 
 fn of_series(r: &Roofline, several: bool) -> Vec<Block> {
@@ -131,7 +131,7 @@ fn hardware(r: &Roofline) -> String {
 }
 
 /// A measured latency compared with its floor.
-struct Row {
+struct FloorRow {
     what: String,
     step: u32,
     measured_ms: f64,
@@ -142,7 +142,7 @@ struct Row {
     ratio: f64,
 }
 
-impl Row {
+impl FloorRow {
     fn of_decode(m: &Measured<Decode>) -> Self {
         let f = &m.floor;
         let context = words::figure(f.context.round());
@@ -179,12 +179,12 @@ impl Row {
 }
 
 fn table(r: &Roofline) -> Table {
-    let number = |head: &str, of: fn(&Row) -> Option<f64>| {
-        Field::new(Column::number(head), move |r: &Row| of(r).map_or(Cell::Unknown, Cell::Number))
+    let number = |head: &str, of: fn(&FloorRow) -> Option<f64>| {
+        Field::new(Column::number(head), move |r: &FloorRow| of(r).map_or(Cell::Unknown, Cell::Number))
     };
     let fields = vec![
-        Field::new(Column::text("what"), |r: &Row| Cell::text(r.what.as_str())),
-        Field::new(Column::number("step"), |r: &Row| Cell::figure(r.step.to_string(), None)),
+        Field::new(Column::text("what"), |r: &FloorRow| Cell::text(r.what.as_str())),
+        Field::new(Column::number("step"), |r: &FloorRow| Cell::figure(r.step.to_string(), None)),
         number("measured, p50 ms", |r| Some(r.measured_ms)),
         number("weights ms", |r| Some(r.weights_ms)),
         number("KV cache ms", |r| r.kv_ms),
@@ -192,8 +192,8 @@ fn table(r: &Roofline) -> Table {
         number("least ms", |r| Some(r.floor_ms)),
         number("measured / least", |r| Some(r.ratio)),
     ];
-    let mut rows: Vec<Row> = r.decode.iter().map(Row::of_decode).collect();
-    rows.extend(r.prefill.as_ref().map(Row::of_prefill));
+    let mut rows: Vec<FloorRow> = r.decode.iter().map(FloorRow::of_decode).collect();
+    rows.extend(r.prefill.as_ref().map(FloorRow::of_prefill));
     Table::of(fields, &rows)
 }
 
@@ -235,7 +235,7 @@ mod tests {
         let line = lines(&of).remove(0);
         assert!(line.contains("one request alone 5.5 ms, 3.01 × the least of 1.83 ms (step 1); "), "{line}");
         assert!(line.contains("something else"), "{line}");
-        let section = blocks(&section(&of).blocks, 3);
+        let section = blocks(&section(&of), 3);
         assert!(
             section.contains("696 GB/s and 150 TFLOP/s (data sheet of the A40); 1.2 GB of weights"),
             "{section}"
@@ -252,7 +252,7 @@ mod tests {
         assert!(small.contains("bound by memory, of whose bandwidth it uses 84 %"), "{small}");
         let large = run("parameters = \"70B\"\nprecision = \"bf16\"", "A40");
         assert!(lines(&large)[0].contains("faster than can be"), "{:?}", lines(&large));
-        let text = blocks(&section(&large).blocks, 3);
+        let text = blocks(&section(&large), 3);
         assert!(text.contains("92 GB more than the memory"), "{text}");
         assert!(lines(&fixture::found()).is_empty() && section(&fixture::found()).is_empty(), "no [model]");
     }

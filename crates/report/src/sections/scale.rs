@@ -1,6 +1,6 @@
 //! The goodput under tighter and looser limits, computed from the recorded requests, in words.
 
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, plain, strong};
+use crate::document::{Block, Cell, Column, Field, Table, Text, plain, strong};
 use crate::words;
 use goodput_core::level::Control;
 use goodput_core::slo::Limit;
@@ -8,10 +8,8 @@ use goodput_core::units::ms;
 use goodput_run::rundir::{Reach, Run, Scaled, SloScale};
 
 /// Returns a table of the goodput by the factor on every latency limit; empty if the requests are not known.
-pub(super) fn section(run: &Run) -> Section {
-    let (Some(scale), Some(answer)) = (&run.view.scale, run.answers.first()) else {
-        return Section::new(Kind::Scale, Vec::new());
-    };
+pub(super) fn section(run: &Run) -> Vec<Block> {
+    let (Some(scale), Some(answer)) = (&run.view.scale, run.answers.first()) else { return Vec::new() };
     let said = format!(
         "The requests already recorded, judged by limits that are all so many times as large; nothing was sent for it, so nothing is known \
          beyond the levels that were measured ({} to {}).",
@@ -32,7 +30,7 @@ pub(super) fn section(run: &Run) -> Section {
         })
     }));
     fields.push(Field::new(Column::text("goodput"), |p: &Scaled| {
-        Cell::text(self::said(answer.control, p, scale))
+        Cell::text(goodput_at(answer.control, p, scale))
     }));
     let mut blocks = vec![Block::paragraph(said), Table::of(fields, &scale.points).into()];
     if !scale.without.is_empty() {
@@ -47,11 +45,11 @@ pub(super) fn section(run: &Run) -> Section {
             "{steps} under load had no requests here to judge anew: whether their backlog grew counts, and nothing else of them."
         )));
     }
-    Section::new(Kind::Scale, blocks)
+    blocks
 }
 
 /// Returns the result for one factor: `33.4 requests/s, 90 % interval 31.6 – 35.3, safe 31.2`.
-pub(crate) fn said(control: Control, p: &Scaled, scale: &SloScale) -> String {
+pub(crate) fn goodput_at(control: Control, p: &Scaled, scale: &SloScale) -> String {
     let (n, level) = (words::level_number, |v: f64| words::level(control, v));
     let most = scale.measured[1];
     match scale.reach(p) {

@@ -1,6 +1,6 @@
 //! The sensitivity of the answer, in words and tables: the elasticity of the goodput in each property of the workload.
 
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Setting, Table, UNKNOWN};
+use crate::document::{Block, Cell, Column, Field, Section, Setting, Table, UNKNOWN};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;
@@ -159,22 +159,21 @@ fn basis(run: &Run, s: &Sensitivity) -> Vec<String> {
     all
 }
 
-/// Returns the section of the report; empty if no factor was varied.
-pub(super) fn section(run: &Run) -> Section {
-    let Some(s) = &run.view.sensitivity else { return Section::new(Kind::Sensitivity, Vec::new()) };
-    let basis = basis(run, s).into_iter().map(Into::into).collect();
-    Section::new(Kind::Sensitivity, vec![Block::paragraph(headline(s)), table(s).into(), Block::List(basis)])
+/// Returns the blocks of the section of the report; empty if no factor was varied.
+pub(super) fn section(run: &Run) -> Vec<Block> {
+    let Some(s) = &run.view.sensitivity else { return Vec::new() };
+    vec![Block::paragraph(headline(s)), table(s).into(), Block::list(basis(run, s))]
 }
 
 /// Returns the lines for a terminal; empty if no factor was varied.
 pub(super) fn brief(run: &Run) -> Section {
-    let Some(s) = &run.view.sensitivity else { return Section::titled("", Vec::new()) };
+    let Some(s) = &run.view.sensitivity else { return Section::untitled(Vec::new()) };
     let mut blocks = vec![Block::paragraph(headline(s)), table(s).into()];
     let immovable: Vec<String> = s.immovable.iter().map(|i| title(&i.factor)).collect();
     if !immovable.is_empty() {
-        blocks.push(Block::List(vec![format!("not moved: {}", immovable.join(", ")).into()]));
+        blocks.push(Block::list([format!("not moved: {}", immovable.join(", "))]));
     }
-    Section::titled("", blocks)
+    Section::untitled(blocks)
 }
 
 /// Returns the effect of a changed workload on the GPUs: `with prompts 20 % longer: 5 GPUs instead of 4 (90 % interval
@@ -205,7 +204,7 @@ mod tests {
     #[test]
     fn effects_are_told_with_their_intervals() {
         let run = moved();
-        let text = markdown::blocks(&section(&run).blocks, 3);
+        let text = markdown::blocks(&section(&run), 3);
         for part in [
             "with prompts 20 % longer it changes by −18 %",
             "| prompt length | 600 tokens | −1.10 | −1.30 to −0.90 | −18 % (−21 % to −15 %) |",

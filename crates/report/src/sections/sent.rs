@@ -1,45 +1,49 @@
 //! The requests sent, as measured: lengths of prompts and answers, and notes on the files they came from.
 
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table};
+use crate::document::{Block, Cell, Column, Field, Table};
 use crate::escape::clip;
 use goodput_core::distribution::Distribution;
 use goodput_run::rundir::{Run, Sent};
 
 /// Lengths of a class of requests of a series.
-struct Row<'a> {
+struct LengthRow<'a> {
     of: &'a Sent,
     what: &'static str,
     lengths: &'a Distribution,
 }
 
-/// Returns the section of the report; empty if nothing is known.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if nothing is known.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let mut blocks: Vec<Block> =
         run.meta.traffic.iter().map(|note| Block::paragraph(clip(note, 600))).collect();
     let sent = &run.meta.sent;
-    let mut rows: Vec<Row<'_>> = Vec::new();
+    let mut rows: Vec<LengthRow<'_>> = Vec::new();
     for of in sent {
         for (what, lengths) in [("prompts", &of.input), ("answers", &of.output)] {
-            rows.extend(lengths.as_ref().map(|lengths| Row { of, what, lengths }));
+            rows.extend(lengths.as_ref().map(|lengths| LengthRow { of, what, lengths }));
         }
     }
     if !rows.is_empty() {
         blocks.push(Block::paragraph("As the server counted them, over all steps:"));
         blocks.push(table(sent, &rows).into());
     }
-    Section::new(Kind::Sent, blocks)
+    blocks
 }
 
-fn table(sent: &[Sent], rows: &[Row<'_>]) -> Table {
+fn table(sent: &[Sent], rows: &[LengthRow<'_>]) -> Table {
     let (series, classes) = (several(sent, |s| &s.series), several(sent, |s| &s.class));
-    let mut fields: Vec<Field<'_, Row<'_>>> = Vec::new();
+    let mut fields: Vec<Field<'_, LengthRow<'_>>> = Vec::new();
     fields.extend(
-        series.then(|| Field::new(Column::text("series"), |r: &Row<'_>| Cell::text(clip(&r.of.series, 40)))),
+        series.then(|| {
+            Field::new(Column::text("series"), |r: &LengthRow<'_>| Cell::text(clip(&r.of.series, 40)))
+        }),
     );
     fields.extend(
-        classes.then(|| Field::new(Column::text("class"), |r: &Row<'_>| Cell::text(clip(&r.of.class, 40)))),
+        classes.then(|| {
+            Field::new(Column::text("class"), |r: &LengthRow<'_>| Cell::text(clip(&r.of.class, 40)))
+        }),
     );
-    fields.push(Field::new(Column::text("tokens"), |r: &Row<'_>| Cell::text(r.what)));
+    fields.push(Field::new(Column::text("tokens"), |r: &LengthRow<'_>| Cell::text(r.what)));
     type Figure = fn(&Distribution) -> f64;
     let columns: [(&str, Figure); 6] = [
         ("requests", |d| d.n as f64),
@@ -49,11 +53,9 @@ fn table(sent: &[Sent], rows: &[Row<'_>]) -> Table {
         ("p99", |d| d.p99 as f64),
         ("longest", |d| d.max as f64),
     ];
-    fields.extend(
-        columns.map(|(head, of)| {
-            Field::new(Column::number(head), move |r: &Row<'_>| Cell::Count(of(r.lengths)))
-        }),
-    );
+    fields.extend(columns.map(|(head, of)| {
+        Field::new(Column::number(head), move |r: &LengthRow<'_>| Cell::Count(of(r.lengths)))
+    }));
     let table = Table::of(fields, rows);
     if series { table.sorted_by_readers(0) } else { table }
 }
@@ -84,15 +86,15 @@ mod tests {
         };
         run.meta.sent = vec![sent("main", "all")];
         run.meta.traffic = vec!["Of 9 rows, 1 could not be read.".into()];
-        let text = blocks(&section(&run).blocks, 3);
+        let text = blocks(&section(&run), 3);
         assert!(text.starts_with("Of 9 rows, 1 could not be read.\n\n"), "{text}");
         assert!(text.contains("| prompts | 100 | 505 | 500 | 900 | 990 | 1,000 |"), "{text}");
         assert!(!text.contains("answers"), "the server counted none: {text}");
         run.meta.sent = vec![sent("main", "all"), sent("main", "chat"), sent("main", "rag")];
-        let text = blocks(&section(&run).blocks, 3);
+        let text = blocks(&section(&run), 3);
         assert!(text.contains("| class | tokens |") && text.contains("| chat | prompts | 100 |"), "{text}");
         run.meta.sent = vec![sent("A", "all"), sent("B", "all")];
-        let text = blocks(&section(&run).blocks, 3);
+        let text = blocks(&section(&run), 3);
         assert!(text.contains("| series | tokens |") && text.contains("| B | prompts | 100 |"), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::at_the_answer::at_the_answer;
 use super::cells::step_table;
-use crate::document::{Block, Cell, Column, Field, Kind, Section, Table, Text, code, emphasis, plain};
+use crate::document::{Block, Cell, Column, Field, Table, Text, code, emphasis, plain};
 use crate::escape::clip;
 use crate::words::{self, percent};
 use goodput_core::units::thousands;
@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 const MOST: usize = 40;
 
 /// Returns all data from the server's side; empty if there is none.
-pub(super) fn section(run: &Run) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let parts = [gauges(run), latencies(run), agreement(run), gpus(run), series(run)];
-    Section::new(Kind::ServerView, parts.concat())
+    parts.concat()
 }
 
 /// Returns the server's metrics at the step of an answer and at the lowest step shown to fail: its queue, its KV cache,
@@ -53,22 +53,22 @@ fn step_in_short(s: &Step) -> Option<String> {
 }
 
 /// Returns the facts about the server: those it reported, and those that the plan declares.
-pub(super) fn facts(run: &Run) -> Section {
-    let mut blocks: Vec<Block> = run.meta.facts.iter().map(|f| told(f, run.meta.facts.len() > 1)).collect();
+pub(super) fn facts(run: &Run) -> Vec<Block> {
+    let mut blocks: Vec<Block> =
+        run.meta.facts.iter().map(|f| facts_of(f, run.meta.facts.len() > 1)).collect();
     for variant in run.meta.variants.iter().filter(|v| !v.facts.is_empty()) {
         blocks.push(Block::paragraph(format!("{}:", clip(&variant.name, 60))));
-        blocks.extend(variant.facts.iter().map(|f| told(f, variant.facts.len() > 1)));
+        blocks.extend(variant.facts.iter().map(|f| facts_of(f, variant.facts.len() > 1)));
     }
     if !run.meta.environment.is_empty() {
         blocks.push(Block::paragraph("Declared by the plan:"));
         let declared = run.meta.environment.iter();
-        let declared = declared.map(|(key, value)| (clip(key, 60).into(), clip(value, 500).into()));
-        blocks.push(Block::Facts(declared.collect()));
+        blocks.push(Block::facts(declared.map(|(key, value)| (clip(key, 60), clip(value, 500)))));
     }
-    Section::new(Kind::Server, blocks)
+    blocks
 }
 
-fn told(f: &Facts, several: bool) -> Block {
+fn facts_of(f: &Facts, several: bool) -> Block {
     let mut lines: Vec<(&str, String)> = Vec::new();
     if several && !f.servers.is_empty() {
         lines.push(("servers", f.servers.join(", ")));
@@ -86,7 +86,7 @@ fn told(f: &Facts, several: bool) -> Block {
     lines.push(("settings", flags.join(", ")));
     lines.push(("metrics", f.metrics.clone()));
     let known = lines.into_iter().filter(|(_, text)| !text.is_empty());
-    Block::Facts(known.map(|(name, text)| (name.into(), clip(&text, 1500).into())).collect())
+    Block::facts(known.map(|(name, text)| (name, clip(&text, 1500))))
 }
 
 /// Returns the steps for which `tells` is true.
@@ -256,7 +256,7 @@ mod tests {
     fn the_server_has_its_say() {
         let mut run = fixture::served();
         run.steps.truncate(2);
-        insta::assert_snapshot!(blocks(&section(&run).blocks, 3), @r#"
+        insta::assert_snapshot!(blocks(&section(&run), 3), @r#"
         Means and largest values of samples within the measured window; preemptions between the readings nearest to its ends.
 
         | # | level | running | waiting | most waiting | KV cache | most used | preemptions | % of requests | prefix cache hits |
@@ -292,7 +292,7 @@ mod tests {
         | gpus | DCGM_FI_DEV_POWER_USAGE | gpu="0" | 57.2 | 139 | 167 | – |
         | gpus | DCGM_FI_DEV_POWER_USAGE | gpu="1" | 57.2 | 139 | 167 | – |
         "#);
-        let facts = blocks(&facts(&run).blocks, 3);
+        let facts = blocks(&facts(&run), 3);
         for want in [
             "- engine: vLLM 0.32.0",
             "4,096 tokens",
@@ -308,9 +308,9 @@ mod tests {
     #[test]
     fn a_silent_server_has_no_section() {
         let mut run = fixture::found();
-        assert!(section(&run).is_empty() && facts(&run).is_empty());
+        assert!(section(&run).iter().chain(&facts(&run)).all(Block::is_empty));
         let silent = Facts { metrics: "none: GET /metrics: HTTP 404".into(), ..Facts::default() };
         run.meta.facts.push(silent);
-        assert_eq!(blocks(&facts(&run).blocks, 3), "- metrics: none: GET /metrics: HTTP 404\n");
+        assert_eq!(blocks(&facts(&run), 3), "- metrics: none: GET /metrics: HTTP 404\n");
     }
 }

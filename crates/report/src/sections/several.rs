@@ -1,9 +1,7 @@
 //! Several series side by side: the table that compares them, and a summary of each.
 
 use super::{amounts, answer, pair, variants, why};
-use crate::document::{
-    Block, Bullet, Cell, Column, Entry, Field, Kind, Place, Priority, Section, Table, Text,
-};
+use crate::document::{Block, Bullet, Cell, Column, Entry, Field, Place, Priority, Section, Table, Text};
 use crate::words::{self, ends, tenths};
 use goodput_core::level::Control;
 use goodput_run::rundir::derive::usable_safe_rate;
@@ -17,7 +15,7 @@ const ALIKE: f64 = 0.05;
 const NARROW: u16 = 96;
 
 /// A row: an answer of a series, or a series that has none.
-struct Row<'a> {
+struct ComparedSeries<'a> {
     /// The series, with the tier or class if there are several.
     name: String,
     part: &'a Run,
@@ -31,7 +29,7 @@ struct Compared<'a> {
     /// The level at which latencies are compared, if any.
     level: Option<f64>,
     control: Control,
-    rows: Vec<Row<'a>>,
+    rows: Vec<ComparedSeries<'a>>,
     /// Notes that the reader needs to compare them.
     notes: Vec<String>,
 }
@@ -44,9 +42,9 @@ fn compared(run: &Run) -> Compared<'_> {
     let mut rows = Vec::new();
     for part in &run.parts {
         if part.answers.is_empty() {
-            rows.push(Row { name: part.series().to_owned(), part, answer: None, at: at(part) });
+            rows.push(ComparedSeries { name: part.series().to_owned(), part, answer: None, at: at(part) });
         }
-        let own = |a| Row { name: words::whose(run, a), part, answer: Some(a), at: at(part) };
+        let own = |a| ComparedSeries { name: words::whose(run, a), part, answer: Some(a), at: at(part) };
         rows.extend(part.answers.iter().map(own));
     }
     let control = run.answers.first().map_or(Control::Rate, |a| a.control);
@@ -54,7 +52,7 @@ fn compared(run: &Run) -> Compared<'_> {
     Compared { level, control, rows, notes: notes(run, level, between) }
 }
 
-impl Row<'_> {
+impl ComparedSeries<'_> {
     fn goodput(&self) -> Cell {
         let Some(a) = self.answer else { return Cell::text("not measured") };
         let g = &a.goodput;
@@ -116,30 +114,28 @@ fn table<'a>(c: &Compared<'a>) -> Table {
         }
     });
     let ttft = |p: &str| Column::number(format!("TTFT {p}{page}")).short(format!("TTFT {p}\n{short}"));
-    let fields: Vec<Field<'_, Row<'a>>> = vec![
-        Field::new(Column::text("series"), |r: &Row<'a>| Cell::text(r.name.as_str())),
-        Field::new(Column::text("goodput"), Row::goodput),
-        Field::new(Column::number("90 % interval").short("90 %\ninterval"), Row::interval),
-        Field::new(Column::number("safe rate").short("safe\nrate"), Row::safe),
+    let fields: Vec<Field<'_, ComparedSeries<'a>>> = vec![
+        Field::new(Column::text("series"), |r: &ComparedSeries<'a>| Cell::text(r.name.as_str())),
+        Field::new(Column::text("goodput"), ComparedSeries::goodput),
+        Field::new(Column::number("90 % interval").short("90 %\ninterval"), ComparedSeries::interval),
+        Field::new(Column::number("safe rate").short("safe\nrate"), ComparedSeries::safe),
         Field::new(
             Column::text("limit that binds").short("limit\nthat binds").with(Priority::From(NARROW)),
-            Row::binding,
+            ComparedSeries::binding,
         ),
-        Field::new(ttft("p50"), |r: &Row<'a>| r.ttft(|a| Some(a.p50))),
-        Field::new(ttft("p99"), |r: &Row<'a>| r.ttft(|a| a.p99)),
-        Field::new(Column::number("prefix cache hits").short("cache\nhits"), Row::hit_rate),
+        Field::new(ttft("p50"), |r: &ComparedSeries<'a>| r.ttft(|a| Some(a.p50))),
+        Field::new(ttft("p99"), |r: &ComparedSeries<'a>| r.ttft(|a| a.p99)),
+        Field::new(Column::number("prefix cache hits").short("cache\nhits"), ComparedSeries::hit_rate),
     ];
-    let known = |f: &Field<'_, Row<'a>>| c.rows.iter().any(|r| f.cell(r) != Cell::Unknown);
+    let known = |f: &Field<'_, ComparedSeries<'a>>| c.rows.iter().any(|r| f.cell(r) != Cell::Unknown);
     let fields = fields.into_iter().map(|f| if known(&f) { f } else { f.only(Place::Page) }).collect();
     Table::of(fields, &c.rows).sorted_by_readers(0)
 }
 
 /// Returns the comparison in the report.
-pub(super) fn section(run: &Run, charts: Vec<Block>) -> Section {
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let c = compared(run);
-    let mut blocks = vec![table(&c).into(), Block::paragraph(c.notes.join(" "))];
-    blocks.extend(charts);
-    Section::new(Kind::Comparison, blocks)
+    vec![table(&c).into(), Block::paragraph(c.notes.join(" "))]
 }
 
 /// Returns the comparison for a terminal, a line for each note.
@@ -151,7 +147,7 @@ pub(super) fn brief_table(run: &Run) -> Vec<Block> {
 
 /// Returns each series in short, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
-    let pairs = Section::titled("", pair::brief(run));
+    let pairs = Section::untitled(pair::brief(run));
     std::iter::once(pairs).chain(run.parts.iter().flat_map(|part| of_part(run, part))).collect()
 }
 
@@ -174,8 +170,8 @@ fn of_part(run: &Run, part: &Run) -> Vec<Section> {
     let title = format!("{} ({})", part.series(), words::workload(part));
     let first = Block::Outline(vec![Entry::new(Bullet::None, title).over(lines)]);
     let others = part.answers.iter().skip(1).filter(|_| measured);
-    let others = others.map(|a| Section::titled("", vec![answer::other(part, a)]));
-    std::iter::once(Section::titled("", vec![first])).chain(others).collect()
+    let others = others.map(|a| Section::untitled(vec![answer::other(part, a)]));
+    std::iter::once(Section::untitled(vec![first])).chain(others).collect()
 }
 
 /// Returns the state of the variant of a part, if nothing was measured on it.

@@ -1,9 +1,7 @@
 //! The table of steps: each column is defined once, for pages and for terminals.
 
 use super::cells::{latency, of_step, verdict};
-use crate::document::{
-    Block, Cell, Column, Field, Kind, Place, Priority, Section, Table, Text, emphasis, plain,
-};
+use crate::document::{Block, Cell, Column, Field, Place, Priority, Table, Text, emphasis, plain};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;
@@ -48,12 +46,11 @@ impl Percentile {
 /// The latency of a column: a metric at one of its percentiles.
 type Latency = (Metric, Percentile);
 
-/// Returns the section of the report; empty if there is no step.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if there is no step.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let steps: Vec<&Step> = run.steps.iter().collect();
     let table = table(run, &steps);
-    let blocks = if steps.is_empty() { Vec::new() } else { vec![Block::Paragraph(notes(run)), table.into()] };
-    Section::new(Kind::Steps, blocks)
+    if steps.is_empty() { Vec::new() } else { vec![Block::Paragraph(notes(run)), table.into()] }
 }
 
 /// Returns the table for a terminal, in the order of the levels, and the meaning of its signs.

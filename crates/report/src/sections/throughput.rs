@@ -1,13 +1,13 @@
 //! Throughput as three numbers, never only their sum, with the mean lengths; cost if there is a price.
 
 use super::cells::step_table;
-use crate::document::{Cell, Column, Field, Kind, Section};
+use crate::document::{Block, Cell, Column, Field};
 use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::Step;
 
-/// Returns the section of the report; empty if there is no step.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if there is no step.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let priced = run.steps.iter().any(|s| s.cost_per_mtok.is_some());
     let number = |head: &str, of: fn(&Step) -> Option<f64>| {
         Field::new(Column::number(head), move |s: &&Step| Cell::number(of(s)))
@@ -23,5 +23,5 @@ pub(super) fn section(run: &Run) -> Section {
     let cost = format!("{} per million output tokens", run.currency.as_deref().unwrap_or("cost"));
     fields.extend(priced.then(|| Field::new(Column::number(cost), |s: &&Step| words::step_cost(run, s))));
     let steps: Vec<&Step> = run.steps.iter().collect();
-    Section::new(Kind::Throughput, vec![step_table(run, &steps, fields).into()])
+    vec![step_table(run, &steps, fields).into()]
 }

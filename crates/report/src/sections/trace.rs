@@ -26,20 +26,17 @@ pub fn brief(trace: &Trace) -> Document {
         if s.output.is_some() { thousands(s.output_tokens_per_s) } else { UNKNOWN.into() }
     );
     let blocks = format!("    {}", over_time(s));
-    let rate = vec![
-        Block::Facts(vec![("Rate".into(), rate.into())]),
-        Block::Code { language: "text", text: blocks },
-    ];
+    let rate = vec![Block::facts([("Rate", rate)]), Block::Code { language: "text", text: blocks }];
     let mut said = vec![Block::paragraph(bursts(s)), Block::paragraph(trace.prefix_note())];
     said.extend(notes(s).into_iter().map(|n| Block::Outline(vec![n])));
     let sections = vec![
-        Section::titled("", vec![Block::paragraph(trace.title())]),
-        Section::titled("", vec![lengths(s).into()]),
-        Section::titled("", rate),
-        Section::titled("", vec![dispersion(s).into()]),
-        Section::titled("", said),
+        Section::untitled(vec![Block::paragraph(trace.title())]),
+        Section::untitled(vec![lengths(s).into()]),
+        Section::untitled(rate),
+        Section::untitled(vec![dispersion(s).into()]),
+        Section::untitled(said),
     ];
-    Document { sections, ..Document::default() }
+    Document::of(sections)
 }
 
 /// Returns a note with the lines below it.
@@ -67,17 +64,17 @@ pub fn json(trace: &Trace) -> Result<String> {
 
 fn lengths(s: &Summary) -> Table {
     /// Lengths of prompts or of answers.
-    struct Row<'a> {
+    struct LengthRow<'a> {
         what: &'static str,
         lengths: &'a Distribution,
     }
-    let mut rows = vec![Row { what: "prompt", lengths: &s.input }];
-    rows.extend(s.output.as_ref().map(|lengths| Row { what: "answer", lengths }));
+    let mut rows = vec![LengthRow { what: "prompt", lengths: &s.input }];
+    rows.extend(s.output.as_ref().map(|lengths| LengthRow { what: "answer", lengths }));
     let count = |head: &str, of: fn(&Distribution) -> f64| {
-        Field::new(Column::number(head), move |r: &Row<'_>| Cell::Count(of(r.lengths)))
+        Field::new(Column::number(head), move |r: &LengthRow<'_>| Cell::Count(of(r.lengths)))
     };
     let fields = vec![
-        Field::new(Column::text("tokens"), |r: &Row<'_>| Cell::text(r.what)),
+        Field::new(Column::text("tokens"), |r: &LengthRow<'_>| Cell::text(r.what)),
         count("requests", |d| d.n as f64),
         count("mean", |d| d.mean),
         count("p50", |d| d.p50 as f64),

@@ -1,8 +1,8 @@
 //! Variants side by side: a table, the best by several criteria, and the causes of failures.
 
 use crate::document::{
-    Block, Bullet, Cell, Column, Entry, Field, Kind, Mark, Place, Priority, Section, Setting, Table, Text,
-    plain, strong,
+    Block, Bullet, Cell, Column, Entry, Field, Mark, Place, Priority, Section, Setting, Table, Text, plain,
+    strong,
 };
 use crate::escape::clip;
 use crate::words::{self, NAME, brief_variant};
@@ -220,14 +220,14 @@ fn peaks(run: &Run, best: &Best, raw: usize) -> String {
     }
 }
 
-/// Returns the section of the report; empty if the run has no variants.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if the run has no variants.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     if !any(run) {
-        return Section::new(Kind::Variants, Vec::new());
+        return Vec::new();
     }
-    let mut blocks: Vec<Block> = sentences(run).into_iter().map(Block::paragraph).collect();
+    let mut blocks = Block::paragraphs(sentences(run));
     blocks.push(table(run).into());
-    Section::new(Kind::Variants, blocks)
+    blocks
 }
 
 /// Returns the cause and the last log lines of a variant that failed or died, for the report.
@@ -265,16 +265,16 @@ pub(super) fn brief_table(run: &Run) -> Block {
 
 /// Returns sentences about the table, and the last log lines of failed variants, for a terminal.
 pub(super) fn brief(run: &Run) -> Vec<Section> {
-    let said = sentences(run).into_iter().map(Block::paragraph).collect();
+    let said = Block::paragraphs(sentences(run));
     let last = |v: &VariantAnswer| {
         let log = v.log.as_deref().unwrap_or("its log");
         let from = v.last_lines.len().saturating_sub(LINES);
         let lines = v.last_lines[from..].iter().map(|l| Entry::new(Bullet::Bar, clip(l, 160))).collect();
         let title = Entry::line(format!("{}, the last lines of {log}:", v.series));
-        Section::titled("", vec![Block::Outline(vec![title.over(lines)])])
+        Section::untitled(vec![Block::Outline(vec![title.over(lines)])])
     };
     let logs = run.variants.iter().filter(|v| !v.last_lines.is_empty()).map(last);
-    std::iter::once(Section::titled("", said)).chain(logs).collect()
+    std::iter::once(Section::untitled(said)).chain(logs).collect()
 }
 
 #[cfg(test)]

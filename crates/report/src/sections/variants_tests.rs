@@ -14,7 +14,7 @@ fn run() -> Run {
 fn variants_stand_side_by_side_with_those_that_failed() {
     let run = run();
     assert_eq!(run.variants.len(), 3);
-    let text = blocks(&section(&run).blocks, 3);
+    let text = blocks(&section(&run), 3);
     assert!(text.contains("| small |") && text.contains("✕ failed, out of memory"), "{text}");
     let said = sentences(&run).join("\n");
     for want in

@@ -1,8 +1,6 @@
 //! Why a limit was missed, and the recommended changes: short for a terminal, in full for the report.
 
-use crate::document::{
-    Block, Bullet, Entry, Kind as SectionKind, Section, Text, code, emphasis, plain, strong,
-};
+use crate::document::{Block, Bullet, Entry, Section, Text, code, emphasis, plain, strong};
 use crate::escape::clip;
 use crate::words::{self, capital, finding};
 use goodput_run::rundir::Run;
@@ -38,7 +36,7 @@ pub(super) fn brief(run: &Run) -> Vec<Section> {
     let untold = untold_in_short(&run.why.untold);
     let untold = (!untold.is_empty()).then(|| Block::paragraph(untold));
     if entries.is_empty() {
-        return vec![Section::titled("", untold.into_iter().collect())];
+        return vec![Section::untitled(untold.into_iter().collect())];
     }
     let blocks = [Block::Outline(entries)].into_iter().chain(untold).collect();
     vec![Section::titled("Why, and what to change", blocks)]
@@ -105,11 +103,11 @@ fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
     out
 }
 
-/// Returns the section of the report; empty if nothing was found and nothing is missing.
-pub(super) fn section(run: &Run) -> Section {
+/// Returns the blocks of the section of the report; empty if nothing was found and nothing is missing.
+pub(super) fn section(run: &Run) -> Vec<Block> {
     let why = &run.why;
     if why.findings.is_empty() && why.untold.is_empty() {
-        return Section::new(SectionKind::Why, Vec::new());
+        return Vec::new();
     }
     let mut blocks = Vec::new();
     if why.findings.is_empty() {
@@ -126,7 +124,7 @@ pub(super) fn section(run: &Run) -> Section {
         ])));
     }
     for (i, f) in why.findings.iter().enumerate() {
-        blocks.extend(one(run, i + 1, f));
+        blocks.extend(finding_blocks(run, i + 1, f));
     }
     if !why.untold.is_empty() {
         blocks.push(Block::paragraph(strong("What cannot be told")));
@@ -143,10 +141,10 @@ pub(super) fn section(run: &Run) -> Section {
         lines.extend(told.into_iter().map(next));
         blocks.push(Block::List(lines));
     }
-    Section::new(SectionKind::Why, blocks)
+    blocks
 }
 
-fn one(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
+fn finding_blocks(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
     let about = match &f.limit {
         Some(limit) => format!(", where {} binds", words::binding(limit)),
         None => String::new(),
@@ -228,8 +226,7 @@ mod tests {
         };
         let run = run_with(kinds.map(|k| finding_of(k, "main")).to_vec(), vec![untold]);
         let sections = brief(&run);
-        let said =
-            terminal::render(&Document { sections, ..Document::default() }, &terminal::Screen::default());
+        let said = terminal::render(&Document::of(sections), &terminal::Screen::default());
         insta::assert_snapshot!(said.lines().take(5).collect::<Vec<_>>().join("\n"), @r"
         Why, and what to change:
         1. The KV cache is full (confidence: high)
@@ -239,7 +236,7 @@ mod tests {
         ");
         assert!(said.contains("and 1 more in the report") && !said.contains("4. "), "{said}");
         assert!(said.contains("Cannot be told: preemption (that takes the server's counters)."), "{said}");
-        let section = markdown::blocks(&section(&run).blocks, 3);
+        let section = markdown::blocks(&section(&run), 3);
         assert_eq!(section.matches("*Measure next:*").count(), 4);
         assert!(section.contains("raise --gpu\\|memory"), "cells are escaped: {section}");
         assert!(section.contains("where p99 TTFT binds; confidence: high"), "{section}");

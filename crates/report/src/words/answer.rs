@@ -1,18 +1,18 @@
 //! The answer in words: a headline for charts, and a few sentences for a reader who decides by them.
 
-use super::levels::{level, many, noun, step_level};
+use super::levels::{level, many, noun};
 use super::limits::{binding, slo};
 use super::names::{lower, plural, several_tiers, slo_name, steps_of, subject, tier_of, workload};
 use super::refused::refused;
+use super::remedy::remedy;
 use super::units::{figure, level_number, thousands};
 use super::{estimate, evidence, headlines};
 use crate::escape::clip;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
-use goodput_run::rundir::derive::{adaptive, interval, usable_safe_rate};
+use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_run::rundir::{Meta, Run};
-use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
-use goodput_stats::stats::reason::would_decide;
+use goodput_stats::search::answer::{Answer, Goodput, Status};
 use goodput_stats::stats::step::{Abort, Step, Verdict};
 use goodput_stats::stats::summary::ERRORS;
 
@@ -57,7 +57,7 @@ pub(super) fn binds(g: &Goodput) -> String {
 
 /// Returns the answer in one line, for above a chart. A bracket is never reduced to its low end, and imported results
 /// are marked as imported.
-pub fn headline(run: &Run) -> String {
+pub(crate) fn headline(run: &Run) -> String {
     let line = own_headline(run);
     match &run.meta.imported {
         Some(imported) => format!("{line} (imported from {})", imported.title()),
@@ -185,7 +185,7 @@ fn bracket_only(g: &Goodput) -> bool {
 }
 
 /// Returns the level that fails, if it is the lowest that was measured.
-fn fails_at_the_lowest(run: &Run, a: &Answer) -> Option<f64> {
+pub(super) fn fails_at_the_lowest(run: &Run, a: &Answer) -> Option<f64> {
     a.goodput.bracket.failed.filter(|f| lowest(run, a).is_some_and(|low| low >= *f))
 }
 
@@ -227,23 +227,23 @@ fn with_achieved(run: &Run, a: &Answer, value: f64) -> String {
 
 /// The sentences about an answer, a sentence or two per field, empty if there is nothing to say.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
+pub(crate) struct AnswerSentences {
     /// The result, per GPU, its SLO, and the limit that binds.
-    pub answer: String,
+    pub(crate) answer: String,
     /// The rate to plan with, and the benefit of more measuring time.
-    pub plan: String,
+    pub(crate) plan: String,
     /// The result of the soak after the search.
-    pub soak: String,
+    pub(crate) soak: String,
     /// The workload that was measured.
-    pub with: String,
+    pub(crate) with: String,
     /// The evidence, why the search ended, and, if undecided, what would decide it.
-    pub evidence: String,
+    pub(crate) evidence: String,
 }
 
 /// Returns the answer in sentences. They claim no more than was shown.
-pub fn sentences(run: &Run, a: &Answer) -> Said {
+pub(crate) fn sentences(run: &Run, a: &Answer) -> AnswerSentences {
     let g = &a.goodput;
-    let told = estimate::said(run, a);
+    let told = estimate::sentence(run, a);
     let said =
         told.unwrap_or_else(|| match g.bracket.met.or(g.rate()).filter(|_| g.status() != Status::None) {
             Some(rate) => serves(run, a, rate),
@@ -256,7 +256,7 @@ pub fn sentences(run: &Run, a: &Answer) -> Said {
             None => format!("Measured with: {w}."),
         },
     };
-    Said {
+    AnswerSentences {
         answer: format!("{said}."),
         plan: estimate::plan(run, a),
         soak: estimate::confirmed(run, a),
@@ -266,7 +266,7 @@ pub fn sentences(run: &Run, a: &Answer) -> Said {
 }
 
 /// Returns the evidence for an answer and, if undecided, what would decide it: a sentence that begins with a level.
-pub fn evidence_of(run: &Run, a: &Answer) -> String {
+pub(crate) fn evidence_of(run: &Run, a: &Answer) -> String {
     let decides = remedy(run, a).map(|r| format!("; {r}")).unwrap_or_default();
     format!("{}{decides}.", evidence::evidence(run, a).trim_end_matches('.'))
 }
@@ -276,7 +276,7 @@ fn limits(run: &Run, a: &Answer) -> String {
 }
 
 /// Returns the limits that are met, with the name of their SLO if there are several.
-pub(super) fn kept(run: &Run, a: &Answer) -> String {
+pub(super) fn limits_met(run: &Run, a: &Answer) -> String {
     if several_tiers(run) { format!("{} ({})", slo_name(run, a), limits(run, a)) } else { limits(run, a) }
 }
 
@@ -298,7 +298,7 @@ fn serves(run: &Run, a: &Answer, rate: f64) -> String {
         with_achieved(run, a, rate),
         per_gpu(run, g, rate),
         if several_tiers(run) { "within" } else { "while keeping" },
-        kept(run, a),
+        limits_met(run, a),
     )
 }
 
@@ -313,7 +313,7 @@ pub(super) fn per_gpu(run: &Run, g: &Goodput, rate: f64) -> String {
 /// Returns the answer if no level is shown to meet: why, and whether the server is the cause.
 fn serves_nothing(run: &Run, a: &Answer) -> String {
     let g = &a.goodput;
-    let (who, keep) = (lower(&subject(&run.meta)), kept(run, a));
+    let (who, keep) = (lower(&subject(&run.meta)), limits_met(run, a));
     let does = if plural(&run.meta) { "do" } else { "does" };
     match (g.status(), g.bracket.failed) {
         (Status::None, _) if nothing_answered(run, a).is_some() => {
@@ -377,7 +377,7 @@ fn serves_nothing(run: &Run, a: &Answer) -> String {
 }
 
 /// Returns a step of the answer during which the server was restarted.
-fn restarted<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
+pub(super) fn restarted<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
     steps_of(run, a).into_iter().find(|s| s.server.restarted)
 }
 
@@ -393,71 +393,6 @@ fn not_the_server(run: &Run, a: &Answer) -> String {
 }
 
 /// Returns true if the server became unreachable in a step of the answer's series.
-fn gone(run: &Run, a: &Answer) -> bool {
+pub(super) fn gone(run: &Run, a: &Answer) -> bool {
     run.steps.iter().any(|s| s.series == a.series && s.abort == Some(Abort::ServerGone))
-}
-
-/// Returns what would decide an open answer.
-pub(crate) fn remedy(run: &Run, a: &Answer) -> Option<String> {
-    let text = advice(run, a)?;
-    let enough = enough(run, a).filter(|_| text.contains("step.min-requests"));
-    Some(enough.map_or(text.to_owned(), |(level, many)| format!("{text}: at {level} {many}")))
-}
-
-/// Returns an undecided level and how many more requests would decide it: the level with the most requests, which needs
-/// the fewest more.
-fn enough(run: &Run, a: &Answer) -> Option<(String, String)> {
-    let error = run.terms.map_or(0.05, |t| 1.0 - t.confidence);
-    let open = steps_of(run, a).into_iter().filter(|s| run.judged(a, s).0 == Verdict::Undecided);
-    let step = open.max_by_key(|s| s.due_n)?;
-    let binding = run.judged(a, step).1?;
-    let many = would_decide(step.row(&a.tier, &binding)?, &run.steps, error)?;
-    Some((step_level(step), many))
-}
-
-fn advice(run: &Run, a: &Answer) -> Option<&'static str> {
-    let interrupted = run.steps.iter().any(Step::broken_off);
-    let g = &a.goodput;
-    let text = match g.status() {
-        Status::None => return None,
-        Status::NotReached if usable_safe_rate(g).is_some() && g.basis == Basis::Search => {
-            "a higher search.max-rate would tell how much more"
-        }
-        Status::Found if interval(g).is_some() => return None,
-        // Levels within the bracket whose steps were too short: the reason names them.
-        Status::Found if !adaptive(&run.steps) && open_levels(run, a) => {
-            "longer steps at the undecided levels would narrow it (step.measure, step.min-requests)"
-        }
-        Status::Found => return None,
-        Status::NotReached => "higher levels would tell how much more",
-        Status::Invalid if restarted(run, a).is_some() => "the server's log may tell why it was started anew",
-        Status::Invalid => {
-            "a client on an idle machine with more cores, or a higher step.max-in-flight, would tell"
-        }
-        Status::Undecided if gone(run, a) => "the server's log may tell why it stopped",
-        Status::Undecided if interrupted => "the rest of the sweep would tell",
-        Status::Undecided if refused(run, a).is_some() => {
-            "a higher limit of requests at the server, or a load below it (search.max-rate), would decide it"
-        }
-        Status::Undecided if fails_at_the_lowest(run, a).is_some() => "lower levels would decide it",
-        Status::Undecided if adaptive(&run.steps) && g.halve_s().is_some() && interval(g).is_some() => {
-            return None;
-        }
-        Status::Undecided if adaptive(&run.steps) => "more time (--budget) would decide it",
-        Status::Undecided if open_levels(run, a) => {
-            "longer steps at the undecided levels would decide it (step.measure, step.min-requests)"
-        }
-        Status::Undecided => "longer steps would decide it (step.measure, step.min-requests)",
-    };
-    Some(text)
-}
-
-/// Returns true if there are undecided levels between the one that meets and the one that fails.
-fn open_levels(run: &Run, a: &Answer) -> bool {
-    let g = &a.goodput;
-    steps_of(run, a).into_iter().any(|s| {
-        run.judged(a, s).0 == Verdict::Undecided
-            && g.bracket.met.is_none_or(|m| s.level.value > m)
-            && g.bracket.failed.is_none_or(|f| s.level.value < f)
-    })
 }

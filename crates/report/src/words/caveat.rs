@@ -21,31 +21,31 @@ use goodput_run::rundir::Run;
 
 /// A caveat in English.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CaveatWords {
+pub(crate) struct CaveatWords {
     /// The finding, as one or more sentences.
-    pub text: String,
+    pub(crate) text: String,
     /// The advice, as one or more sentences.
-    pub advice: &'static str,
+    pub(crate) advice: &'static str,
 }
 
 /// The facts about a run that advice depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Context {
+pub(crate) struct Context {
     /// True if the search chose its levels, which has other plan keys than a list of levels.
-    pub adaptive: bool,
+    pub(crate) adaptive: bool,
     /// True if another tool measured it, whose client has other settings.
-    pub imported: bool,
+    pub(crate) imported: bool,
 }
 
 impl Context {
     /// Returns the context of a run.
-    pub fn of(run: &Run) -> Self {
+    pub(crate) fn of(run: &Run) -> Self {
         Self { adaptive: run.is_adaptive(), imported: run.meta.imported.is_some() }
     }
 }
 
 /// Returns a caveat in English.
-pub fn caveat(caveat: &Caveat, context: Context) -> CaveatWords {
+pub(crate) fn caveat(caveat: &Caveat, context: Context) -> CaveatWords {
     match caveat {
         Caveat::Search(caveat) => search::words(caveat, context),
         Caveat::Sweep(caveat) => sweep::words(caveat, context),

@@ -13,7 +13,7 @@ fn tokens(run: &Run) -> f64 {
 
 /// Returns one line for a terminal: `p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 61 of 4,096 in flight`;
 /// each figure is the worst of any step. `None` if no step was measured.
-pub fn client_in_short(run: &Run) -> Option<String> {
+pub(crate) fn client_in_short(run: &Run) -> Option<String> {
     let m = run.margin();
     let of = |m: Maximum| match m.allowed {
         Some(allowed) => format!("{} of {} ms allowed", figure(m.most), precise(allowed)),
@@ -51,7 +51,7 @@ fn in_flight(run: &Run) -> Option<Maximum> {
 }
 
 /// Returns the margins for a report: a line for each limit, with the step that came nearest to it.
-pub fn client_lines(run: &Run) -> Vec<Text> {
+pub(crate) fn client_lines(run: &Run) -> Vec<Text> {
     let m = run.margin();
     let over = |m: &Maximum| if m.is_over() { ": above it" } else { "" };
     let delay = |m: Option<Maximum>, what: &str, share: f64, limit: &str| -> Option<Text> {

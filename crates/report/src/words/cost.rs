@@ -11,7 +11,7 @@ use goodput_stats::stats::step::Step;
 
 /// Returns whether the plan's limit on the cost of tokens is met at a rate that meets the SLO; `None` if it has no such
 /// limit.
-pub fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
+pub(crate) fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
     let max = number_and_currency(run, run.hardware.max_cost_per_mtok?.get());
     let limit = format!("at most {max} for a million output tokens");
     let Some(r) = run.cost_range(a) else {
@@ -32,7 +32,7 @@ pub fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
             format!("accepted: {limit}, which is kept from {from}; {met}, and {at} they cost {cost}")
         }
         CostVerdict::Undecided => {
-            let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
+            let open = why_open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
             format!(
                 "undecided: {limit}, which is kept only from {from}, {open}; {met}, and {at} they cost {cost}"
             )
@@ -44,14 +44,14 @@ pub fn cost_limit(run: &Run, a: &Answer) -> Option<String> {
 }
 
 /// Returns the verdict on the cost limit for a narrow column: `✕ rejected: kept only from 36.11 requests/s on`.
-pub fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
+pub(crate) fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
     let max = number_and_currency(run, run.hardware.max_cost_per_mtok?.get());
     let Some(r) = run.cost_range(a) else { return Some(format!("○ not judged: at most {max}")) };
     let from = format!("{} requests/s on", precise(r.from_rate));
     Some(match r.verdict {
         CostVerdict::Accepted => format!("● accepted: at most {max}, kept from {from}"),
         CostVerdict::Undecided => {
-            let open = open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
+            let open = why_open(run, a, &r).unwrap_or_else(|| "above the safe rate".into());
             format!("○ undecided: at most {max}, kept only from {from}, {open}")
         }
         CostVerdict::Rejected => format!("✕ rejected: at most {max}, kept only from {from}"),
@@ -59,7 +59,7 @@ pub fn cost_verdict(run: &Run, a: &Answer) -> Option<String> {
 }
 
 /// Returns why it is unknown whether the SLO is met at rates that meet the cost limit; `None` if it is met there.
-fn open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
+fn why_open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
     if r.from_rate <= r.to_rate * (1.0 + 1e-9) {
         return None;
     }
@@ -74,7 +74,7 @@ fn open(run: &Run, a: &Answer, r: &CostRange) -> Option<String> {
 }
 
 /// Returns the cost of a million output tokens at a step, marked if it is above the plan's limit.
-pub fn step_cost(run: &Run, s: &Step) -> Cell {
+pub(crate) fn step_cost(run: &Run, s: &Step) -> Cell {
     let Some(cost) = s.cost_per_mtok.filter(|c| c.is_finite()) else { return Cell::Unknown };
     match run.hardware.max_cost_per_mtok.is_some_and(|max| cost > max.get() * (1.0 + 1e-9)) {
         true => Cell::Marked { mark: Mark::Bad, words: figure(cost), value: Some(cost) },

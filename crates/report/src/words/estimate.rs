@@ -1,11 +1,11 @@
 //! An answer that is an estimate: its rate with the 90 % interval, the rate to plan with, and the soak that confirms
 //! it.
 
-use super::answer::{binds, kept, per_gpu, verb};
+use super::answer::{binds, limits_met, per_gpu, verb};
 use super::levels::{level, noun};
 use super::limits;
 use super::names::{lower, several_tiers, slo_name, steps_of, subject, tier_of};
-use super::support::{chance_clause, held};
+use super::support::{chance_clause, held_at_end};
 use super::units::{figure, latency, level_number, span, thousands};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
@@ -16,7 +16,7 @@ use goodput_stats::stats::step::{Step, StepKind, Verdict};
 
 /// Formats numbers for people with three significant figures each, and more only if two different ones would look
 /// equal.
-pub fn numbers<const N: usize>(values: [f64; N]) -> [String; N] {
+pub(crate) fn numbers<const N: usize>(values: [f64; N]) -> [String; N] {
     let say = |digits: i32| {
         values.map(|x| {
             if x <= 0.0 || !x.is_finite() || (digits == 3 && x >= 999.5) {
@@ -53,7 +53,7 @@ fn estimated(run: &Run, a: &Answer, value: f64, number: &str) -> String {
 }
 
 /// Returns the answer of an estimate, if it is one: the rate served, the limit that binds, and the interval.
-pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
+pub(super) fn sentence(run: &Run, a: &Answer) -> Option<String> {
     let g = &a.goodput;
     let who = subject(&run.meta);
     if g.status() == Status::NotReached {
@@ -76,7 +76,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
         return Some(format!(
             "It is undecided how much {} can take while keeping {}: {} is safe, and {open}",
             lower(&who),
-            kept(run, a),
+            limits_met(run, a),
             level(a.control, safe).replacen(&level_number(safe), &numbers([safe])[0], 1),
         ));
     };
@@ -86,7 +86,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
         return Some(format!(
             "It is undecided what {} can take while keeping {}: about {rate}, with 90 % confidence at most {high}; no {} is shown to be safe",
             lower(&who),
-            kept(run, a),
+            limits_met(run, a),
             noun(a.control),
         )
         .replace(",,", ","));
@@ -106,7 +106,7 @@ pub(super) fn said(run: &Run, a: &Answer) -> Option<String> {
 }
 
 fn keeping(run: &Run, a: &Answer) -> String {
-    format!("{} {}", if several_tiers(run) { "within" } else { "while keeping" }, kept(run, a))
+    format!("{} {}", if several_tiers(run) { "within" } else { "while keeping" }, limits_met(run, a))
 }
 
 /// Returns the rate to plan with and the benefit of more time, as a sentence; empty if there is nothing to say.
@@ -125,12 +125,12 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
         estimated(run, a, safe, &number).trim_end_matches(','),
         noun(a.control),
         chance_clause(run, g),
-        held(a),
+        held_at_end(a),
     )
 }
 
 /// Returns the soak after the search: the last one of the answer's series that ran its time, or failed before.
-pub fn soak<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
+pub(crate) fn soak<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
     let own = |s: &&&Step| s.kind == StepKind::Confirm && !s.broken_off();
     steps_of(run, a).iter().rfind(own).copied()
 }
@@ -208,7 +208,7 @@ fn drift(s: &Step) -> String {
 
 /// Returns the assumptions behind the interval, and a reference to its measured coverage; empty if no answer has an
 /// interval.
-pub fn assumptions(run: &Run) -> String {
+pub(crate) fn assumptions(run: &Run) -> String {
     if !run.answers.iter().any(|a| interval(&a.goodput).is_some()) {
         return String::new();
     }

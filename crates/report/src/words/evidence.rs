@@ -1,6 +1,5 @@
 //! The evidence for an answer: the levels that decide it, each with its counts, and why the search ended.
 
-use super::estimate::soak;
 use super::levels::{many, step_level};
 use super::limits::binding;
 use super::names::{steps_of, tier_of};
@@ -101,31 +100,8 @@ pub(super) fn missed_unloaded(run: &Run, a: &Answer) -> Option<(u64, u64)> {
     (misses as f64 > allowed * n as f64).then_some((misses, n))
 }
 
-/// Returns the steps that decide an answer: at the level that meets, at the one that fails, and all between, in order.
-pub fn deciding<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
-    let g = &a.goodput;
-    let ends =
-        [g.bracket.met, g.bracket.failed].into_iter().flatten().flat_map(|level| run.steps_at(a, level));
-    let soak = soak(run, a);
-    let fitted = interval(g).is_some() || usable_safe_rate(g).is_some();
-    let inside = if fitted { Vec::new() } else { between(run, a) };
-    let inside = inside.into_iter().flat_map(|s| run.steps_at(a, s.level.value));
-    // Steps of a ramp are short on purpose: undecided ones are expected.
-    let brief = |s: &&Step| s.kind == StepKind::Ramp && run.judged(a, s).0 == Verdict::Undecided;
-    let inside = inside.filter(|s| !brief(s) && (g.bracket.met.is_some() || g.bracket.failed.is_some()));
-    let mut steps: Vec<&Step> = ends.chain(inside).collect();
-    if let Some(s) = soak.filter(|s| !steps.iter().any(|other| other.step == s.step)) {
-        steps.push(s);
-    }
-    if steps.is_empty() && g.status() == Status::None {
-        steps.extend(run.steps.iter().rfind(|s| s.series == a.series && s.kind == StepKind::Baseline));
-    }
-    steps.sort_by(|x, y| x.level.value.total_cmp(&y.level.value).then(x.step.cmp(&y.step)));
-    steps
-}
-
 /// Returns why a step has its verdict on the tier of an answer.
-pub fn why(run: &Run, a: &Answer, s: &Step) -> String {
+pub(crate) fn why(run: &Run, a: &Answer, s: &Step) -> String {
     if run.tiers.first().is_none_or(|t| t.tier() == a.tier) {
         return s.reason.clone();
     }
@@ -157,7 +133,7 @@ fn shows(run: &Run, a: &Answer, s: &Step, verdict: Verdict) -> String {
 
 /// Returns the outcomes of a level that was measured several times with different ones: `measured twice: undecided,
 /// fails`.
-pub fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
+pub(crate) fn measured(run: &Run, a: &Answer, level: f64) -> Option<String> {
     let verdicts: Vec<Verdict> = run.steps_at(a, level).iter().map(|s| run.judged(a, s).0).collect();
     if verdicts.iter().all(|v| *v == verdicts[0]) {
         return None;

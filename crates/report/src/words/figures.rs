@@ -18,7 +18,7 @@ use goodput_stats::stats::step::Step;
 
 /// Returns a goodput for a table cell: `at least 30 req/s, fails at 34.6`; the low end of a bracket never appears
 /// alone.
-pub fn goodput_cell(control: Control, g: &Goodput) -> String {
+pub(crate) fn goodput_cell(control: Control, g: &Goodput) -> String {
     let unit = control.unit();
     let status = g.status().name();
     if let Some(([rate, low, high], safe)) = ends(control, g) {
@@ -47,14 +47,14 @@ pub fn goodput_cell(control: Control, g: &Goodput) -> String {
 }
 
 /// Returns the share of requests that the joint goodput requires, in per cent: `99 %`.
-pub fn joint_target(run: &Run, a: &Answer) -> String {
+pub(crate) fn joint_target(run: &Run, a: &Answer) -> String {
     let target = tier_of(run, a).map_or(0.99, goodput_core::slo::Slo::joint_target);
     format!("{} %", short(target * 100.0))
 }
 
 /// Returns the requests per second within all limits together at the answer's step; without an answer, the most of any
 /// step.
-pub fn good_requests(run: &Run, a: &Answer) -> String {
+pub(crate) fn good_requests(run: &Run, a: &Answer) -> String {
     let good = |s: &Step| s.good_rate_of(&a.tier);
     let say = |s: &Step| format!("{} req/s at {}", figure(good(s)), step_level(s));
     match run.good_step(a) {
@@ -67,7 +67,7 @@ pub fn good_requests(run: &Run, a: &Answer) -> String {
 
 /// Returns the knee, the rate at which more load stops adding throughput or latency turns up, with its evidence. An
 /// untested knee is omitted if the answer itself is open, since a reader would take it for the answer.
-pub fn knee(a: &Answer) -> Option<String> {
+pub(crate) fn knee(a: &Answer) -> Option<String> {
     let known = matches!(a.goodput.status(), Status::Found | Status::NotReached);
     let k = a.knee.as_ref().filter(|k| known || k.basis.is_tested())?;
     let [low, high] = k.interval90.unwrap_or([k.rate; 2]);
@@ -90,22 +90,22 @@ pub fn knee(a: &Answer) -> Option<String> {
 
 /// One figure derived from a rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Amount {
+pub(crate) struct Amount {
     /// The quantity that it counts.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The figure of the whole server.
-    pub all: String,
+    pub(crate) all: String,
     /// The figure of one GPU; empty if there is one, or none is declared, or the figure is the same for both.
-    pub per_gpu: String,
+    pub(crate) per_gpu: String,
 }
 
 /// Short name of a request rate.
-pub const REQUESTS: &str = "requests";
+pub(crate) const REQUESTS: &str = "requests";
 /// Short name of the figures of one GPU.
-pub const PER_GPU: &str = "per GPU";
+pub(crate) const PER_GPU: &str = "per GPU";
 
 /// Returns the capacity at the level shown to meet.
-pub fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
+pub(crate) fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
     let several = c.per_gpu.filter(|_| run.meta.gpus.is_some_and(|n| n > 1));
     let each = |of: fn(&goodput_stats::capacity::PerGpu) -> Option<f64>| several.as_ref().and_then(of);
     let per_gpu = each(|g| Some(g.requests_per_s));
@@ -135,7 +135,7 @@ pub fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
 }
 
 /// Returns the capacity in a few lines, for a terminal.
-pub fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
+pub(crate) fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     let money = currency(run);
     let tokens = [(c.output_tokens_per_s, "output"), (c.prompt_tokens_per_s, "prompt")];
     let tokens: Vec<String> =
@@ -180,7 +180,7 @@ pub(super) fn number_and_currency(run: &Run, amount: f64) -> String {
 
 /// Returns the price behind the costs, `at 0.39 USD an hour` or `at 2 × 0.39 USD an hour`, with its share of energy:
 /// `at 0.465 USD an hour, 0.075 USD of it energy (300 W at 0.25 USD a kWh)`.
-pub fn price(run: &Run) -> Option<String> {
+pub(crate) fn price(run: &Run) -> Option<String> {
     let own = &run.hardware;
     let gpus = run.meta.gpus.or(own.gpu_count()).unwrap_or(1).max(1);
     let each = figure(run.price_per_hour? / f64::from(gpus));
@@ -200,7 +200,7 @@ pub fn price(run: &Run) -> Option<String> {
 
 /// Returns the rate that the figures of the capacity are based on: `at 496 requests/s, as achieved in step 10`, `at
 /// 33.4 requests/s, the goodput`.
-pub fn basis(a: &Answer, c: &Capacity) -> String {
+pub(crate) fn basis(a: &Answer, c: &Capacity) -> String {
     let g = &a.goodput;
     let rate = precise(c.requests_per_s);
     if let (Some(_), Some(value)) = (usable_safe_rate(g), g.rate()) {
@@ -223,7 +223,7 @@ pub fn basis(a: &Answer, c: &Capacity) -> String {
 }
 
 /// Returns the basis of the figures at the safe rate: `at 31.6 requests/s, the safe rate`.
-pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
+pub(crate) fn safe_basis(a: &Answer, c: &Capacity) -> String {
     let g = &a.goodput;
     let safe = g.safe_rate().unwrap_or(c.requests_per_s);
     let [number, _] = numbers([safe, g.rate().unwrap_or(safe)]);
@@ -241,7 +241,7 @@ pub fn safe_basis(a: &Answer, c: &Capacity) -> String {
 /// Returns the caveats of a run in English, each once. If the client reached one limit in several steps, only the worst
 /// is included; for a simulated clock and a simulated server, only the clock. A simulated server has no GPUs: its
 /// figures per GPU are as declared.
-pub fn caveats(run: &Run) -> Vec<CaveatWords> {
+pub(crate) fn caveats(run: &Run) -> Vec<CaveatWords> {
     let mut all: Vec<CaveatWords> = Vec::new();
     let context = Context::of(run);
     for c in &run.caveats {

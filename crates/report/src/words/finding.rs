@@ -4,14 +4,14 @@ mod advice;
 mod evidence;
 mod next;
 
-pub use advice::advice;
-pub use evidence::evidence;
-pub use next::next;
+pub(crate) use advice::advice;
+pub(crate) use evidence::evidence;
+pub(crate) use next::next;
 
 use goodput_stats::diagnosis::{Kind, Source};
 
 /// Returns the title of a finding, in a few words.
-pub const fn title(kind: Kind) -> &'static str {
+pub(crate) const fn title(kind: Kind) -> &'static str {
     match kind {
         Kind::ClientLimited => "the client was the limit, not the server",
         Kind::Preemption => "requests are preempted: they lose their KV cache and are computed again",
@@ -28,7 +28,7 @@ pub const fn title(kind: Kind) -> &'static str {
 }
 
 /// Returns the question that a kind of finding answers, as part of a sentence.
-pub const fn question(kind: Kind) -> &'static str {
+pub(crate) const fn question(kind: Kind) -> &'static str {
     match kind {
         Kind::ClientLimited => "whether the client was the limit",
         Kind::Preemption => "preemption",
@@ -45,7 +45,7 @@ pub const fn question(kind: Kind) -> &'static str {
 }
 
 /// Returns the data that a figure requires, as part of a sentence.
-pub const fn source(source: Source) -> &'static str {
+pub(crate) const fn source(source: Source) -> &'static str {
     match source {
         Source::Steps => "the steps",
         Source::UnloadedStep => "an unloaded step (search.baseline = true, or one request in flight)",

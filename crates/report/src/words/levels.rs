@@ -6,7 +6,7 @@ use goodput_core::units::short;
 use goodput_stats::stats::step::{Step, StepKind};
 
 /// Returns a level with its full unit: `33 requests/s`, `64 requests in flight`.
-pub fn level(control: Control, value: f64) -> String {
+pub(crate) fn level(control: Control, value: f64) -> String {
     let n = level_number(value);
     match control {
         Control::Rate => format!("{n} requests/s"),
@@ -18,7 +18,7 @@ pub fn level(control: Control, value: f64) -> String {
 }
 
 /// Returns the name of the quantity of a level.
-pub const fn noun(control: Control) -> &'static str {
+pub(crate) const fn noun(control: Control) -> &'static str {
     match control {
         Control::Rate => "rate",
         Control::Concurrency => "concurrency",
@@ -29,7 +29,7 @@ pub const fn noun(control: Control) -> &'static str {
 
 /// Returns the level of a step with its unit. Steps outside the search's levels have names instead: `unloaded` for one
 /// request at a time, and one for the saturated server.
-pub fn step_level(s: &Step) -> String {
+pub(crate) fn step_level(s: &Step) -> String {
     match s.kind {
         StepKind::Baseline => "unloaded".into(),
         StepKind::Recovery => format!("{} with a surge", level(s.level.control, s.level.value)),
@@ -42,6 +42,6 @@ pub fn step_level(s: &Step) -> String {
 }
 
 /// Returns true if a level takes a plural verb: `16 requests in flight fail`, but `16 requests/s fails`.
-pub fn many(control: Control, value: f64) -> bool {
+pub(crate) fn many(control: Control, value: f64) -> bool {
     control == Control::Concurrency && short(value) != "1"
 }

@@ -6,13 +6,13 @@ use goodput_core::units::{ms, short};
 use goodput_stats::stats::summary::ERRORS;
 
 /// Formats a limit for people: `p99 TTFT ≤ 200 ms`.
-pub fn limit(l: &Limit) -> String {
+pub(crate) fn limit(l: &Limit) -> String {
     format!("{} {} ≤ {}", l.percentile, l.metric.title(), latency(ms(l.limit)))
 }
 
 /// Formats every limit of a tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms and at most 1 % errors`; if classes have
 /// separate limits, `p99 TTFT ≤ 200 ms for short and p99 TTFT ≤ 5 s for all other classes`.
-pub fn slo(slo: &Slo) -> String {
+pub(crate) fn slo(slo: &Slo) -> String {
     let of_part = |part: LimitGroup<'_>| {
         let mut limits: Vec<String> = part.slo.limits().iter().map(limit).collect();
         let errors = part.slo.error_rate;
@@ -30,13 +30,13 @@ pub fn slo(slo: &Slo) -> String {
 
 /// Formats the name of a limit for people: `ttft.p99` becomes `p99 TTFT`, `short/ttft.p99` becomes `p99 TTFT of class
 /// short`.
-pub fn binding(key: &str) -> String {
+pub(crate) fn binding(key: &str) -> String {
     of_class(key)
         .map_or_else(|| limit_name(key), |(class, limit)| format!("{} of class {class}", limit_name(limit)))
 }
 
 /// Formats the name of a limit for narrow places: `p99 TTFT (short)`.
-pub fn binding_in_short(key: &str) -> String {
+pub(crate) fn binding_in_short(key: &str) -> String {
     of_class(key).map_or_else(|| limit_name(key), |(class, limit)| format!("{} ({class})", limit_name(limit)))
 }
 

@@ -8,7 +8,7 @@ mod cost;
 mod estimate;
 mod evidence;
 mod figures;
-pub mod finding;
+pub(crate) mod finding;
 mod headlines;
 mod levels;
 mod limits;
@@ -16,33 +16,33 @@ mod names;
 mod preempted;
 mod reason;
 mod refused;
+mod remedy;
 mod support;
-pub mod units;
+pub(crate) mod units;
 
-pub(crate) use answer::remedy;
-pub use answer::{Said, evidence_of, headline, sentences};
-pub use caveat::{CaveatWords, Context, caveat};
-pub use client::{client_in_short, client_lines};
-pub use cost::{cost_limit, cost_verdict, step_cost};
-pub(crate) use estimate::ends;
-pub use estimate::{assumptions, numbers, soak};
-pub use evidence::{deciding, measured, why};
-pub use figures::{
+pub(crate) use answer::{AnswerSentences, evidence_of, headline, sentences};
+pub(crate) use caveat::{CaveatWords, Context, caveat};
+pub(crate) use client::{client_in_short, client_lines};
+pub(crate) use cost::{cost_limit, cost_verdict, step_cost};
+pub(crate) use estimate::{assumptions, ends};
+pub(crate) use evidence::{measured, why};
+pub(crate) use figures::{
     Amount, PER_GPU, REQUESTS, basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target,
     knee, price, safe_basis,
 };
 pub(crate) use headlines::{NAME, brief_variant, headline_of_levels, headline_of_matrix, peak_of};
-pub use levels::{level, many, noun, step_level};
-pub use limits::{binding, binding_in_short, limit, slo};
-pub use names::{
+pub(crate) use levels::{level, noun, step_level};
+pub(crate) use limits::{binding, binding_in_short, limit, slo};
+pub(crate) use names::{
     date, lower, mixed, moment, plural, requests, several_tiers, slo_name, steps_of, subject, tier_of, whose,
     workload,
 };
 pub(crate) use preempted::preempted;
 pub(crate) use reason::ended;
 pub use reason::reason;
-pub use support::{chance_clause, flat_clause, scatter_clause};
-pub use units::{
+pub(crate) use remedy::remedy;
+pub(crate) use support::{chance_clause, flat_clause, scatter_clause};
+pub(crate) use units::{
     capital, count, figure, latency, level_number, list, percent, precise, span, tenths, thousands,
 };
 

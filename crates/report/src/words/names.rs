@@ -10,7 +10,7 @@ use goodput_stats::stats::step::Step;
 use goodput_workload::summary::{Pacing, WorkloadSummary};
 
 /// Returns the workload in one line. The arrival process of the plan is left out for a closed loop, which has none.
-pub fn workload(run: &Run) -> String {
+pub(crate) fn workload(run: &Run) -> String {
     let closed = run.answers.first().is_some_and(|a| a.control == Control::Concurrency);
     match &run.meta.workload {
         MeasuredWorkload::Traffic(workload) if closed && !workload.pacing.is_closed() => {
@@ -22,17 +22,17 @@ pub fn workload(run: &Run) -> String {
 }
 
 /// Returns true if several GPUs were measured, so that the subject is plural.
-pub fn plural(meta: &Meta) -> bool {
+pub(crate) fn plural(meta: &Meta) -> bool {
     meta.gpu.is_some() && meta.gpus.unwrap_or(1) > 1
 }
 
 /// Returns the [`subject`] for use within a sentence: `one A40`.
-pub fn lower(who: &str) -> String {
+pub(crate) fn lower(who: &str) -> String {
     who.replacen("One ", "one ", 1).replacen("The ", "the ", 1)
 }
 
 /// Returns the system under test: `One A40`, `4 × A100`, `The simulated server`.
-pub fn subject(meta: &Meta) -> String {
+pub(crate) fn subject(meta: &Meta) -> String {
     let simulated = if meta.server.is_simulated() { "simulated " } else { "" };
     match (&meta.gpu, meta.gpus.unwrap_or(1)) {
         (Some(gpu), 1) => format!("One {simulated}{}", clip(gpu, 40)),
@@ -42,17 +42,17 @@ pub fn subject(meta: &Meta) -> String {
 }
 
 /// Returns the name of the SLO that an answer is about: `the SLO`, or `the SLO of gold` if there are several.
-pub fn slo_name(run: &Run, a: &Answer) -> String {
+pub(crate) fn slo_name(run: &Run, a: &Answer) -> String {
     if several_tiers(run) { format!("the SLO of {}", clip(&a.tier, 40)) } else { "the SLO".into() }
 }
 
 /// Returns true if the steps are judged by several SLOs.
-pub fn several_tiers(run: &Run) -> bool {
+pub(crate) fn several_tiers(run: &Run) -> bool {
     run.answers.iter().any(|a| a.tier != run.answers[0].tier)
 }
 
 /// Returns the fields that distinguish an answer from the others of its run: `gold`; empty if there is only one.
-pub fn whose(run: &Run, a: &Answer) -> String {
+pub(crate) fn whose(run: &Run, a: &Answer) -> String {
     let names: [fn(&Answer) -> &str; 3] = [|a| &a.series, |a| &a.tier, |a| &a.class];
     let differ = |of: &fn(&Answer) -> &str| run.answers.iter().any(|other| of(other) != of(a));
     let own: Vec<String> = names.iter().filter(|of| differ(of)).map(|of| clip(of(a), 40)).collect();
@@ -60,32 +60,32 @@ pub fn whose(run: &Run, a: &Answer) -> String {
 }
 
 /// Returns true if steps were measured for several purposes: a table then has a column for it.
-pub fn mixed(run: &Run) -> bool {
+pub(crate) fn mixed(run: &Run) -> bool {
     run.steps.iter().any(|s| s.kind != run.steps[0].kind)
 }
 
 /// Returns the steps of an answer's series.
-pub fn steps_of<'a>(run: &'a Run, answer: &Answer) -> Vec<&'a Step> {
+pub(crate) fn steps_of<'a>(run: &'a Run, answer: &Answer) -> Vec<&'a Step> {
     run.steps_of(answer)
 }
 
 /// Returns the tier that an answer is about.
-pub fn tier_of<'a>(run: &'a Run, answer: &Answer) -> Option<&'a Slo> {
+pub(crate) fn tier_of<'a>(run: &'a Run, answer: &Answer) -> Option<&'a Slo> {
     run.tiers.iter().find(|t| t.tier() == answer.tier).or_else(|| run.tiers.first())
 }
 
 /// Returns the date of an RFC 3339 time.
-pub fn date(time: &str) -> String {
+pub(crate) fn date(time: &str) -> String {
     clip(time.split('T').next().unwrap_or(time), 10)
 }
 
 /// Formats an RFC 3339 time to the second, for people: `2026-11-20 10:15:00 UTC`.
-pub fn moment(time: &str) -> String {
+pub(crate) fn moment(time: &str) -> String {
     let whole = time.split('.').next().unwrap_or(time).trim_end_matches('Z').replacen('T', " ", 1);
     if time.ends_with('Z') { format!("{whole} UTC") } else { whole }
 }
 
 /// Returns the number of requests due in the measured windows of all steps.
-pub fn requests(run: &Run) -> u64 {
+pub(crate) fn requests(run: &Run) -> u64 {
     run.steps.iter().map(|s| s.due_n).sum()
 }

@@ -15,7 +15,7 @@ const FLAT: f64 = 0.5;
 const NEGLIGIBLE: f64 = 0.05;
 
 /// Returns the clause behind a safe rate: the chance that it is too high, or why none is given.
-pub fn chance_clause(run: &Run, g: &Goodput) -> String {
+pub(crate) fn chance_clause(run: &Run, g: &Goodput) -> String {
     if g.support.misfit.is_some() {
         return "single steps contradict the fitted curve, so no chance is given that it is too much".into();
     }
@@ -28,7 +28,7 @@ pub fn chance_clause(run: &Run, g: &Goodput) -> String {
 
 /// Returns the chance that the curve is flat at the boundary, as a clause; empty if it is negligible or already
 /// mentioned.
-pub fn flat_clause(g: &Goodput) -> String {
+pub(crate) fn flat_clause(g: &Goodput) -> String {
     match g.support.flat {
         Some(p) if (NEGLIGIBLE..=FLAT).contains(&p) => {
             format!("; chance of a flat curve there: {:.0} %", 100.0 * p)
@@ -38,7 +38,7 @@ pub fn flat_clause(g: &Goodput) -> String {
 }
 
 /// Returns by how much scatter between the steps widens the interval, as a clause; empty if it does not.
-pub fn scatter_clause(g: &Goodput) -> String {
+pub(crate) fn scatter_clause(g: &Goodput) -> String {
     g.support.scatter.map_or_else(String::new, |by| {
         format!(
             "; steps scatter more than chance explains: interval {} times as wide",
@@ -48,7 +48,7 @@ pub fn scatter_clause(g: &Goodput) -> String {
 }
 
 /// Returns the step that held the safe rate at the end of the budget, as a sentence; empty if there was none.
-pub(super) fn held(a: &Answer) -> String {
+pub(super) fn held_at_end(a: &Answer) -> String {
     let Some(held) = &a.goodput.support.held else { return String::new() };
     let verdict = match Verdict::from_name(&held.verdict) {
         Some(Verdict::Meets) => ", which meets",
@@ -104,7 +104,7 @@ mod tests {
         let step = Held { level: 30.0, seconds: 170.0, verdict: "meets".into(), misses: 3, n: 5100 };
         run.answers[0].goodput.support.held = Some(step);
         assert_eq!(
-            held(&run.answers[0]),
+            held_at_end(&run.answers[0]),
             " Held at the end for 3 min at 30 requests/s: 3 of 5,100 requests missed, which meets."
         );
     }

@@ -78,7 +78,7 @@ fn two_sentences_of_every_status() {
     let said: String = names
         .map(|name| {
             let run = case(name);
-            let Said { answer: said, evidence, .. } = sentences(&run, &run.answers[0]);
+            let AnswerSentences { answer: said, evidence, .. } = sentences(&run, &run.answers[0]);
             format!("{name}:\n{said}\n{evidence}\n")
         })
         .concat();
@@ -187,7 +187,7 @@ fn sentences_of_rarer_answers() {
 fn every_answer_is_short_and_has_its_slo_and_evidence() {
     for (name, run) in fixture::cases() {
         for a in &run.answers {
-            let Said { answer: first, with, evidence: second, .. } = sentences(&run, a);
+            let AnswerSentences { answer: first, with, evidence: second, .. } = sentences(&run, a);
             assert!(with.starts_with("Measured with: ") && with.ends_with('.'), "{name}: {with}");
             let words = first.split(' ').filter(|w| w.contains(char::is_alphanumeric)).count();
             assert!(words <= 42 || name == "e2e", "{name}: {words} words: {first}");

@@ -1,10 +1,10 @@
 //! Numbers with their units, for people.
 
 use goodput_core::units::short;
-pub use goodput_core::units::thousands;
+pub(crate) use goodput_core::units::thousands;
 
 /// Returns a latency, from milliseconds: `18.2 ms`, `1.28 s`, `12.5 min`.
-pub fn latency(ms: f64) -> String {
+pub(crate) fn latency(ms: f64) -> String {
     match ms.abs() {
         a if a < 999.5 => format!("{} ms", short(ms)),
         a if a < 600_000.0 => format!("{} s", short(ms / 1e3)),
@@ -13,7 +13,7 @@ pub fn latency(ms: f64) -> String {
 }
 
 /// Returns a measured number with three significant figures and thousands separators: `0.333`, `31.5`, `18,200`.
-pub fn figure(x: f64) -> String {
+pub(crate) fn figure(x: f64) -> String {
     if !x.is_finite() || x.abs() < 999.5 {
         return short(x);
     }
@@ -22,7 +22,7 @@ pub fn figure(x: f64) -> String {
 }
 
 /// Returns a number with four significant figures, so that figures derived from it can be checked: `19.96`, `496.3`.
-pub fn precise(x: f64) -> String {
+pub(crate) fn precise(x: f64) -> String {
     if !x.is_finite() || x <= 0.0 || x >= 999.95 {
         return figure(x);
     }
@@ -31,17 +31,17 @@ pub fn precise(x: f64) -> String {
 }
 
 /// Returns a [`figure`] that may be in the millions: `31.5`, `1,920`, `2.76 million`.
-pub fn count(x: f64) -> String {
+pub(crate) fn count(x: f64) -> String {
     if x.abs() < 999_500.0 { figure(x) } else { format!("{} million", figure(x / 1e6)) }
 }
 
 /// Returns the number of a level, as requested: `12.5`, `1,253`.
-pub fn level_number(x: f64) -> String {
+pub(crate) fn level_number(x: f64) -> String {
     if x.abs() < 999.5 { short(x) } else { thousands(x) }
 }
 
 /// Returns a share in per cent; 99.97 must not be shown as 100.
-pub fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let digits = if share > 0.99 && share < 1.0 { 2 } else { 1 };
     let text = format!("{:.digits$}", share * 100.0);
     let text = text.strip_suffix(".0").unwrap_or(&text).to_owned();
@@ -50,12 +50,12 @@ pub fn percent(share: f64) -> String {
 }
 
 /// Returns a share in per cent with one decimal: `66.6 %`.
-pub fn tenths(share: f64) -> String {
+pub(crate) fn tenths(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// Returns a duration: `45 s`, `12 min`, `1.5 h`.
-pub fn span(s: f64) -> String {
+pub(crate) fn span(s: f64) -> String {
     match s {
         s if s < 120.0 => format!("{} s", short(s.round())),
         s if s < 7_200.0 => format!("{} min", short((s / 60.0).round())),
@@ -64,7 +64,7 @@ pub fn span(s: f64) -> String {
 }
 
 /// Returns `a, b and c`.
-pub fn list(parts: &[String]) -> String {
+pub(crate) fn list(parts: &[String]) -> String {
     match parts {
         [] => String::new(),
         [one] => one.clone(),
@@ -73,7 +73,7 @@ pub fn list(parts: &[String]) -> String {
 }
 
 /// Returns the text with a capital first letter; a percentile keeps its name.
-pub fn capital(text: &str) -> String {
+pub(crate) fn capital(text: &str) -> String {
     if text.starts_with("p99") {
         return text.to_owned();
     }

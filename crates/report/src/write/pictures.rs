@@ -63,7 +63,7 @@ pub fn draw(run: &Run, dir: &Path, wanted: &Wanted, out: &Path) -> Result<Vec<Pa
         for chart in
             made.into_iter().filter(|c| wanted.only.is_empty() || wanted.only.iter().any(|n| n == c.name))
         {
-            files.extend(one(chart, (run, &traces), wanted, &to)?);
+            files.extend(draw_chart(chart, (run, &traces), wanted, &to)?);
         }
     }
     Ok(files)
@@ -89,7 +89,12 @@ fn known(only: &[String], sets: &[(&Run, Vec<&Chart>, PathBuf)]) -> Result<()> {
     Ok(())
 }
 
-fn one(chart: &Chart, (run, traces): (&Run, &Traces), wanted: &Wanted, to: &Path) -> Result<Vec<PathBuf>> {
+fn draw_chart(
+    chart: &Chart,
+    (run, traces): (&Run, &Traces),
+    wanted: &Wanted,
+    to: &Path,
+) -> Result<Vec<PathBuf>> {
     let (png, svg) = (wanted.format != Some(Format::Svg), wanted.format != Some(Format::Png));
     let slides = to.join("slides");
     no_link(&slides)?;

@@ -5,7 +5,7 @@ use crate::charts::{self, Chart};
 use crate::document::Document;
 use crate::render::html::{self, Inline};
 use crate::render::markdown;
-use crate::sections::report::{self, OfSeries};
+use crate::sections::report::{self, SeriesCharts};
 use crate::sections::{Drawn, several, variants};
 use anyhow::{Context, Result};
 use goodput_run::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, variants_table};
@@ -67,7 +67,7 @@ impl Sets {
         if run.parts.is_empty() {
             return report::document(run, &whole);
         }
-        let of = |set: &Set| OfSeries { folder: set.folder.clone(), charts: drawn(&set.charts) };
+        let of = |set: &Set| SeriesCharts { folder: set.folder.clone(), charts: drawn(&set.charts) };
         report::of_several(run, &whole, &self.parts.iter().map(of).collect::<Vec<_>>())
     }
 

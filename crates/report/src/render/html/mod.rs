@@ -45,20 +45,20 @@ struct Block {
 
 /// A chart embedded in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inline {
+pub(crate) struct Inline {
     /// The path by which the report refers to it.
-    pub path: String,
+    pub(crate) path: String,
     /// Unique id.
-    pub id: String,
+    pub(crate) id: String,
     /// Caption.
-    pub caption: &'static str,
+    pub(crate) caption: &'static str,
     /// The SVG.
-    pub svg: String,
+    pub(crate) svg: String,
 }
 
 /// The charts of a page as figures, by the path by which the report refers to each.
 #[derive(Default)]
-pub struct Charts {
+pub(crate) struct Charts {
     figures: Figures,
     /// The outlines of glyphs, which all charts share, and their numbers: each is in the page once.
     outlines: BTreeMap<String, usize>,
@@ -66,7 +66,7 @@ pub struct Charts {
 
 impl Charts {
     /// Adds a chart.
-    pub fn add(&mut self, chart: &Inline) {
+    pub(crate) fn add(&mut self, chart: &Inline) {
         let svg = self.share(&chart.svg).unwrap_or_else(|| chart.svg.clone());
         let (id, caption) = (&chart.id, escape(chart.caption));
         let figure = format!(
@@ -111,7 +111,7 @@ impl Charts {
 ///
 /// # Errors
 /// The template cannot be filled in.
-pub fn render(document: &Document, charts: &Charts, dark: &str) -> Result<String> {
+pub(crate) fn render(document: &Document, charts: &Charts, dark: &str) -> Result<String> {
     let mut ids = Ids::default();
     let mut builder = Builder { figures: &charts.figures, ids: &mut ids };
     let blocks = ordered(&document.sections).map(|s| builder.block(s, false)).collect();

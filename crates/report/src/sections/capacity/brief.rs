@@ -3,27 +3,24 @@
 use super::answer::Capacity;
 use super::rows::{of_one, of_several};
 use super::{explain, words};
-use crate::document::{Advice, Block, Bullet, Document, Entry, Section, Text};
+use crate::document::{Advice, Block, Bullet, Document, Entry, Section};
 use goodput_stats::capacity::sizing::{basis, by_currency};
 use std::path::PathBuf;
 
 /// Returns the differences first, then the answer, its table, its formulas if requested, and the caveats.
 pub fn brief(c: &Capacity, files: &[PathBuf]) -> Document {
     let mut warnings: Vec<Advice> =
-        words::warnings(c).into_iter().map(|said| Advice { text: said.into(), advice: "".into() }).collect();
-    warnings.extend(c.refused.iter().map(|r| Advice {
-        text: format!("{} has no rate to plan with: {}", r.name, r.why).into(),
-        advice: r.advice.as_str().into(),
-    }));
-    let mut sections = vec![untitled(vec![Block::Caveats(warnings)])];
+        words::warnings(c).into_iter().map(|said| Advice::new(said, "")).collect();
+    warnings.extend(
+        c.refused.iter().map(|r| {
+            Advice::new(format!("{} has no rate to plan with: {}", r.name, r.why), r.advice.as_str())
+        }),
+    );
+    let mut sections = vec![Section::untitled(vec![Block::Caveats(warnings)])];
     if !c.all.is_empty() {
         sections.extend(answer(c, files));
     }
-    Document { sections, ..Document::default() }
-}
-
-fn untitled(blocks: Vec<Block>) -> Section {
-    Section::titled("", blocks)
+    Document::of(sections)
 }
 
 fn answer(c: &Capacity, files: &[PathBuf]) -> Vec<Section> {
@@ -31,15 +28,15 @@ fn answer(c: &Capacity, files: &[PathBuf]) -> Vec<Section> {
     head.extend(limits(c).into_iter().map(Block::paragraph));
     let mut rows = words::demand_rows(&c.demand, &c.reserve);
     rows.extend(words::measured_rows(c));
-    let facts = rows.into_iter().map(|(name, text)| (name.into(), text.into())).collect();
-    let mut sections = vec![untitled(head), untitled(vec![Block::Facts(facts)])];
+    let mut sections = vec![Section::untitled(head), Section::untitled(vec![Block::facts(rows)])];
     sections.extend(tables(c));
     if c.explain {
         sections.extend(formulas(c));
     }
-    let notes = words::notes(c).into_iter().map(|n| Advice { text: n.into(), advice: Text::default() });
+    let notes = words::notes(c).into_iter().map(|note| Advice::new(note, ""));
     sections.push(Section::titled("Caveats", vec![Block::Caveats(notes.collect())]));
-    sections.push(untitled(files.iter().map(|f| Block::paragraph(f.display().to_string())).collect()));
+    sections
+        .push(Section::untitled(files.iter().map(|f| Block::paragraph(f.display().to_string())).collect()));
     sections
 }
 
@@ -47,12 +44,12 @@ fn tables(c: &Capacity) -> Vec<Section> {
     if let [one] = &c.all[..] {
         let mut blocks = vec![of_one(&c.demand, &c.reserve, one).into()];
         blocks.extend(words::bands(one).into_iter().map(Block::paragraph));
-        return vec![untitled(blocks)];
+        return vec![Section::untitled(blocks)];
     }
     let by = basis(&c.all);
     let groups = by_currency(&c.all).into_iter();
     let mut sections: Vec<Section> =
-        groups.map(|group| untitled(vec![of_several(by, &group).into()])).collect();
+        groups.map(|group| Section::untitled(vec![of_several(by, &group).into()])).collect();
     let mut notes = Vec::new();
     if words::planned_apart(&c.all) {
         notes.push(Block::paragraph("Sorted by the goodput, since not every one has a safe rate; GPUs and costs are those of the rate to plan with."));
@@ -60,7 +57,7 @@ fn tables(c: &Capacity) -> Vec<Section> {
     notes.push(Block::paragraph(
         "Each by itself, at the safe rate and at the goodput: --out DIR, --json, or one run alone.",
     ));
-    sections.push(untitled(notes));
+    sections.push(Section::untitled(notes));
     sections
 }
 
@@ -91,7 +88,7 @@ fn formulas(c: &Capacity) -> Vec<Section> {
     let part = |(title, all): (String, Vec<explain::Formula>)| {
         let entries = all.iter().map(entry).collect();
         let whole = Entry::line(format!("Reckoned of {title}:")).over(entries);
-        untitled(vec![Block::Outline(vec![whole])])
+        Section::untitled(vec![Block::Outline(vec![whole])])
     };
     explain::all(c).into_iter().map(part).collect()
 }

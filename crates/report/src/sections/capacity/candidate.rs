@@ -1,12 +1,12 @@
 //! Candidates for a fleet: one for each answer of a run that has a rate, and the reasons for the others.
 
+use super::conditions::{measured, notes};
 use super::pick::{left_out, picked, variant};
 use super::refused::{Refused, no_answer, refusal, resume};
 use crate::escape::clip;
 use crate::words;
 use anyhow::{Result, bail};
 use goodput_core::caveat::Caveat;
-use goodput_core::level::Control;
 use goodput_core::units::Positive;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::usable_safe_rate;
@@ -121,7 +121,7 @@ fn whose(run: &Run, answer: &Answer, name: &str) -> String {
 /// # Errors
 ///
 /// The GPUs of a replica do not divide the measured GPUs.
-pub fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Result<Option<Candidate>> {
+pub(crate) fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Result<Option<Candidate>> {
     let hardware = given.over(&run.hardware);
     if let (Some(each), Some(all)) = (given.gpus_per_replica, hardware.gpu_count())
         && all % each.get() != 0
@@ -175,7 +175,7 @@ fn moved(run: &Run) -> Vec<WorkloadChange> {
 }
 
 /// Returns the number of copies of the model that were measured together.
-fn copies(hardware: &Hardware) -> u32 {
+pub(super) fn copies(hardware: &Hardware) -> u32 {
     let each = hardware.gpus_per_replica();
     (hardware.gpu_count().unwrap_or(each) / each).max(1)
 }
@@ -201,80 +201,6 @@ fn watts(run: &Run, answer: &Answer, hardware: &Hardware, c: &Capacity) -> (Opti
             (None, hardware.energy_price.map(|_| said.to_owned()))
         }
     }
-}
-
-fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<String> {
-    let g = &answer.goodput;
-    let mut notes = Vec::new();
-    match g.status() {
-        Status::Undecided => {
-            notes.push("Its goodput is undecided: what is planned with is what was shown so far.".into())
-        }
-        Status::Invalid => notes.push(
-            "Its answer is invalid above the rate that is planned with: see the caveats of its report."
-                .into(),
-        ),
-        Status::NotReached => {
-            notes.push("More was not tried: it may take more than the rate that is planned with.".into())
-        }
-        Status::Found | Status::None => {}
-    }
-    match answer.control {
-        Control::Concurrency => notes.push(
-            "Its rate is that of a closed loop, whose workers wait for answers; independent users do not, and may be given less within the SLO.".into(),
-        ),
-        Control::Sessions => notes.push("Its requests are turns of conversations: the demand counts turns, not conversations.".into()),
-        Control::TraceScale => notes.push("Its requests came as in the trace that was replayed.".into()),
-        Control::Rate if run.meta.workload.has_other_arrivals() => {
-            notes.push("Its requests did not come as Poisson arrivals: those of independent users do, and need room for their scatter.".into());
-        }
-        Control::Rate => {}
-    }
-    if run.meta.virtual_time || run.meta.server.is_simulated() {
-        notes.push("It is a simulated server: a rehearsal, and no figure to buy by.".into());
-    }
-    if hardware.gpu_count().is_none() {
-        notes.push("Its plan declares no GPUs: the measured server counts as one replica on one GPU; --gpus-per-replica says otherwise.".into());
-    }
-    if let Some(copies) = Some(copies(hardware)).filter(|n| *n > 1) {
-        notes.push(format!(
-            "{copies} replicas were measured together; each is taken to have its even share of the rate."
-        ));
-    }
-    let other: Vec<&str> = run
-        .answers
-        .iter()
-        .filter(|a| a.series == answer.series && a.tier != answer.tier)
-        .map(|a| a.tier.as_str())
-        .collect();
-    if let Some(first) = other.first() {
-        notes.push(format!(
-            "This is the SLO of {}; for that of {} write RUN#{first}.",
-            clip(&answer.tier, 40),
-            clip(&other.join(", "), 80)
-        ));
-    }
-    notes
-}
-
-fn measured(run: &Run, answer: &Answer, name: &str, given: &Given) -> Option<MeasurementConditions> {
-    let tier = words::tier_of(run, answer);
-    let c = run.capacity(answer)?;
-    let each = |tokens: Option<f64>| tokens.map(|t| t / c.requests_per_s);
-    Some(MeasurementConditions {
-        run: name.to_owned(),
-        variant: None,
-        series: answer.series.clone(),
-        tier: answer.tier.clone(),
-        slo: tier.map_or_else(|| run.meta.slo.clone(), words::slo),
-        workload: words::workload(run),
-        model: run.meta.model.clone(),
-        copies: copies(&given.over(&run.hardware)),
-        tokens_given: given.output_tokens.is_some(),
-        prompt_tokens: each(c.prompt_tokens_per_s),
-        output_tokens: each(c.output_tokens_per_s),
-        virtual_time: run.meta.virtual_time,
-    })
 }
 
 #[cfg(test)]

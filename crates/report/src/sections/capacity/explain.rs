@@ -30,7 +30,7 @@ pub(super) fn all(c: &Capacity) -> Vec<(String, Vec<Formula>)> {
         let whose = &s.candidate.name;
         let mut part = |what: &str, f: &Fleet| {
             let title = format!("{whose}, {what}: {} requests/s for each replica", precise(f.replica.rate));
-            let mut own = s.candidate.measured.as_ref().map_or_else(Vec::new, |m| one(m, f));
+            let mut own = s.candidate.measured.as_ref().map_or_else(Vec::new, |m| of_copy(m, f));
             own.extend(replicas(&c.demand, &c.reserve, f));
             own.extend(energy(f));
             own.extend(costs(&c.demand, f, currency));
@@ -119,7 +119,7 @@ fn demand(d: &Demand, r: &Reserve) -> Vec<Formula> {
 }
 
 /// Returns the formulas that derive one replica from the measured server.
-fn one(m: &MeasurementConditions, f: &Fleet) -> Vec<Formula> {
+fn of_copy(m: &MeasurementConditions, f: &Fleet) -> Vec<Formula> {
     let each = f.replica.rate;
     let all = each * f64::from(m.copies);
     let mut out = vec![formula(

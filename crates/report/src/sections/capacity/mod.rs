@@ -4,6 +4,7 @@
 mod answer;
 mod brief;
 pub mod candidate;
+mod conditions;
 mod explain;
 mod json;
 mod page;

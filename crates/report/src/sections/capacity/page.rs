@@ -11,16 +11,12 @@ use goodput_stats::capacity::sizing::{Basis, Sizing, basis, by_currency};
 /// Returns the capacity as a page; `chart` is true if `capacity-charts/` contains a chart.
 pub fn page(c: &Capacity, chart: bool) -> Document {
     let demand = words::demand_rows(&c.demand, &c.reserve);
-    let demand = demand.into_iter().map(|(name, text)| (name.into(), text.into())).collect();
-    let mut sections = vec![Section::titled("Demand", vec![Block::Facts(demand)])];
+    let mut sections = vec![Section::titled("Demand", vec![Block::facts(demand)])];
     if c.all.len() > 1 {
         sections.push(beside_one_another(c));
     }
     sections.extend(c.all.iter().map(|s| candidate(c, s)));
-    let refused = c
-        .refused
-        .iter()
-        .map(|r| Advice { text: format!("{}: {}.", r.name, r.why).into(), advice: r.advice.as_str().into() });
+    let refused = c.refused.iter().map(|r| Advice::new(format!("{}: {}.", r.name, r.why), r.advice.as_str()));
     sections.push(Section::titled("Without a rate to plan with", vec![Block::Caveats(refused.collect())]));
     if chart {
         let picture = Picture {
@@ -30,8 +26,7 @@ pub fn page(c: &Capacity, chart: bool) -> Document {
         };
         sections.push(Section::titled("Chart", vec![Block::Picture(picture)]));
     }
-    let notes = words::notes(c).into_iter().map(Into::into).collect();
-    sections.push(Section::titled("Caveats", vec![Block::List(notes)]));
+    sections.push(Section::titled("Caveats", vec![Block::list(words::notes(c))]));
     sections.push(formulas(c));
     Document {
         title: c.headline().into(),
@@ -56,7 +51,7 @@ fn candidate(c: &Capacity, s: &Sizing) -> Section {
         ])));
     }
     blocks.push(of_one(&c.demand, &c.reserve, s).into());
-    blocks.push(Block::List(words::bands(s).into_iter().map(Into::into).collect()));
+    blocks.push(Block::list(words::bands(s)));
     blocks.extend(s.candidate.measured.as_ref().map(|m| {
         Block::paragraph(format!(
             "Measured in {}: SLO {}; workload {}; model {}.",

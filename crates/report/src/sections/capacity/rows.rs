@@ -11,7 +11,7 @@ use goodput_stats::capacity::limit::CostVerdict;
 use goodput_stats::capacity::sizing::{Basis, Sizing};
 
 /// A row: its name, and its cell for a fleet; `None` if the fleet has none.
-type Row<'a> = (String, Box<dyn Fn(&Fleet) -> Option<Cell> + 'a>);
+type FleetFigure<'a> = (String, Box<dyn Fn(&Fleet) -> Option<Cell> + 'a>);
 
 /// Returns the figures of one candidate: at the safe rate, if any, and at the goodput.
 pub(super) fn of_one(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Table {
@@ -28,7 +28,7 @@ pub(super) fn of_one(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Table {
     let currency = s.candidate.currency.as_deref();
     let mut all = replicas(demand, reserve, s);
     all.extend(money_rows(currency, s));
-    let cells = |(name, cell): Row<'_>| {
+    let cells = |(name, cell): FleetFigure<'_>| {
         let known: Vec<Option<Cell>> = fleets.iter().map(|f| cell(f)).collect();
         let any = known.iter().any(Option::is_some);
         any.then(|| {
@@ -39,7 +39,7 @@ pub(super) fn of_one(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Table {
     Table::new(columns, all.into_iter().filter_map(cells).collect())
 }
 
-fn replicas<'a>(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Vec<Row<'a>> {
+fn replicas<'a>(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Vec<FleetFigure<'a>> {
     let gpu = s.candidate.gpu.as_deref().map_or("GPU".into(), |g| clip(g, 24));
     let each = s.candidate.goodput.gpus;
     let of = if each == 1 { gpu.clone() } else { format!("{each} × {gpu}") };
@@ -50,7 +50,7 @@ fn replicas<'a>(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Vec<Row<'a>> 
         Some(u) if f.survives_one_lost() => Some(share(u)),
         Some(u) => Some(Cell::marked(Mark::Bad, percent(u))),
     };
-    let mut rows: Vec<Row<'a>> = vec![(
+    let mut rows: Vec<FleetFigure<'a>> = vec![(
         format!("one replica ({of}) takes, requests/s"),
         Box::new(|f: &Fleet| Some(Cell::Precise(f.replica.rate))),
     )];
@@ -77,7 +77,7 @@ fn share(x: f64) -> Cell {
     Cell::figure(percent(x), Some(x))
 }
 
-fn money_rows<'a>(currency: Option<&'a str>, s: &Sizing) -> Vec<Row<'a>> {
+fn money_rows<'a>(currency: Option<&'a str>, s: &Sizing) -> Vec<FleetFigure<'a>> {
     let pay = move |x: f64| Cell::figure(money(x, currency), Some(x));
     let limit = s.candidate.max_cost_per_mtok;
     let judged = move |x: f64| match limit {

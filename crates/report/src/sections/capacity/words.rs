@@ -13,17 +13,17 @@ use goodput_workload::trace::duration_text;
 
 impl Capacity {
     /// Returns the headline of a report or a chart.
-    pub fn headline(&self) -> String {
+    pub(crate) fn headline(&self) -> String {
         headline(self)
     }
 
     /// Returns a headline that fits above a chart.
-    pub fn chart_headline(&self) -> String {
+    pub(crate) fn chart_headline(&self) -> String {
         chart_headline(self)
     }
 
     /// Returns the demand in one line.
-    pub fn about(&self) -> String {
+    pub(crate) fn about(&self) -> String {
         demand(&self.demand, &self.reserve)
     }
 }

@@ -1,8 +1,8 @@
 //! The comparison for a terminal.
 
 use super::notes::notes;
-use super::parts::{Part, Shown, parts};
-use crate::document::{Advice, Block, Cell, Column, Document, Field, Section, Setting, Table, Text};
+use super::parts::{ShownTable, parts};
+use crate::document::{Advice, Block, Cell, Column, Document, Section, Setting, Table};
 use crate::sections::repeats::lines;
 use goodput_run::compare::gate::Held;
 use goodput_run::compare::{Comparison, Difference};
@@ -11,48 +11,25 @@ use std::path::PathBuf;
 /// Returns the whole comparison: the differences, the table, the gates, the answer, and the paths of its files.
 pub fn brief(c: &Comparison, files: &[PathBuf]) -> Document {
     let mut sections = vec![differs(c)];
-    sections.extend(parts(c).iter().map(|part| untitled(vec![table(c, part).into()])));
+    sections.extend(parts(c).iter().map(|part| Section::untitled(vec![table(c, part).into()])));
     for group in &c.runs {
         let runs =
             if group.runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", group.runs.len()) };
         let pooled = group.pooled.iter().filter(|p| p.runs > 1).flat_map(lines);
-        let pooled = pooled.map(|(name, text)| (name.into(), text.into())).collect();
         let title = Block::paragraph(format!("{}: {runs}", group.label));
-        sections.push(untitled(vec![title, Block::Facts(pooled)]));
+        sections.push(Section::untitled(vec![title, Block::facts(pooled)]));
     }
     sections.push(gates(c));
-    let note = |n: String| Advice { text: n.into(), advice: Text::default() };
-    let mut last = vec![Block::Caveats(notes(c).into_iter().map(note).collect())];
+    let mut last = vec![Block::Caveats(notes(c).into_iter().map(|note| Advice::new(note, "")).collect())];
     last.extend(c.answers.iter().map(|answer| Block::paragraph(answer.text.as_str())));
-    sections.push(untitled(last));
-    sections
-        .push(untitled(vec![Block::List(files.iter().map(|f| f.display().to_string().into()).collect())]));
-    Document { sections, ..Document::default() }
+    sections.push(Section::untitled(last));
+    sections.push(Section::untitled(vec![Block::list(files.iter().map(|f| f.display().to_string()))]));
+    Document::of(sections)
 }
 
-fn untitled(blocks: Vec<Block>) -> Section {
-    Section::titled("", blocks)
-}
-
-fn table(c: &Comparison, part: &Part) -> Table {
+fn table(c: &Comparison, part: &ShownTable) -> Table {
     let title = Column::text(part.heading.as_str()).indented();
-    let mut fields = vec![Field::new(title, |r: &Shown| Cell::text(r.title.as_str()))];
-    if !part.is_pooled() {
-        fields.extend(c.sides.iter().enumerate().map(|(i, s)| {
-            Field::new(Column::number(s.label.as_str()), move |r: &Shown| {
-                r.values[i].as_ref().map_or(Cell::Unknown, |v| Cell::figure(v.as_str(), None))
-            })
-        }));
-    }
-    let several = c.sides.len() > 2;
-    for (i, side) in c.sides.iter().skip(1).enumerate() {
-        let head = if several { format!("change, {}", side.label) } else { "change".to_owned() };
-        fields.push(Field::new(Column::number(head), move |r: &Shown| Cell::text(r.changes[i].0.as_str())));
-        fields.push(Field::new(Column::number("beyond noise"), move |r: &Shown| {
-            Cell::text(r.changes[i].1.words())
-        }));
-    }
-    Table::of(fields, &part.rows).set(Setting::Whole)
+    part.table(c, title, |change, _| Cell::text(change)).set(Setting::Whole)
 }
 
 fn gates(c: &Comparison) -> Section {
@@ -64,7 +41,7 @@ fn gates(c: &Comparison) -> Section {
         };
         Block::paragraph(format!("gate {}: {mark} for {}, {}: {}", g.gate, g.side, g.row, g.why))
     };
-    untitled(c.gates.iter().map(one).collect())
+    Section::untitled(c.gates.iter().map(one).collect())
 }
 
 /// Returns the differences, those that make the sides incomparable first.
@@ -73,7 +50,7 @@ fn differs(c: &Comparison) -> Section {
     let labels = labels.join(" → ");
     if c.differs.is_empty() {
         let said = format!("{labels}: nothing of plan, server, client or version differs");
-        return untitled(vec![Block::paragraph(said)]);
+        return Section::untitled(vec![Block::paragraph(said)]);
     }
     let line = |d: &Difference| {
         let text = format!("{}: {d}", d.about.title());

@@ -1,7 +1,7 @@
 //! The comparison as a page with charts, and as a summary for a CI run.
 
 use super::notes::notes as remarks;
-use super::parts::{Part, Shown, parts};
+use super::parts::{ShownTable, parts};
 use crate::document::{
     Block, Cell, Column, Document, Field, Picture, Table, Text, code, emphasis, plain, strong,
 };
@@ -16,7 +16,7 @@ use goodput_run::compare::{About, Comparison, Difference};
 const IN_SUMMARY: usize = 4;
 
 /// Returns the page; `charts` are the charts stored with it.
-pub fn page(c: &Comparison, charts: &[Drawn]) -> Document {
+pub(crate) fn page(c: &Comparison, charts: &[Drawn]) -> Document {
     let mut lead = head(c);
     for chart in charts {
         lead.push(Block::Picture(Picture {
@@ -122,31 +122,11 @@ fn differs(c: &Comparison) -> Vec<Block> {
     blocks
 }
 
-/// Returns a part of the table: the value of each side, and the changes from the first.
-fn table(c: &Comparison, part: &Part) -> Table {
-    let mut fields = vec![Field::new(Column::text(""), |r: &Shown| Cell::text(r.title.as_str()))];
-    if !part.is_pooled() {
-        fields.extend(c.sides.iter().enumerate().map(|(i, s)| {
-            Field::new(Column::number(s.label.as_str()), move |r: &Shown| {
-                r.values[i].as_ref().map_or(Cell::Unknown, |v| Cell::figure(v.as_str(), None))
-            })
-        }));
-    }
-    for (i, side) in c.sides.iter().skip(1).enumerate() {
-        let whose = if c.sides.len() > 2 { format!(", {}", side.label) } else { String::new() };
-        fields.push(Field::new(Column::number(format!("change{whose}")), move |r: &Shown| {
-            let (change, noise) = &r.changes[i];
-            if noise.is_beyond() {
-                Cell::strong(change.as_str())
-            } else {
-                Cell::figure(change.as_str(), None)
-            }
-        }));
-        fields.push(Field::new(Column::number("beyond noise"), move |r: &Shown| {
-            Cell::text(r.changes[i].1.words())
-        }));
-    }
-    Table::of(fields, &part.rows)
+fn table(c: &Comparison, part: &ShownTable) -> Table {
+    part.table(c, Column::text(""), |change, noise| match noise.is_beyond() {
+        true => Cell::strong(change),
+        false => Cell::figure(change, None),
+    })
 }
 
 /// Returns the runs of each side and their combined result, if sides have several runs.
@@ -180,7 +160,7 @@ fn notes(c: &Comparison) -> Vec<Block> {
         code("?"),
         plain(": nothing tells the noise."),
     ]);
-    vec![Block::Paragraph(how), Block::List(remarks(c).into_iter().map(Into::into).collect())]
+    vec![Block::Paragraph(how), Block::list(remarks(c))]
 }
 
 fn sides(c: &Comparison) -> Vec<Block> {

@@ -1,12 +1,13 @@
 //! The rows of a comparison as shown, and which changes exceed noise.
 
+use crate::document::{self, Cell, Field, Table};
 use goodput_core::units::thousands;
 use goodput_run::compare::answer::{bare, signed};
 use goodput_run::compare::{Basis, Beyond, Change, Column, Comparison, Infinite, Place, Row};
 
 /// A row as shown.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Shown {
+pub(super) struct ShownRow {
     pub(super) title: String,
     /// The value of each side, if it has one.
     pub(super) values: Vec<Option<String>>,
@@ -15,20 +16,46 @@ pub(super) struct Shown {
 }
 
 /// A part of the table.
-pub(super) struct Part {
+pub(super) struct ShownTable {
     pub(super) heading: String,
-    pub(super) rows: Vec<Shown>,
+    pub(super) rows: Vec<ShownRow>,
 }
 
-impl Part {
+impl ShownTable {
     /// Returns true if several levels are combined: these have a change, and no value.
     pub(super) fn is_pooled(&self) -> bool {
         self.rows.iter().all(|r| r.values.iter().all(Option::is_none))
     }
+
+    /// Returns the value of each side, and the changes from the first; the rows are named in the column `title`.
+    pub(super) fn table(
+        &self,
+        c: &Comparison,
+        title: document::Column,
+        change: fn(&str, Noise) -> Cell,
+    ) -> Table {
+        let mut fields = vec![Field::new(title, |r: &ShownRow| Cell::text(r.title.as_str()))];
+        if !self.is_pooled() {
+            fields.extend(c.sides.iter().enumerate().map(|(i, s)| {
+                Field::new(document::Column::number(s.label.as_str()), move |r: &ShownRow| {
+                    r.values[i].as_ref().map_or(Cell::Unknown, |v| Cell::figure(v.as_str(), None))
+                })
+            }));
+        }
+        for (i, side) in c.sides.iter().skip(1).enumerate() {
+            let whose = if c.sides.len() > 2 { format!(", {}", side.label) } else { String::new() };
+            let head = document::Column::number(format!("change{whose}"));
+            fields.push(Field::new(head, move |r: &ShownRow| change(&r.changes[i].0, r.changes[i].1)));
+            fields.push(Field::new(document::Column::number("beyond noise"), move |r: &ShownRow| {
+                Cell::text(r.changes[i].1.words())
+            }));
+        }
+        Table::of(fields, &self.rows)
+    }
 }
 
 /// Returns the parts of the table.
-pub(super) fn parts(c: &Comparison) -> Vec<Part> {
+pub(super) fn parts(c: &Comparison) -> Vec<ShownTable> {
     let whole: Vec<&Row> = c.rows.iter().filter(|r| r.place == Place::Whole).collect();
     let pooled: Vec<&Row> = c.rows.iter().filter(|r| r.place == Place::Pooled).collect();
     // Listed rates were not searched: each run states its bracket instead.
@@ -46,12 +73,12 @@ pub(super) fn parts(c: &Comparison) -> Vec<Part> {
     let none_failed = |r: &Row| r.column == Column::Failures && r.values.iter().all(|v| *v == Some(0.0));
     let part = |(heading, rows): (String, Vec<&Row>)| {
         let rows = rows.into_iter().filter(|r| !none_failed(r)).map(|r| shown(r, c.sides.len()));
-        Part { heading, rows: rows.collect() }
+        ShownTable { heading, rows: rows.collect() }
     };
     out.into_iter().filter(|(_, rows)| !rows.is_empty()).map(part).collect()
 }
 
-fn shown(row: &Row, sides: usize) -> Shown {
+fn shown(row: &Row, sides: usize) -> ShownRow {
     let unit = match row.column {
         c if c.is_share() => "%",
         _ => row.unit.as_str(),
@@ -60,7 +87,7 @@ fn shown(row: &Row, sides: usize) -> Shown {
     let title = if unit.is_empty() { title } else { format!("{title}, {unit}") };
     let values = (0..sides).map(|i| value(row, i)).collect();
     let changes = row.changes.iter().map(|c| (change(row.column, c), Noise::of(c))).collect();
-    Shown { title, values, changes }
+    ShownRow { title, values, changes }
 }
 
 fn value(row: &Row, side: usize) -> Option<String> {

@@ -9,7 +9,7 @@ use goodput_stats::diagnosis::{
 use goodput_stats::stats::client_fault;
 
 /// Returns the fact that shows a finding, as a clause without a full stop.
-pub fn evidence(fact: &Fact) -> String {
+pub(crate) fn evidence(fact: &Fact) -> String {
     match fact {
         Fact::ClientWasLimit { at, fault, reason } => {
             let why = fault.as_ref().map_or_else(|| reason.clone(), client_fault::text);

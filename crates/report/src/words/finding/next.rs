@@ -4,7 +4,7 @@ use super::advice::flag;
 use goodput_stats::diagnosis::{Expectation, Measurement, SetBy};
 
 /// Returns the measurement and its expected result, as a clause without a full stop.
-pub fn next(measurement: &Measurement) -> String {
+pub(crate) fn next(measurement: &Measurement) -> String {
     match measurement {
         Measurement::OtherSequences { sequences, set, expect } => sequences_text(*sequences, set, *expect),
         Measurement::Calibration => "See what this machine can send before the next sweep".into(),

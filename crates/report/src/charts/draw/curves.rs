@@ -7,64 +7,26 @@ use goodput_core::units::short;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::{Quantiles, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::tier_verdict;
-use plotters::style::RGBColor;
 
-pub(super) use super::mark::Mark;
-
-/// Three shades of one hue, dark to light, and darker variants of the paler two that are legible as text.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Hue {
-    /// For p99 and for a single line.
-    pub(super) dark: RGBColor,
-    /// For p90.
-    pub(super) middle: RGBColor,
-    /// For p50.
-    pub(super) light: RGBColor,
-    /// For text that labels `light`.
-    pub(super) light_text: RGBColor,
-    /// For text that labels `middle`.
-    pub(super) middle_text: RGBColor,
-}
-
-/// One hue per series, distinguishable with red-green colour blindness, and by lightness in print.
-const HUES: [Hue; 4] = [
-    hue([0x08306b, 0x3a87c8, 0x93c4e4, 0x3a7ca5, 0x2a78b8]),
-    hue([0x8c2d04, 0xec7014, 0xfec44f, 0x8d6a00, 0xb85a00]),
-    hue([0x3f007d, 0x807dba, 0xbcbddc, 0x6f6cb0, 0x6863ab]),
-    hue([0x00441b, 0x41ab5d, 0xa1d99b, 0x417a3a, 0x2a7f3f]),
-];
-
-/// Returns the colours of series number `series`.
-pub(super) const fn hue_of(series: usize) -> Hue {
-    HUES[series % HUES.len()]
-}
-
-const fn hue([dark, middle, light, light_text, middle_text]: [u32; 5]) -> Hue {
-    let [dark, middle, light] = [rgb(dark), rgb(middle), rgb(light)];
-    Hue { dark, middle, light, light_text: rgb(light_text), middle_text: rgb(middle_text) }
-}
-
-/// Converts a colour written as in HTML.
-pub(super) const fn rgb(hex: u32) -> RGBColor {
-    RGBColor((hex >> 16) as u8, (hex >> 8) as u8, hex as u8)
-}
+use super::hue::{Hue, hue_of};
+use super::mark::Mark;
 
 /// Returns the quantity that the charts step through: the control of the answer, else of the first step that carries a
 /// load.
-pub(super) fn control(run: &Run) -> Control {
+pub(crate) fn control(run: &Run) -> Control {
     let step = run.steps.iter().find(|s| !s.kind.is_outside_search());
     run.answers.first().map(|a| a.control).or_else(|| step.map(|s| s.level.control)).unwrap_or(Control::Rate)
 }
 
 /// Returns the steps that belong on a curve: of the charts' control, and not the baseline or auxiliary.
-pub(super) fn charted(run: &Run) -> impl Iterator<Item = &Step> {
+pub(crate) fn charted(run: &Run) -> impl Iterator<Item = &Step> {
     let control = control(run);
     run.steps.iter().filter(move |s| !s.kind.is_outside_search() && s.level.control == control)
 }
 
 /// Returns the latencies of the unloaded server: of the baseline step with the most requests that has values of a
 /// metric.
-pub(super) fn baseline(run: &Run, metric: Metric) -> Option<Quantiles> {
+pub(crate) fn baseline(run: &Run, metric: Metric) -> Option<Quantiles> {
     let steps = run.steps.iter().filter(|s| s.kind == StepKind::Baseline && steady(s));
     let quantiles = steps.map(|s| s.quantiles(metric)).filter(|q| q.p50.is_some());
     quantiles.max_by_key(|q| q.n)
@@ -72,17 +34,17 @@ pub(super) fn baseline(run: &Run, metric: Metric) -> Option<Quantiles> {
 
 /// The steps of one series.
 #[derive(Debug)]
-pub(super) struct Curve<'a> {
+pub(crate) struct Curve<'a> {
     /// Name of the series.
-    pub(super) series: &'a str,
+    pub(crate) series: &'a str,
     /// Its colours.
-    pub(super) hue: Hue,
+    pub(crate) hue: Hue,
     /// Its steps, by level.
-    pub(super) steps: Vec<&'a Step>,
+    pub(crate) steps: Vec<&'a Step>,
 }
 
 /// Returns the curves of a run, in the order in which their series first appear.
-pub(super) fn curves(run: &Run) -> Vec<Curve<'_>> {
+pub(crate) fn curves(run: &Run) -> Vec<Curve<'_>> {
     let mut out: Vec<Curve<'_>> = Vec::new();
     for step in charted(run) {
         match out.iter_mut().find(|c| c.series == step.series) {
@@ -101,7 +63,7 @@ pub(super) fn curves(run: &Run) -> Vec<Curve<'_>> {
 
 /// The quantity on a horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Across {
+pub(crate) enum Across {
     /// Requests per second that were completed.
     Achieved,
     /// The level that was offered.
@@ -110,7 +72,7 @@ pub(super) enum Across {
 
 impl Across {
     /// Returns the coordinate of a step on this axis.
-    pub(super) fn of(self, step: &Step) -> f64 {
+    pub(crate) fn of(self, step: &Step) -> f64 {
         match self {
             Self::Achieved => step.achieved_rate,
             Self::Offered => step.level.value,
@@ -119,7 +81,7 @@ impl Across {
 
     /// Returns true if the line may run through a step: not if its achieved rate is biased and the axis shows that
     /// rate.
-    pub(super) fn joins(self, step: &Step) -> bool {
+    pub(crate) fn joins(self, step: &Step) -> bool {
         steady(step) && (self == Self::Offered || !brief(step))
     }
 }
@@ -136,7 +98,7 @@ impl<'a> Curve<'a> {
     ///
     /// Ordered by level. With offered rates it is ordered by `across`: the steps then sort by achieved rate, while the
     /// curve of a closed loop may bend back.
-    pub(super) fn joined(&self, across: Across) -> Vec<&'a Step> {
+    pub(crate) fn joined(&self, across: Across) -> Vec<&'a Step> {
         let longest = self.refine_steps().map(|s| s.measure_s).fold(0.0, f64::max);
         let given_up = |s: &Step| {
             s.kind == StepKind::Refine
@@ -179,7 +141,7 @@ const AFAR: f64 = 1.6;
 
 /// Removes aborted or overloaded steps far above all others from the curves, since they would squash the relevant
 /// range. Returns a sentence that lists them, if any.
-pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Item = f64>) -> Option<String> {
+pub(crate) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Item = f64>) -> Option<String> {
     let all = || curves.iter().flat_map(|c| c.steps.iter().copied());
     let near = all().filter(|s| steady(s)).map(|s| s.level.value).chain(boundary).fold(0.0, f64::max);
     let mut afar: Vec<&Step> = all().filter(|s| !steady(s) && s.level.value > AFAR * near).collect();
@@ -207,17 +169,17 @@ pub(super) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Ite
 }
 
 /// Returns the radius of a step's mark, in logical pixels: smaller if there are many.
-pub(super) fn radius(run: &Run) -> f64 {
+pub(crate) fn radius(run: &Run) -> f64 {
     if charted(run).count() > 13 { 3.9 } else { 4.6 }
 }
 
 /// Returns true if a step is neither overloaded nor invalid: only such steps are joined to a curve.
-pub(super) fn steady(step: &Step) -> bool {
+pub(crate) fn steady(step: &Step) -> bool {
     !step.overloaded() && step.verdict != Verdict::Invalid
 }
 
 /// Returns the verdict of a step on a tier.
-pub(super) fn shown(step: &Step, tier: &str) -> Verdict {
+pub(crate) fn shown(step: &Step, tier: &str) -> Verdict {
     match step.limits.iter().any(|l| l.tier == tier) {
         true if step.verdict != Verdict::Invalid => tier_verdict(&step.limits, tier).0,
         _ => step.verdict,
@@ -225,7 +187,7 @@ pub(super) fn shown(step: &Step, tier: &str) -> Verdict {
 }
 
 /// Returns ` (gold)` if there are several tiers, else an empty string.
-pub(super) fn tier_name(run: &Run, tier: &str) -> String {
+pub(crate) fn tier_name(run: &Run, tier: &str) -> String {
     if run.tiers.len() > 1 { format!(" ({})", clip(tier, 20)) } else { String::new() }
 }
 

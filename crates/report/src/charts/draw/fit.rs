@@ -2,26 +2,26 @@
 
 use super::axis::Plot;
 use super::canvas::{Canvas, Point};
-use super::curves::{Hue, hue_of};
+use super::hue::{Hue, hue_of};
 use super::place::Taken;
 use goodput_stats::search::view::{Fitted, FittedPoint};
 use plotters::style::{Color, RGBAColor};
 
 /// A curve of attainment: at each level the low end of its band, the median and the high end.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Fit {
+pub(crate) struct Fit {
     points: Vec<(f64, [f64; 3])>,
 }
 
 /// Returns the shade of the band.
-pub(super) fn shade(hue: Hue) -> RGBAColor {
+pub(crate) fn shade(hue: Hue) -> RGBAColor {
     hue.light.mix(0.34)
 }
 
 impl Fit {
     /// Returns the part of a fitted curve between two levels: beyond the steps it is no evidence. `None` if fewer than
     /// two points are left.
-    pub(super) fn of(fitted: &Fitted, (low, high): (f64, f64)) -> Option<Self> {
+    pub(crate) fn of(fitted: &Fitted, (low, high): (f64, f64)) -> Option<Self> {
         let inside = |p: &&FittedPoint| p.level >= low * (1.0 - 1e-9) && p.level <= high * (1.0 + 1e-9);
         let attained = |p: &FittedPoint| (p.level, [1.0 - p.high, 1.0 - p.median, 1.0 - p.low]);
         let points: Vec<_> = fitted.points.iter().filter(inside).map(attained).collect();
@@ -29,7 +29,7 @@ impl Fit {
     }
 
     /// Draws band and line, clipped to the plot, and marks the line as occupied for labels.
-    pub(super) fn draw(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
+    pub(crate) fn draw(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
         let hue = hue_of(0);
         let clipped = |v: f64| v.clamp(plot.y.min, plot.y.max);
         let edge = |pick: usize| self.points.iter().map(move |(x, y)| plot.at(*x, clipped(y[pick])));

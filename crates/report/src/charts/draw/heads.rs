@@ -1,14 +1,14 @@
 //! Headline and subtitle of a chart, fitted to its width.
 
 use super::canvas::Type;
-use super::frame::{GREY, INK};
+use super::hue::{GREY, INK};
 use crate::escape::{clip, plain};
 use crate::words;
 use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 
 /// Returns the subtitle on one line if it fits at a readable size, else on two, broken between its parts.
-pub(super) fn about(run: &Run, width: f64) -> (Type, Vec<String>) {
+pub(crate) fn about(run: &Run, width: f64) -> (Type, Vec<String>) {
     let parts = subtitle(run);
     let line = parts.join(" · ");
     for size in [11.5, 11.0, 10.5] {
@@ -24,7 +24,7 @@ pub(super) fn about(run: &Run, width: f64) -> (Type, Vec<String>) {
 }
 
 /// Returns the subtitle of a slide, on one line: the longest variant that fits, clipped only if none does.
-pub(super) fn brief(run: &Run, width: f64) -> (Type, Vec<String>) {
+pub(crate) fn brief(run: &Run, width: f64) -> (Type, Vec<String>) {
     let face = Type::book(11.5, GREY);
     let all = subtitle(run);
     // Drops the count of steps first, then the date: they come last.
@@ -43,7 +43,7 @@ pub(super) fn brief(run: &Run, width: f64) -> (Type, Vec<String>) {
 }
 
 /// Joins parts, clipping the longest of them until all fit.
-pub(super) fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> String {
+pub(crate) fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> String {
     loop {
         let line = parts.join(" · ");
         let longest = parts.iter_mut().max_by_key(|p| p.chars().count());
@@ -57,7 +57,7 @@ pub(super) fn shortened(face: &Type, mut parts: Vec<String>, width: f64) -> Stri
 }
 
 /// Returns the parts of the subtitle: model, server, workload and so on.
-pub(super) fn subtitle(run: &Run) -> Vec<String> {
+pub(crate) fn subtitle(run: &Run) -> Vec<String> {
     let m = &run.meta;
     let title = m.server.to_string();
     let server = if m.server.is_simulated() { clip(&title, 80) } else { address(&title) };
@@ -79,7 +79,7 @@ fn address(url: &str) -> String {
 }
 
 /// Returns the headline on one line if it fits at a readable size, else on two.
-pub(super) fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
+pub(crate) fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
     // Keeps a number and its unit on one line.
     let text = plain(text).replace(" requests", "\u{a0}requests").replace(" ms", "\u{a0}ms");
     let face = Type::bold(19.0, INK);
@@ -115,7 +115,7 @@ fn wrap(face: &Type, text: &str, width: f64, most: usize) -> Vec<String> {
     lines.into_iter().map(|l| ellipsis(face, &l, width)).collect()
 }
 
-pub(super) fn ellipsis(face: &Type, text: &str, width: f64) -> String {
+pub(crate) fn ellipsis(face: &Type, text: &str, width: f64) -> String {
     let mut kept = text.to_owned();
     while face.width(&kept) > width && !kept.is_empty() {
         kept.truncate(kept.trim_end_matches('…').char_indices().next_back().map_or(0, |(i, _)| i));

@@ -4,7 +4,7 @@ use super::canvas::{Point, Rect};
 
 /// The areas that labels must avoid.
 #[derive(Debug, Default)]
-pub(super) struct Taken {
+pub(crate) struct Taken {
     rects: Vec<Rect>,
     texts: Vec<Rect>,
     strokes: Vec<(Point, Point, f64)>,
@@ -12,22 +12,22 @@ pub(super) struct Taken {
 
 impl Taken {
     /// Marks a rectangle as occupied.
-    pub(super) fn rect(&mut self, r: Rect) {
+    pub(crate) fn rect(&mut self, r: Rect) {
         self.rects.push(r);
     }
 
     /// Marks a text as occupied: it is covered only as a last resort.
-    pub(super) fn text(&mut self, r: Rect) {
+    pub(crate) fn text(&mut self, r: Rect) {
         self.texts.push(r);
     }
 
     /// Marks the area of a mark as occupied.
-    pub(super) fn mark(&mut self, at: Point, radius: f64) {
+    pub(crate) fn mark(&mut self, at: Point, radius: f64) {
         self.rect(Rect { x: at.0 - radius, y: at.1 - radius, w: 2.0 * radius, h: 2.0 * radius });
     }
 
     /// Marks a line as occupied, with `room` logical pixels on both sides.
-    pub(super) fn line(&mut self, points: &[Point], room: f64) {
+    pub(crate) fn line(&mut self, points: &[Point], room: f64) {
         self.strokes.extend(points.windows(2).map(|w| (w[0], w[1], room)));
     }
 
@@ -40,7 +40,7 @@ impl Taken {
 
     /// Returns the rectangles, each moved up or down a little if it would cover something; `None` if that is not
     /// enough.
-    pub(super) fn nudge(&self, rects: &[Rect]) -> Option<Vec<Rect>> {
+    pub(crate) fn nudge(&self, rects: &[Rect]) -> Option<Vec<Rect>> {
         let mut out: Vec<Rect> = Vec::new();
         for r in rects {
             let moved = [0.0, -4.0, 4.0, -8.0, 8.0, -11.0, 11.0].map(|d| Rect { y: r.y + d, ..*r });
@@ -52,7 +52,7 @@ impl Taken {
     }
 
     /// Returns the first candidate that covers nothing, and marks it as occupied.
-    pub(super) fn free(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<Rect> {
+    pub(crate) fn free(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<Rect> {
         let found = candidates.into_iter().find(|r| self.hits(r) == 0)?;
         self.text(found);
         Some(found)
@@ -61,7 +61,7 @@ impl Taken {
     /// Returns the first candidate that covers nothing, else the one that covers least, and marks it as occupied.
     ///
     /// The second value is true if it covers something.
-    pub(super) fn place(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<(Rect, bool)> {
+    pub(crate) fn place(&mut self, candidates: impl IntoIterator<Item = Rect>) -> Option<(Rect, bool)> {
         let mut best: Option<(usize, Rect)> = None;
         for r in candidates {
             let hits = self.hits(&r);
@@ -108,7 +108,7 @@ fn crosses(a: Point, b: Point, r: &Rect, room: f64) -> bool {
 /// Moves positions until each is at least `gap` from the next, as near to where they were as the range allows.
 ///
 /// Keeps their order. If the range is too small for all, they are spread evenly over it.
-pub(super) fn spread(places: &mut [f64], gap: f64, (low, high): (f64, f64)) {
+pub(crate) fn spread(places: &mut [f64], gap: f64, (low, high): (f64, f64)) {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|a, b| places[*a].total_cmp(&places[*b]));
     let gap = gap.min((high - low).max(0.0) / (places.len().max(2) - 1) as f64);

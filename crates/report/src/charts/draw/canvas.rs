@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 /// DejaVu Sans, Book and Bold.
 static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
     [
-        include_bytes!("../../assets/fonts/DejaVuSans.ttf").as_slice(),
-        include_bytes!("../../assets/fonts/DejaVuSans-Bold.ttf").as_slice(),
+        include_bytes!("../../../assets/fonts/DejaVuSans.ttf").as_slice(),
+        include_bytes!("../../../assets/fonts/DejaVuSans-Bold.ttf").as_slice(),
     ]
     .map(|bytes| {
         FontRef::try_from_slice(bytes).expect("the embedded fonts are valid: a test draws with them")
@@ -19,45 +19,45 @@ static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
 });
 
 /// A point in logical pixels, y downwards.
-pub(super) type Point = (f64, f64);
+pub(crate) type Point = (f64, f64);
 
 /// Distance from the origin, in logical pixels, beyond which a shape is not drawn.
 const FAR: f64 = 1e5;
 
 /// Returns true if a point is finite and not farther than [`FAR`] from the canvas: the rasterizer uses whole pixels
 /// (`i32`), which overflow.
-pub(super) fn is_near((x, y): Point) -> bool {
+pub(crate) fn is_near((x, y): Point) -> bool {
     x.abs() <= FAR && y.abs() <= FAR
 }
 
 /// A rectangle in logical pixels.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Rect {
+pub(crate) struct Rect {
     /// Left edge.
-    pub(super) x: f64,
+    pub(crate) x: f64,
     /// Upper edge.
-    pub(super) y: f64,
+    pub(crate) y: f64,
     /// Width.
-    pub(super) w: f64,
+    pub(crate) w: f64,
     /// Height.
-    pub(super) h: f64,
+    pub(crate) h: f64,
 }
 
 impl Rect {
     /// Returns the right edge.
-    pub(super) fn right(&self) -> f64 {
+    pub(crate) fn right(&self) -> f64 {
         self.x + self.w
     }
 
     /// Returns the lower edge.
-    pub(super) fn bottom(&self) -> f64 {
+    pub(crate) fn bottom(&self) -> f64 {
         self.y + self.h
     }
 }
 
 /// Position of the anchor point relative to a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Align {
+pub(crate) enum Align {
     /// At its left end.
     Left,
     /// In its middle.
@@ -68,51 +68,51 @@ pub(super) enum Align {
 
 /// Size in logical pixels, weight and colour of a text.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Type {
+pub(crate) struct Type {
     /// Size of the em.
-    pub(super) size: f64,
+    pub(crate) size: f64,
     /// Bold or Book.
-    pub(super) bold: bool,
+    pub(crate) bold: bool,
     /// Colour.
-    pub(super) colour: RGBColor,
+    pub(crate) colour: RGBColor,
 }
 
 impl Type {
     /// Returns a type of Book weight.
-    pub(super) const fn book(size: f64, colour: RGBColor) -> Self {
+    pub(crate) const fn book(size: f64, colour: RGBColor) -> Self {
         Self { size, bold: false, colour }
     }
 
     /// Returns a type of Bold weight.
-    pub(super) const fn bold(size: f64, colour: RGBColor) -> Self {
+    pub(crate) const fn bold(size: f64, colour: RGBColor) -> Self {
         Self { size, bold: true, colour }
     }
 
     /// Returns this type at another size, in logical pixels.
-    pub(super) const fn sized(self, size: f64) -> Self {
+    pub(crate) const fn sized(self, size: f64) -> Self {
         Self { size, ..self }
     }
 
     /// Returns this type in another colour.
-    pub(super) const fn coloured(self, colour: RGBColor) -> Self {
+    pub(crate) const fn coloured(self, colour: RGBColor) -> Self {
         Self { colour, ..self }
     }
 
     /// Returns its font.
-    pub(super) fn font(&self) -> &'static FontRef<'static> {
+    pub(crate) fn font(&self) -> &'static FontRef<'static> {
         &FONTS[usize::from(self.bold)]
     }
 
     /// Returns the scale at which the em has its size; `ab_glyph` counts from the lowest to the highest line of the
     /// font.
-    pub(super) fn scale(&self, pixels: f64) -> PxScale {
+    pub(crate) fn scale(&self, pixels: f64) -> PxScale {
         let font = self.font();
         let lines_per_em = font.height_unscaled() / font.units_per_em().unwrap_or(2048.0);
         PxScale::from((self.size * pixels) as f32 * lines_per_em)
     }
 
     /// Returns each character with its horizontal offset, and the width of the whole text, both in physical pixels.
-    pub(super) fn set(&self, text: &str, pixels: f64) -> (Vec<(char, f32)>, f32) {
+    pub(crate) fn set(&self, text: &str, pixels: f64) -> (Vec<(char, f32)>, f32) {
         let font = self.font().as_scaled(self.scale(pixels));
         let (mut x, mut before) = (0.0f32, None);
         let mut places = Vec::new();
@@ -127,14 +127,19 @@ impl Type {
     }
 
     /// Returns the width of a text in logical pixels.
-    pub(super) fn width(&self, text: &str) -> f64 {
+    pub(crate) fn width(&self, text: &str) -> f64 {
         f64::from(self.set(text, 1.0).1)
+    }
+
+    /// Returns the width of the widest of some texts, in logical pixels.
+    pub(crate) fn widest<'a>(&self, texts: impl IntoIterator<Item = &'a String>) -> f64 {
+        texts.into_iter().map(|text| self.width(text)).fold(0.0, f64::max)
     }
 }
 
 /// One shape to draw.
 #[derive(Debug, Clone)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// A filled polygon.
     Polygon(Vec<Point>, RGBAColor),
     /// A line through points: its width, and, if dashed, the lengths of dashes and gaps.
@@ -148,53 +153,53 @@ pub(super) enum Shape {
 }
 
 /// The list of shapes drawn so far, the lowest first.
-pub(super) struct Canvas {
+pub(crate) struct Canvas {
     /// Width and height, in logical pixels.
-    pub(super) size: (u32, u32),
+    pub(crate) size: (u32, u32),
     /// Y coordinate below headline and subtitle: an HTML page has its title instead and crops the picture here.
-    pub(super) head: f64,
+    pub(crate) head: f64,
     /// Background colour.
-    pub(super) ground: RGBColor,
+    pub(crate) ground: RGBColor,
     /// All shapes, the lowest first.
-    pub(super) shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<Shape>,
     /// Tooltips of the SVG.
-    pub(super) hints: Vec<Hint>,
+    pub(crate) hints: Vec<Hint>,
 }
 
 impl Canvas {
     /// Creates a white canvas of this size, in logical pixels.
-    pub(super) const fn new(width: u32, height: u32) -> Self {
+    pub(crate) const fn new(width: u32, height: u32) -> Self {
         Self { size: (width, height), head: 0.0, ground: WHITE, shapes: Vec::new(), hints: Vec::new() }
     }
 
     /// Draws a filled polygon; nothing if a corner is far off the canvas.
-    pub(super) fn polygon(&mut self, points: &[Point], colour: RGBAColor) {
+    pub(crate) fn polygon(&mut self, points: &[Point], colour: RGBAColor) {
         if points.iter().copied().all(is_near) {
             self.shapes.push(Shape::Polygon(points.to_vec(), colour));
         }
     }
 
     /// Draws a filled rectangle.
-    pub(super) fn fill(&mut self, r: &Rect, colour: RGBAColor) {
+    pub(crate) fn fill(&mut self, r: &Rect, colour: RGBAColor) {
         self.polygon(&[(r.x, r.y), (r.right(), r.y), (r.right(), r.bottom()), (r.x, r.bottom())], colour);
     }
 
     /// Fades the shapes below a text that covers something.
-    pub(super) fn veil(&mut self, r: &Rect, covers: bool) {
+    pub(crate) fn veil(&mut self, r: &Rect, covers: bool) {
         if covers {
             self.fill(r, WHITE.mix(0.75));
         }
     }
 
     /// Draws a straight stroke with flat ends; nothing if one of them is far off the canvas.
-    pub(super) fn stroke(&mut self, a: Point, b: Point, width: f64, colour: RGBColor) {
+    pub(crate) fn stroke(&mut self, a: Point, b: Point, width: f64, colour: RGBColor) {
         if is_near(a) && is_near(b) && (b.0 - a.0).hypot(b.1 - a.1) > 1e-6 {
             self.shapes.push(Shape::Line { points: vec![a, b], width, dash: None, round: false, colour });
         }
     }
 
     /// Draws a line through points, with round joints and ends; skips points far off the canvas.
-    pub(super) fn line(&mut self, points: &[Point], width: f64, colour: RGBColor) {
+    pub(crate) fn line(&mut self, points: &[Point], width: f64, colour: RGBColor) {
         let points: Vec<Point> = points.iter().copied().filter(|p| is_near(*p)).collect();
         if points.len() > 1 {
             self.shapes.push(Shape::Line { points, width, dash: None, round: true, colour });
@@ -202,28 +207,37 @@ impl Canvas {
     }
 
     /// Draws a dashed stroke; nothing if one of its ends is far off the canvas.
-    pub(super) fn dashes(&mut self, a: Point, b: Point, width: f64, dash: (f64, f64), colour: RGBColor) {
-        if is_near(a) && is_near(b) {
-            let points = vec![a, b];
+    pub(crate) fn dashes(&mut self, line: [Point; 2], width: f64, dash: (f64, f64), colour: RGBColor) {
+        if line.into_iter().all(is_near) {
+            let points = line.to_vec();
             self.shapes.push(Shape::Line { points, width, dash: Some(dash), round: false, colour });
         }
     }
 
     /// Draws a filled circle; nothing far off the canvas.
-    pub(super) fn disc(&mut self, at: Point, radius: f64, colour: RGBColor) {
+    pub(crate) fn disc(&mut self, at: Point, radius: f64, colour: RGBColor) {
         if is_near(at) && radius <= FAR {
             self.shapes.push(Shape::Disc(at, radius, colour));
         }
     }
 
     /// Draws filled circles of one size; skips those far off the canvas.
-    pub(super) fn dots(&mut self, mut places: Vec<Point>, radius: f64, colour: RGBColor) {
+    pub(crate) fn dots(&mut self, mut places: Vec<Point>, radius: f64, colour: RGBColor) {
         places.retain(|at| is_near(*at));
         self.shapes.push(Shape::Dots(places, radius, colour));
     }
 
+    /// Draws a text into a rectangle found by [`Taken`](super::place::Taken), `baseline` below its upper edge; on a veil
+    /// if it covers something.
+    pub(crate) fn label(&mut self, place: Option<(Rect, bool)>, baseline: f64, face: &Type, text: &str) {
+        if let Some((r, covers)) = place {
+            self.veil(&r, covers);
+            self.text((r.x, r.y + baseline), Align::Left, face, text);
+        }
+    }
+
     /// Draws a text whose baseline runs through `at`; nothing far off the canvas.
-    pub(super) fn text(&mut self, at: Point, align: Align, face: &Type, text: &str) {
+    pub(crate) fn text(&mut self, at: Point, align: Align, face: &Type, text: &str) {
         if !is_near(at) {
             return;
         }
@@ -259,7 +273,7 @@ mod tests {
                 c.polygon(&[(0.0, 0.0), (4.0, 0.0), at], BLACK.to_rgba());
                 c.fill(&Rect { x: at.0, y: at.1, w: 1.0, h: far }, BLACK.to_rgba());
                 c.stroke((0.0, 0.0), at, 1.0, BLACK);
-                c.dashes(at, (0.0, 0.0), 1.0, (1.0, 1.0), BLACK);
+                c.dashes([at, (0.0, 0.0)], 1.0, (1.0, 1.0), BLACK);
                 c.disc(at, 2.0, BLACK);
                 c.text(at, Align::Left, &face, "p99");
                 assert!(c.shapes.is_empty(), "{at:?}: {:?}", c.shapes);

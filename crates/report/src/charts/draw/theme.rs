@@ -6,7 +6,7 @@
 //! (WCAG 2.2), another checks that no chart uses a colour outside the palette.
 
 use super::canvas::{Canvas, Shape};
-use super::curves::rgb;
+use super::hue::rgb;
 use clap::ValueEnum;
 use plotters::style::{RGBAColor, RGBColor};
 use std::fmt::Write;
@@ -109,7 +109,7 @@ fn hex(c: RGBColor) -> u32 {
 impl Theme {
     /// Returns the counterpart in this theme of a colour of the light palette. Returns a colour outside the palette
     /// unchanged.
-    pub(super) fn of(self, light: RGBColor) -> RGBColor {
+    pub(crate) fn of(self, light: RGBColor) -> RGBColor {
         match self {
             Self::Light => light,
             Self::Dark => {
@@ -123,7 +123,7 @@ impl Theme {
 /// Returns the colours of the dark theme as CSS custom properties, for a page with charts of
 /// [`super::Chart::svg_inline`]: one line `--c-RRGGBB: #rrggbb;` for every colour that a chart may use, named by its
 /// counterpart in the light theme.
-pub fn dark_variables() -> String {
+pub(crate) fn dark_variables() -> String {
     PALETTE.iter().fold(String::new(), |mut out, (light, dark, _)| {
         writeln!(out, "--c-{light:06x}: #{dark:06x};").expect("a string takes everything");
         out
@@ -132,7 +132,7 @@ pub fn dark_variables() -> String {
 
 impl Canvas {
     /// Returns this picture in the colours of a theme.
-    pub(super) fn themed(mut self, theme: Theme) -> Self {
+    pub(crate) fn themed(mut self, theme: Theme) -> Self {
         let pure = |c: &mut RGBColor| *c = theme.of(*c);
         pure(&mut self.ground);
         for shape in &mut self.shapes {
@@ -153,7 +153,7 @@ impl Canvas {
 
 /// Returns true if a colour is in the palette.
 #[cfg(test)]
-pub(super) fn known(c: RGBColor) -> bool {
+pub(crate) fn known(c: RGBColor) -> bool {
     PALETTE.iter().any(|(light, ..)| *light == hex(c))
 }
 

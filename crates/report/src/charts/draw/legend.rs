@@ -1,17 +1,17 @@
 //! The legend, limited to the elements that are drawn.
 
-use super::boundary::{GREEN, GREEN_TEXT, KNEE, KNEE_SHADE, SAFE};
+use super::boundary::{KNEE_SHADE, SAFE};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Mark, hue_of, rgb};
 use super::fit::shade;
 use super::frame::GAP;
 use super::heads::ellipsis;
-use super::throughput::GOOD;
+use super::hue::{GOOD, GREEN, GREEN_TEXT, KNEE, hue_of, rgb};
+use super::mark::Mark;
 use plotters::style::{Color, RGBColor};
 
 /// One entry of the legend.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Entry {
+pub(crate) enum Entry {
     /// A kind of step.
     Step(Mark, &'static str),
     /// The line of the answer.
@@ -40,14 +40,14 @@ pub(super) enum Entry {
 const SAMPLE: f64 = 16.0;
 
 /// Returns an entry for each kind of mark that is drawn, in a fixed order.
-pub(super) fn marks(drawn: impl Iterator<Item = Mark>, words: fn(Mark) -> &'static str) -> Vec<Entry> {
+pub(crate) fn marks(drawn: impl Iterator<Item = Mark>, words: fn(Mark) -> &'static str) -> Vec<Entry> {
     let drawn: Vec<Mark> = drawn.collect();
     let all = Mark::ALL.into_iter().filter(|m| drawn.contains(m));
     all.map(|m| Entry::Step(m, words(m))).collect()
 }
 
 /// Arranges entries in rows that fit between two edges.
-pub(super) fn rows(entries: Vec<Entry>, left: f64, right: f64) -> Vec<Vec<Entry>> {
+pub(crate) fn rows(entries: Vec<Entry>, left: f64, right: f64) -> Vec<Vec<Entry>> {
     let mut rows: Vec<Vec<Entry>> = Vec::new();
     let mut x = f64::INFINITY;
     for entry in entries {
@@ -89,19 +89,19 @@ impl Entry {
     }
 
     /// Returns its width with its sample, in logical pixels.
-    pub(super) fn width(&self) -> f64 {
+    pub(crate) fn width(&self) -> f64 {
         let sample = if matches!(self, Self::Say(_)) { 0.0 } else { SAMPLE };
         sample + self.face().width(self.words())
     }
 
     /// Draws it from its left end on a baseline.
-    pub(super) fn draw(&self, c: &mut Canvas, (x, y): Point, colour: RGBColor) {
+    pub(crate) fn draw(&self, c: &mut Canvas, (x, y): Point, colour: RGBColor) {
         let middle = (x + 5.0, y - 4.0);
         match self {
             Self::Step(mark, _) => mark.draw(c, middle, 4.4, colour),
             Self::Line(_) => c.stroke((middle.0, y + 1.5), (middle.0, y - 9.5), 2.0, GREEN),
             Self::Band(_) => c.fill(&Rect { x, y: y - 9.5, w: 11.0, h: 11.0 }, GREEN.mix(0.26)),
-            Self::Safe(_) => c.dashes((middle.0, y + 1.5), (middle.0, y - 9.5), 1.6, SAFE, GREEN_TEXT),
+            Self::Safe(_) => c.dashes([(middle.0, y + 1.5), (middle.0, y - 9.5)], 1.6, SAFE, GREEN_TEXT),
             Self::Fit(_) => {
                 c.fill(&Rect { x: x - 1.0, y: y - 9.5, w: 12.5, h: 11.0 }, shade(hue_of(0)));
                 c.stroke((x - 1.0, middle.1), (x + 11.5, middle.1), 2.2, hue_of(0).middle);
@@ -110,11 +110,13 @@ impl Entry {
                 c.fill(&Rect { x: x - 1.0, y: y - 9.5, w: 12.5, h: 11.0 }, GREEN.mix(0.18));
                 c.stroke((x - 1.0, middle.1), (x + 11.5, middle.1), 2.0, GREEN);
             }
-            Self::SafeLevel(_) => c.dashes((x - 2.0, middle.1), (x + 11.5, middle.1), 1.6, SAFE, GREEN_TEXT),
-            Self::Knee => c.dashes((middle.0, y + 1.5), (middle.0, y - 9.5), 1.3, (1.6, 2.6), KNEE),
+            Self::SafeLevel(_) => {
+                c.dashes([(x - 2.0, middle.1), (x + 11.5, middle.1)], 1.6, SAFE, GREEN_TEXT)
+            }
+            Self::Knee => c.dashes([(middle.0, y + 1.5), (middle.0, y - 9.5)], 1.3, (1.6, 2.6), KNEE),
             Self::TestedKnee => {
                 c.fill(&Rect { x, y: y - 9.5, w: 11.0, h: 11.0 }, KNEE.mix(2.0 * KNEE_SHADE));
-                c.dashes((middle.0, y + 1.5), (middle.0, y - 9.5), 1.3, (1.6, 2.6), KNEE);
+                c.dashes([(middle.0, y + 1.5), (middle.0, y - 9.5)], 1.3, (1.6, 2.6), KNEE);
             }
             Self::Good(_) => c.fill(&Rect { x: x + 1.0, y: y - 8.0, w: 8.0, h: 8.0 }, GOOD.into()),
             Self::Say(_) => {}

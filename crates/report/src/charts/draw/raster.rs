@@ -10,7 +10,7 @@ use plotters::backend::{BitMapBackend, DrawingBackend};
 use plotters::style::{Color, RGBAColor, RGBColor};
 
 /// Default number of pixels of the PNG for each logical pixel.
-pub(super) const SCALE: u32 = 3;
+pub(crate) const SCALE: u32 = 3;
 /// Pixels drawn for each pixel of the PNG, in both directions.
 const OVERSAMPLE: u32 = 2;
 /// Bytes of a row that are compared at once: most of a picture is background.
@@ -30,7 +30,7 @@ struct Raster {
 /// # Errors
 ///
 /// A shape cannot be drawn, or the picture cannot be encoded.
-pub(super) fn png(canvas: &Canvas, scale: u32, pixels_per_metre: u32) -> Result<Vec<u8>> {
+pub(crate) fn png(canvas: &Canvas, scale: u32, pixels_per_metre: u32) -> Result<Vec<u8>> {
     let raster = Raster::of(canvas, scale);
     if let Some(e) = &raster.trouble {
         return Err(anyhow!("drawing failed: {e}"));

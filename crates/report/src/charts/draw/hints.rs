@@ -1,7 +1,7 @@
 //! Tooltips of an SVG: a text with the values of each point, line and bar. A PNG has none.
 
 use super::canvas::{Canvas, Point, Rect};
-use super::curves::Mark;
+use super::mark::Mark;
 use crate::escape::clip;
 use crate::words;
 use crate::words::thousands;
@@ -12,16 +12,16 @@ use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
 /// A tooltip: a text with values, and the area that shows it.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Hint {
+pub(crate) struct Hint {
     /// The area that shows it.
-    pub(super) place: Place,
+    pub(crate) place: Place,
     /// The text, with ` · ` between its parts.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 /// The area in which a tooltip appears.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// Around a point, within a radius.
     Around(Point, f64),
     /// Along a line.
@@ -31,27 +31,27 @@ pub(super) enum Place {
 }
 
 /// Radius around a point in which its tooltip appears, in logical pixels.
-pub(super) const REACH: f64 = 8.0;
+pub(crate) const REACH: f64 = 8.0;
 
 impl Canvas {
     /// Adds a tooltip to a point.
-    pub(super) fn hint(&mut self, at: Point, radius: f64, text: String) {
+    pub(crate) fn hint(&mut self, at: Point, radius: f64, text: String) {
         self.hints.push(Hint { place: Place::Around(at, radius), text });
     }
 
     /// Adds a tooltip to a line.
-    pub(super) fn hint_along(&mut self, a: Point, b: Point, text: String) {
+    pub(crate) fn hint_along(&mut self, [a, b]: [Point; 2], text: String) {
         self.hints.push(Hint { place: Place::Along(a, b), text });
     }
 
     /// Adds a tooltip to an area.
-    pub(super) fn hint_over(&mut self, r: Rect, text: String) {
+    pub(crate) fn hint_over(&mut self, r: Rect, text: String) {
         self.hints.push(Hint { place: Place::Over(r), text });
     }
 }
 
 /// Returns the tooltip of a step: `step 7 · 33.6 req/s offered · …parts… · meets`.
-pub(super) fn of_step(step: &Step, parts: impl IntoIterator<Item = String>, mark: Mark) -> String {
+pub(crate) fn of_step(step: &Step, parts: impl IntoIterator<Item = String>, mark: Mark) -> String {
     let series = (step.series != MAIN).then(|| clip(&step.series, 40));
     let kind = if step.kind == StepKind::Confirm { " (soak)" } else { "" };
     let offered = if step.level.control == Control::Rate { " offered" } else { "" };
@@ -72,13 +72,13 @@ const fn verdict(mark: Mark) -> &'static str {
 }
 
 /// Returns `achieved 33.4 req/s`.
-pub(super) fn achieved(step: &Step) -> String {
+pub(crate) fn achieved(step: &Step) -> String {
     format!("achieved {} req/s", words::figure(step.achieved_rate))
 }
 
 /// Returns a percentile by its index among p50, p90 and p99, the last with its bounds: `p99 TTFT 61 ms [58, 66] at an
 /// effective n of 143`. `None` if it is not known.
-pub(super) fn percentile(metric: Metric, q: &Quantiles, pick: usize) -> Option<String> {
+pub(crate) fn percentile(metric: Metric, q: &Quantiles, pick: usize) -> Option<String> {
     let (name, value) = [("p50", q.p50), ("p90", q.p90), ("p99", q.p99)][pick.min(2)];
     let bounds = match (pick, q.p99_low, q.p99_high) {
         (2, Some(low), Some(high)) => format!(" [{}, {}]", words::latency(low), words::latency(high)),

@@ -5,7 +5,7 @@ use goodput_core::units::{short, thousands};
 
 /// The scale of an axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Scale {
+pub(crate) enum Scale {
     /// Linear.
     Linear,
     /// Logarithmic.
@@ -20,20 +20,20 @@ pub(super) enum Scale {
 
 /// An axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Axis {
+pub(crate) struct Axis {
     /// Value at the near end.
-    pub(super) min: f64,
+    pub(crate) min: f64,
     /// Value at the far end.
-    pub(super) max: f64,
+    pub(crate) max: f64,
     /// Distance between the ticks of a linear axis: 1, 2, 2.5 or 5 times a power of ten.
-    pub(super) step: f64,
+    pub(crate) step: f64,
     /// The scale between the ends.
-    pub(super) scale: Scale,
+    pub(crate) scale: Scale,
 }
 
 impl Axis {
     /// Returns a linear axis from zero up to `max` with about `about` ticks.
-    pub(super) fn upto(max: f64, about: f64) -> Self {
+    pub(crate) fn upto(max: f64, about: f64) -> Self {
         let max = if max > 0.0 && max.is_finite() { max } else { 1.0 };
         let rough = max / about;
         let power = 10f64.powf(rough.log10().floor());
@@ -42,7 +42,7 @@ impl Axis {
     }
 
     /// Returns a linear axis between two values, widened to whole steps.
-    pub(super) fn between(min: f64, max: f64, about: f64) -> Self {
+    pub(crate) fn between(min: f64, max: f64, about: f64) -> Self {
         let step = Self::upto(max - min, about).step;
         Self {
             min: (min / step).floor().max(0.0) * step,
@@ -53,25 +53,25 @@ impl Axis {
     }
 
     /// Returns a logarithmic axis; both ends must be positive.
-    pub(super) fn log(min: f64, max: f64) -> Self {
+    pub(crate) fn log(min: f64, max: f64) -> Self {
         let min = if min > 0.0 && min.is_finite() { min } else { 1.0 };
         Self { min, max: max.max(min * 1.5), step: 0.0, scale: Scale::Log }
     }
 
     /// Returns an axis of whole numbers that double, with some margin at both ends.
-    pub(super) fn doubling(min: f64, max: f64) -> Self {
+    pub(crate) fn doubling(min: f64, max: f64) -> Self {
         let min = if min >= 1.0 && min.is_finite() { min } else { 1.0 };
         let room = (max / min).max(2.0).powf(0.04);
         Self { min: min / room, max: max.max(min * 2.0) * room, step: 0.0, scale: Scale::Doubling }
     }
 
     /// Returns an axis of shares from `min` to 100 %, resolved down to misses of a tenth of `miss`.
-    pub(super) fn shares(min: f64, miss: f64) -> Self {
+    pub(crate) fn shares(min: f64, miss: f64) -> Self {
         Self { min, max: 1.0, step: 0.0, scale: Scale::Share((miss / 10.0).clamp(1e-6, 0.05)) }
     }
 
     /// Returns the ticks with their labels, the lowest first.
-    pub(super) fn ticks(&self) -> Vec<(f64, String)> {
+    pub(crate) fn ticks(&self) -> Vec<(f64, String)> {
         match self.scale {
             Scale::Rows => Vec::new(),
             Scale::Linear => self.round_ticks(),
@@ -118,7 +118,7 @@ impl Axis {
     }
 
     /// Returns the position of a value as a share of the axis.
-    pub(super) fn share(&self, value: f64) -> f64 {
+    pub(crate) fn share(&self, value: f64) -> f64 {
         let place = |v: f64| match self.scale {
             Scale::Linear | Scale::Rows => v,
             Scale::Log | Scale::Doubling => v.max(self.min).ln(),
@@ -130,33 +130,50 @@ impl Axis {
 
 /// A plot with its two axes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plot {
+pub(crate) struct Plot {
     /// The area between the axes.
-    pub(super) area: Rect,
+    pub(crate) area: Rect,
     /// Horizontal axis.
-    pub(super) x: Axis,
+    pub(crate) x: Axis,
     /// Vertical axis.
-    pub(super) y: Axis,
+    pub(crate) y: Axis,
 }
 
 impl Plot {
     /// Returns the x coordinate of a value.
-    pub(super) fn at_x(&self, x: f64) -> f64 {
+    pub(crate) fn at_x(&self, x: f64) -> f64 {
         self.area.x + self.area.w * self.x.share(x)
     }
 
     /// Returns the y coordinate of a value.
-    pub(super) fn at_y(&self, y: f64) -> f64 {
+    pub(crate) fn at_y(&self, y: f64) -> f64 {
         self.area.bottom() - self.area.h * self.y.share(y)
     }
 
     /// Returns the coordinates of a point.
-    pub(super) fn at(&self, x: f64, y: f64) -> Point {
+    pub(crate) fn at(&self, x: f64, y: f64) -> Point {
         (self.at_x(x), self.at_y(y))
     }
 
+    /// Returns the coordinates of a point; one above the plot is moved to its upper edge.
+    pub(crate) fn at_top(&self, p: Point) -> Point {
+        self.at(p.0, p.1.min(self.y.max))
+    }
+
+    /// Returns the horizontal line at a value, from the left to the right.
+    pub(crate) fn across(&self, y: f64) -> [Point; 2] {
+        let y = self.at_y(y);
+        [(self.area.x, y), (self.area.right(), y)]
+    }
+
+    /// Returns the vertical line at a value, upwards.
+    pub(crate) fn upright(&self, x: f64) -> [Point; 2] {
+        let x = self.at_x(x);
+        [(x, self.area.bottom()), (x, self.area.y)]
+    }
+
     /// Returns a line through values, cut at the top of the plot.
-    pub(super) fn line(&self, values: &[Point]) -> Vec<Vec<Point>> {
+    pub(crate) fn line(&self, values: &[Point]) -> Vec<Vec<Point>> {
         let mut pieces = Vec::new();
         let mut piece: Vec<Point> = Vec::new();
         for (i, v) in values.iter().enumerate() {

@@ -2,7 +2,8 @@
 
 use super::axis::Plot;
 use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Across, curves, rgb, shown, tier_name};
+use super::curves::{Across, curves, shown, tier_name};
+use super::hue::{GREEN, GREEN_TEXT, KNEE};
 use super::legend::Entry;
 use super::place::Taken;
 use super::scene::Format;
@@ -13,26 +14,19 @@ use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{Step, Verdict};
-use plotters::style::{Color, RGBColor};
-
-/// Colour of the goodput's line and band.
-pub(super) const GREEN: RGBColor = rgb(0x2ca25f);
-/// Colour of text about the goodput.
-pub(super) const GREEN_TEXT: RGBColor = rgb(0x14713a);
-/// Colour of the line at the knee.
-pub(super) const KNEE: RGBColor = rgb(0x6b6b6b);
+use plotters::style::Color;
 
 /// Opacity of the band around a knee.
-pub(super) const KNEE_SHADE: f64 = 0.14;
+pub(crate) const KNEE_SHADE: f64 = 0.14;
 
 /// Dashes and gaps of the line at the safe rate.
-pub(super) const SAFE: (f64, f64) = (5.0, 3.0);
+pub(crate) const SAFE: (f64, f64) = (5.0, 3.0);
 /// A band is drawn up to this multiple of the highest step.
 const BEYOND: f64 = 1.25;
 
 /// The position of the answer on the horizontal axis of a chart.
 #[derive(Debug, Default)]
-pub(super) struct Boundary {
+pub(crate) struct Boundary {
     line: Option<f64>,
     band: Option<(f64, f64)>,
     /// The safe rate of an estimate.
@@ -50,7 +44,7 @@ pub(super) struct Boundary {
 
 impl Boundary {
     /// Locates the first answer of a run on the axis of a chart.
-    pub(super) fn new(run: &Run, across: Across, format: Format) -> Self {
+    pub(crate) fn new(run: &Run, across: Across, format: Format) -> Self {
         let Some(a) = run.answers.first() else { return Self::default() };
         let g = &a.goodput;
         let estimate = interval(g);
@@ -92,39 +86,39 @@ impl Boundary {
 
     /// Returns the rate of the answer, then the upper and the lower end of its interval or bracket; `None` if there is
     /// no rate.
-    pub(super) fn span(&self) -> Option<(f64, f64, f64)> {
+    pub(crate) fn span(&self) -> Option<(f64, f64, f64)> {
         let line = self.line.or(self.safe)?;
         let (low, high) = self.band.unwrap_or((line, line));
         Some((line, high.min(BEYOND * self.most).max(line), low))
     }
 
     /// Returns the answer in one line.
-    pub(super) fn said(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         self.words.join(" · ")
     }
 
     /// Returns the legend entries of the elements drawn; on a slide with their numbers, since its plots have no room
     /// for them.
-    pub(super) fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         let knee = self.knee.map(|_| if self.knee_band.is_some() { Entry::TestedKnee } else { Entry::Knee });
         self.legend.iter().cloned().chain(knee).collect()
     }
 
     /// Returns the values that must be on the horizontal axis.
-    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
+    pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
         let high = self.band.map(|b| b.1.min(BEYOND * self.most));
         let knee = self.knee_band.map(|b| b.1.min(BEYOND * self.most));
         self.line.into_iter().chain(high).chain(self.safe).chain(self.knee).chain(knee)
     }
 
     /// Draws band and lines; labels are placed later in the free room.
-    pub(super) fn draw(&self, c: &mut Canvas, plot: &Plot) {
+    pub(crate) fn draw(&self, c: &mut Canvas, plot: &Plot) {
         let a = plot.area;
         if let Some((low, high)) = self.band {
             let (x0, x1) = (plot.at_x(low), plot.at_x(high).min(a.right()));
             let band = Rect { x: x0, y: a.y, w: x1 - x0, h: a.h };
             c.fill(&band, GREEN.mix(0.13));
-            c.hint_over(band, self.said());
+            c.hint_over(band, self.summary());
         }
         if let Some((low, high)) = self.knee_band {
             let (x0, x1) = (plot.at_x(low).max(a.x), plot.at_x(high).min(a.right()));
@@ -133,32 +127,29 @@ impl Boundary {
             c.hint_over(band, format!("knee: 90 % interval {} – {}{}", short(low), short(high), self.unit));
         }
         if let Some(knee) = self.knee {
-            let x = plot.at_x(knee);
-            c.dashes((x, a.bottom()), (x, a.y), 1.3, (1.6, 2.6), KNEE);
-            c.hint_along((x, a.bottom()), (x, a.y), format!("knee: {}{}", short(knee), self.unit));
+            c.dashes(plot.upright(knee), 1.3, (1.6, 2.6), KNEE);
+            c.hint_along(plot.upright(knee), format!("knee: {}{}", short(knee), self.unit));
         }
         if let Some(line) = self.line {
-            let x = plot.at_x(line);
-            c.stroke((x, a.bottom()), (x, a.y), 2.0, GREEN);
-            c.hint_along((x, a.bottom()), (x, a.y), self.said());
+            let [from, to] = plot.upright(line);
+            c.stroke(from, to, 2.0, GREEN);
+            c.hint_along([from, to], self.summary());
         }
         if let Some(safe) = self.safe {
-            let x = plot.at_x(safe);
-            c.dashes((x, a.bottom()), (x, a.y), 1.6, SAFE, GREEN_TEXT);
-            c.hint_along((x, a.bottom()), (x, a.y), self.said());
+            c.dashes(plot.upright(safe), 1.6, SAFE, GREEN_TEXT);
+            c.hint_along(plot.upright(safe), self.summary());
         }
     }
 
     /// Marks the lines as occupied, so that labels avoid them.
-    pub(super) fn take(&self, taken: &mut Taken, plot: &Plot) {
+    pub(crate) fn take(&self, taken: &mut Taken, plot: &Plot) {
         for x in self.line.into_iter().chain(self.safe).chain(self.knee) {
-            let x = plot.at_x(x);
-            taken.line(&[(x, plot.area.y), (x, plot.area.bottom())], 4.0);
+            taken.line(&plot.upright(x), 4.0);
         }
     }
 
     /// Writes the answer next to its line. Omits it if there is no room: the headline repeats it.
-    pub(super) fn label(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
+    pub(crate) fn label(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
         let right = |h: f64| h.min(BEYOND * self.most);
         let edges = self.band.map_or((self.line, self.line), |(l, h)| (Some(l), Some(right(h))));
         // A safe rate may lie below a line that has no band.

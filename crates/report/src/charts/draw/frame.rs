@@ -2,21 +2,22 @@
 
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Rect, Type};
-use super::curves::{Across, Hue, rgb, tier_name};
+use super::curves::{Across, tier_name};
 use super::heads::{about, brief, ellipsis, fitted};
+use super::hue::{GREY, Hue, rgb};
 use super::legend::{Entry, rows};
 use super::scene::{Format, Scene};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;
-use plotters::style::RGBColor;
+use goodput_core::slo::Metric;
 
 /// Distance from the left edge of the picture to a plot.
-pub(super) const LEFT: f64 = 62.0;
+pub(crate) const LEFT: f64 = 62.0;
 /// Distance from a plot's left edge to the start of its heading, to the left.
 const HANG: f64 = 48.0;
 /// Distance between text and the edge of the picture.
-pub(super) const EDGE: f64 = 14.0;
+pub(crate) const EDGE: f64 = 14.0;
 /// Room above a plot for its heading.
 const HEADING: f64 = 42.0;
 /// Room for values that do not fit into a plot.
@@ -25,17 +26,13 @@ const VALUES: f64 = 20.0;
 const OWN_X: f64 = 34.0;
 /// Distance from the lower edge of the last plot to the legend.
 const LEGEND: f64 = 62.0;
-/// Colour of annotations.
-pub(super) const GREY: RGBColor = rgb(0x5f5f5f);
-/// Colour of a headline.
-pub(super) const INK: RGBColor = rgb(0x1a1a1a);
 
 /// A chart being drawn.
-pub(super) struct Frame {
+pub(crate) struct Frame {
     /// The picture.
-    pub(super) canvas: Canvas,
+    pub(crate) canvas: Canvas,
     /// One area per plot, from the top, or on a slide from the left.
-    pub(super) areas: Vec<Rect>,
+    pub(crate) areas: Vec<Rect>,
     slots: Vec<Slot>,
     format: Format,
     legend: Vec<Vec<Entry>>,
@@ -45,30 +42,37 @@ pub(super) struct Frame {
 }
 
 /// The texts above and below the plots.
-pub(super) struct Titles {
+pub(crate) struct Titles {
     /// The headline.
-    pub(super) head: String,
+    pub(crate) head: String,
     /// The subtitle, in lines that fit: model, server, workload.
-    pub(super) about: (Type, Vec<String>),
+    pub(crate) about: (Type, Vec<String>),
     /// The footer.
-    pub(super) foot: String,
+    pub(crate) foot: String,
 }
 
 /// The layout of one plot.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     /// Height in a report, in logical pixels.
-    pub(super) height: f64,
+    pub(crate) height: f64,
     /// True if a row above the plot is reserved for values that do not fit into it.
-    pub(super) values_above: bool,
+    pub(crate) values_above: bool,
     /// True if it does not share its horizontal axis with the next plot, and so has labels below it.
-    pub(super) own_x: bool,
+    pub(crate) own_x: bool,
+}
+
+impl Slot {
+    /// Returns a plot of this height, in logical pixels.
+    pub(crate) const fn of(height: f64) -> Self {
+        Self { height, values_above: false, own_x: false }
+    }
 }
 
 impl Frame {
     /// Lays out a chart of a run: headline, subtitle, plots with `right` logical pixels to the right of each, and the
     /// legend.
-    pub(super) fn new(scene: &Scene<'_>, slots: &[Slot], right: f64, legend: Vec<Entry>) -> Self {
+    pub(crate) fn new(scene: &Scene<'_>, slots: &[Slot], right: f64, legend: Vec<Entry>) -> Self {
         let (run, format) = (scene.run, scene.format);
         let width = f64::from(scene.width);
         let about = match format {
@@ -85,22 +89,11 @@ impl Frame {
         };
         let foot = format!("SLO: {}{plan} · goodput {version}", clip(&slo, 100));
         let titles = Titles { head: words::headline(run), about, foot };
-        Self::wide(&titles, (format, scene.width), slots, right, legend)
-    }
-
-    /// Lays out a chart with the given titles, for a subject other than one run.
-    pub(super) fn titled(
-        titles: &Titles,
-        format: Format,
-        slots: &[Slot],
-        right: f64,
-        legend: Vec<Entry>,
-    ) -> Self {
-        Self::wide(titles, (format, format.width()), slots, right, legend)
+        Self::titled(&titles, (format, scene.width), slots, right, legend)
     }
 
     /// Lays out a chart with the given titles, `pixels` logical pixels wide.
-    pub(super) fn wide(
+    pub(crate) fn titled(
         titles: &Titles,
         (format, pixels): (Format, u32),
         slots: &[Slot],
@@ -139,12 +132,12 @@ impl Frame {
     }
 
     /// Returns the width of the picture, in logical pixels.
-    pub(super) fn width(&self) -> f64 {
+    pub(crate) fn width(&self) -> f64 {
         f64::from(self.canvas.size.0)
     }
 
     /// Draws heading, grid and axes of plot `number`; `x_title` goes under the last plot, on a slide under each.
-    pub(super) fn axes(
+    pub(crate) fn axes(
         &mut self,
         number: usize,
         plot: &Plot,
@@ -207,14 +200,14 @@ impl Frame {
     }
 
     /// Draws the lines of the axes; call it after shaded areas are drawn.
-    pub(super) fn spines(&mut self, plot: &Plot) {
+    pub(crate) fn spines(&mut self, plot: &Plot) {
         let a = plot.area;
         self.canvas.stroke((a.x, a.y), (a.x, a.bottom()), 1.1, GREY);
         self.canvas.stroke((a.x - 0.5, a.bottom()), (a.right(), a.bottom()), 1.1, GREY);
     }
 
     /// Draws legend and footer.
-    pub(super) fn finish(mut self, hue: Hue) -> Canvas {
+    pub(crate) fn finish(mut self, hue: Hue) -> Canvas {
         let Some(lowest) = self.areas.iter().map(Rect::bottom).max_by(f64::total_cmp) else {
             return self.canvas;
         };
@@ -260,7 +253,7 @@ const fn left(format: Format) -> f64 {
 }
 
 /// Distance between two entries of the legend.
-pub(super) const GAP: f64 = 22.0;
+pub(crate) const GAP: f64 = 22.0;
 
 fn stacked(slots: &[Slot], mut y: f64, w: f64) -> (Vec<Rect>, f64) {
     let mut areas = Vec::new();
@@ -285,8 +278,29 @@ fn side_by_side(slots: &[Slot], y: f64, bottom: f64, right: f64) -> Vec<Rect> {
     (0..slots.len()).map(area).collect()
 }
 
+/// Returns the title of the axis of levels, with its unit.
+pub(crate) const fn level_title(control: Control) -> &'static str {
+    match control {
+        Control::Rate => "offered rate, requests/s",
+        Control::Concurrency => "requests in flight (closed loop)",
+        Control::Sessions => "sessions started per second",
+        Control::TraceScale => "speed of the trace, × recorded",
+    }
+}
+
+/// Returns the full name of a metric.
+pub(crate) const fn metric_title(metric: Metric) -> &'static str {
+    match metric {
+        Metric::Ttft => "Time to first token (TTFT)",
+        Metric::Ttfc => "Time to first content token (TTFC)",
+        Metric::Tpot => "Time per output token (TPOT)",
+        Metric::Itl => "Gap between events with tokens (ITL)",
+        Metric::E2e => "Time to the whole answer (e2e)",
+    }
+}
+
 /// Returns a horizontal axis with room for all values. Counts get no ticks between whole numbers.
-pub(super) fn x_axis(control: Control, across: Across, values: impl Iterator<Item = f64>) -> Axis {
+pub(crate) fn x_axis(control: Control, across: Across, values: impl Iterator<Item = f64>) -> Axis {
     let axis = Axis::upto(values.filter(|v| v.is_finite()).fold(0.0, f64::max) * 1.06, 8.0);
     let whole = control == Control::Concurrency && across == Across::Offered;
     // 2.5 becomes 5.

@@ -4,7 +4,7 @@ use goodput_run::rundir::{Run, Traces};
 
 /// The purpose of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     /// A page: 7.5 inches wide, as tall as it needs to be.
     Report,
     /// A slide, 16:9: few logical pixels, so that its type is large.
@@ -12,7 +12,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    pub(super) const fn width(self) -> u32 {
+    pub(crate) const fn width(self) -> u32 {
         match self {
             Self::Report => 720,
             Self::Slide => 640,
@@ -20,12 +20,12 @@ impl Format {
     }
 
     /// Returns the height of a slide.
-    pub(super) const fn height(self) -> u32 {
+    pub(crate) const fn height(self) -> u32 {
         self.width() * 9 / 16
     }
 
     /// Returns the resolution written into the PNG: `scale` times 96 dpi, or for a slide, 13⅓ inches wide.
-    pub(super) fn pixels_per_metre(self, scale: u32) -> u32 {
+    pub(crate) fn pixels_per_metre(self, scale: u32) -> u32 {
         let inches = match self {
             Self::Report => 1.0 / 96.0,
             Self::Slide => 40.0 / 3.0 / f64::from(self.width()),
@@ -36,10 +36,10 @@ impl Format {
 
 /// The input of a chart, and the format of its picture.
 #[derive(Clone, Copy)]
-pub(super) struct Scene<'a> {
-    pub(super) run: &'a Run,
-    pub(super) traces: &'a Traces,
-    pub(super) format: Format,
+pub(crate) struct Scene<'a> {
+    pub(crate) run: &'a Run,
+    pub(crate) traces: &'a Traces,
+    pub(crate) format: Format,
     /// Width of the picture in logical pixels.
-    pub(super) width: u32,
+    pub(crate) width: u32,
 }

@@ -1,13 +1,13 @@
 //! Marks of steps, by their verdict.
 
 use super::canvas::{Canvas, Point};
-use super::curves::rgb;
+use super::hue::rgb;
 use goodput_stats::stats::step::{Step, Verdict};
 use plotters::style::{RGBColor, WHITE};
 
 /// The mark of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     /// Shown to meet the SLO.
     Meets,
     /// Too few requests to decide.
@@ -22,16 +22,16 @@ pub(super) enum Mark {
 
 impl Mark {
     /// All marks, in the order of the legend.
-    pub(super) const ALL: [Self; 5] =
+    pub(crate) const ALL: [Self; 5] =
         [Self::Meets, Self::Undecided, Self::Fails, Self::Overloaded, Self::Invalid];
 
     /// Returns the mark of a step.
-    pub(super) fn of(step: &Step) -> Self {
+    pub(crate) fn of(step: &Step) -> Self {
         Self::by(step, step.verdict)
     }
 
     /// Returns the mark of a step for the verdict on one of its limits.
-    pub(super) fn by(step: &Step, verdict: Verdict) -> Self {
+    pub(crate) fn by(step: &Step, verdict: Verdict) -> Self {
         match (step.verdict, verdict) {
             (Verdict::Invalid, _) | (_, Verdict::Invalid) => Self::Invalid,
             _ if step.stable == Some(false) => Self::Overloaded,
@@ -42,7 +42,7 @@ impl Mark {
     }
 
     /// Returns the words of the legend.
-    pub(super) const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Meets => "step meets the SLO",
             Self::Undecided => "undecided",
@@ -53,7 +53,7 @@ impl Mark {
     }
 
     /// Returns the words of the legend in a chart that judges each limit separately.
-    pub(super) const fn words_of_limit(self) -> &'static str {
+    pub(crate) const fn words_of_limit(self) -> &'static str {
         match self {
             Self::Meets => "limit shown to be met",
             Self::Fails => "shown to be missed",
@@ -63,7 +63,7 @@ impl Mark {
     }
 
     /// Draws it: a circle of radius `r`, and the others with similar weight.
-    pub(super) fn draw(self, c: &mut Canvas, at: Point, r: f64, colour: RGBColor) {
+    pub(crate) fn draw(self, c: &mut Canvas, at: Point, r: f64, colour: RGBColor) {
         match self {
             Self::Meets => {
                 c.disc(at, r + 1.2, WHITE);

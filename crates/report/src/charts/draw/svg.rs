@@ -11,7 +11,7 @@ use std::fmt::Write;
 
 /// The context of an SVG.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(crate) enum Place {
     /// A separate file, in the size and the colours of the picture.
     File,
     /// Inside an HTML page, as wide as there is room, without headline and subtitle, which become its title and
@@ -20,7 +20,7 @@ pub(super) enum Place {
 }
 
 /// Returns the picture as SVG. Every id in it starts with `name`, so that several can share one page.
-pub(super) fn svg(canvas: &Canvas, name: &str, title: &str, description: &str, place: Place) -> String {
+pub(crate) fn svg(canvas: &Canvas, name: &str, title: &str, description: &str, place: Place) -> String {
     let mut writer = Writer { name, place, glyphs: BTreeMap::new() };
     let top = if place == Place::Page { canvas.head } else { 0.0 };
     let shown = |s: &&Shape| !matches!(s, Shape::Text(at, ..) if at.1 < top);
@@ -233,7 +233,7 @@ mod tests {
     fn shapes_keep_their_place_and_colour() {
         let mut c = Canvas::new(100, 30);
         c.fill(&Rect { x: 1.0, y: 2.0, w: 3.0, h: 4.5 }, BLACK.mix(0.25));
-        c.dashes((0.0, 5.004), (9.0, 5.004), 1.5, (3.0, 2.0), RGBColor(255, 0, 1));
+        c.dashes([(0.0, 5.004), (9.0, 5.004)], 1.5, (3.0, 2.0), RGBColor(255, 0, 1));
         let text = svg(&c, "x", "", "", Place::File);
         assert!(text.contains("<path d=\"M1 2L4 2L4 6.5L1 6.5Z\" fill=\"#000000\" fill-opacity=\"0.25\"/>"));
         assert!(text.contains(

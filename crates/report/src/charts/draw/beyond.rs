@@ -3,7 +3,7 @@
 use super::canvas::Point;
 
 /// Returns labels of the values beyond an axis; steps that overlap share one with their range.
-pub(super) fn together(beyond: &[Point], say: fn(f64) -> String) -> Vec<(f64, String)> {
+pub(crate) fn together(beyond: &[Point], say: fn(f64) -> String) -> Vec<(f64, String)> {
     let mut sorted = beyond.to_vec();
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let near = |a: &Point, b: &Point| b.0 - a.0 < 24.0;
@@ -21,7 +21,7 @@ pub(super) fn together(beyond: &[Point], say: fn(f64) -> String) -> Vec<(f64, St
 /// Steady steps are shown up to four times the reference (the limit, or the lowest p99 if that is higher), steps whose
 /// backlog grew up to two and a half times: higher values would squash the relevant range. A limit far above all
 /// measured values is named, not drawn.
-pub(super) fn ceiling(calm: &[f64], wild: &[f64], limits: &[f64]) -> f64 {
+pub(crate) fn ceiling(calm: &[f64], wild: &[f64], limits: &[f64]) -> f64 {
     let least = |v: &[f64]| v.iter().copied().min_by(f64::total_cmp);
     let most = |v: &[f64]| v.iter().copied().max_by(f64::total_cmp);
     let lowest = least(calm).or_else(|| least(wild));

@@ -1,0 +1,226 @@
+//! The description of a plot of latencies: percentiles of a metric as curves, a mark for each step, limits, and the
+//! latency of the unloaded server.
+
+use super::draw::{
+    Across, Axis, Bar, Curve, Dot, LevelPlot, Mark, Names, Point, Rule, Series, Symbol, achieved, baseline,
+    ceiling, metric_title, of_step, percentile, radius, steady, tier_name,
+};
+use crate::words;
+use goodput_core::slo::{Limit, Metric, Slo};
+use goodput_run::rundir::Run;
+use goodput_stats::stats::step::{Quantiles, Step};
+use plotters::style::RGBColor;
+
+/// A percentile of a latency.
+type Pick = fn(&Quantiles) -> Option<f64>;
+const PICKS: [Pick; 3] = [|q| q.p50, |q| q.p90, |q| q.p99];
+
+/// The latencies of one metric, in the unit of their axis. A percentile is given by its index among p50, p90 and p99.
+pub(super) struct Latencies {
+    metric: Metric,
+    across: Across,
+    /// Milliseconds in one unit of the axis.
+    unit: f64,
+    y: Axis,
+    /// True if values lie beyond the axis.
+    is_clipped: bool,
+    /// The percentile that carries the verdict marks: the one that the SLO limits, or p99 if it limits none.
+    marked: usize,
+    limits: Vec<Rule>,
+    unloaded: Option<Rule>,
+    /// Radius of the marks.
+    radius: f64,
+}
+
+impl Latencies {
+    /// Collects the latencies of some curves of a run.
+    pub(super) fn new(run: &Run, curves: &[Curve<'_>], metric: Metric, across: Across) -> Self {
+        let of_tier = |t| Slo::limits(t).into_iter().map(move |l| (t, l));
+        let limits: Vec<(&Slo, Limit)> =
+            run.tiers.iter().flat_map(of_tier).filter(|(_, l)| l.metric == metric).collect();
+        let p99s = |joined: bool| -> Vec<f64> {
+            let steps = curves.iter().flat_map(|c| &c.steps);
+            let shown = steps.filter(|s| across.joins(s) == joined && Mark::of(s) != Mark::Overloaded);
+            shown.filter_map(|s| s.quantiles(metric).p99).collect()
+        };
+        let (calm, wild) = (p99s(true), p99s(false));
+        // The answer is about the first tier: a loose limit of another tier would squash the relevant range.
+        let first = run.tiers.first().map(Slo::tier);
+        let of_first = limits.iter().filter(|(t, _)| Some(t.tier()) == first).map(|(_, l)| l.limit_ms());
+        let top = ceiling(&calm, &wild, &of_first.collect::<Vec<_>>());
+        let unit = if top >= 9_000.0 { 1_000.0 } else { 1.0 };
+        let strictest = limits.iter().map(|(_, l)| l.percentile.share());
+        let marked = match strictest.max_by(f64::total_cmp) {
+            Some(share) if share <= 0.5 => 0,
+            Some(share) if share <= 0.9 => 1,
+            Some(_) | None => 2,
+        };
+        let is_clipped = calm.iter().chain(&wild).any(|v| *v > top);
+        let mut y = Axis::upto(top / unit, 6.5);
+        if is_clipped {
+            y.max = (y.max / y.step - 1e-6).ceil() * y.step;
+        }
+        let limits = limits.into_iter().map(|(t, l)| limit_rule(&l, &tier_name(run, t.tier()), unit));
+        let unloaded = baseline(run, metric).and_then(|q| unloaded_rule(&q, unit));
+        let unloaded = unloaded.filter(|u| u.value <= y.max);
+        let limits = limits.collect();
+        Self { metric, across, unit, y, is_clipped, marked, limits, unloaded, radius: radius(run) }
+    }
+
+    /// Describes the plot for curves in three shades, named `p50` and so on; with several series, named after these.
+    pub(super) fn plot(self, curves: &[Curve<'_>], height: f64) -> LevelPlot {
+        let mut notes = Vec::new();
+        if self.is_clipped {
+            notes.push(format!("axis cut at {}", words::latency(self.y.max * self.unit)));
+        }
+        notes.extend(self.note_on_bounds(curves));
+        let names = ["p50", "p90", "p99"];
+        let shades = |curve: &Curve<'_>| {
+            let h = curve.hue;
+            let name = |pick: usize| match (curves.len(), pick) {
+                (1, _) => names[pick].to_owned(),
+                (_, 2) => crate::escape::clip(curve.series, 22),
+                _ => String::new(),
+            };
+            let shades =
+                [(h.light, h.light_text, 2.0), (h.middle, h.middle_text, 2.0), (h.dark, h.dark, 2.3)];
+            let mut all: Vec<Series> = (0..)
+                .zip(shades)
+                .map(|(pick, (colour, text, width))| Series {
+                    width,
+                    ..self.series(curve, pick, colour).named(name(pick), text)
+                })
+                .collect();
+            all[0].bars = self.bars(curve);
+            all
+        };
+        let series = curves.iter().flat_map(shades).collect();
+        LevelPlot { notes, height, names: Names::EndsWithLeaders, ..self.described(series) }
+    }
+
+    /// Describes the plot for the tails of several series, and their medians below, if `medians` is true.
+    pub(super) fn plot_of_tails(self, curves: &[Curve<'_>], names: &[String], medians: bool) -> LevelPlot {
+        let bare = |pick: usize, colour: RGBColor, curve: &Curve<'_>| Series {
+            dots: Vec::new(),
+            ..self.series(curve, pick, colour)
+        };
+        let mut series = Vec::new();
+        if medians {
+            series.extend(curves.iter().map(|c| Series { width: 1.8, ..bare(0, c.hue.light, c) }));
+        }
+        for (curve, name) in curves.iter().zip(names) {
+            let tail = Series { width: 2.4, ..bare(2, curve.hue.dark, curve) };
+            series.push(tail.named(name.as_str(), curve.hue.dark));
+        }
+        let marks = |c: &Curve<'_>| Series { line: Vec::new(), ..self.series(c, self.marked, c.hue.dark) };
+        series.extend(curves.iter().map(marks));
+        let shown = if medians { "strong: p99, pale: p50" } else { "p99" };
+        let names = if medians { Names::Near } else { Names::NearIfFree };
+        LevelPlot { notes: vec![shown.to_owned()], names, unloaded: None, ..self.described(series) }
+    }
+
+    fn described(self, series: Vec<Series>) -> LevelPlot {
+        let (unit, say): (_, fn(f64) -> String) =
+            if self.unit > 1.0 { ("s", |s| words::latency(1_000.0 * s)) } else { ("ms", words::latency) };
+        LevelPlot {
+            limits: self.limits,
+            unloaded: self.unloaded,
+            say,
+            ..LevelPlot::new(format!("{}, {unit}", metric_title(self.metric)), self.y, series)
+        }
+    }
+
+    /// Returns one percentile of a curve: with the verdict marks, or with a disc for each step within the axis.
+    fn series(&self, curve: &Curve<'_>, pick: usize, colour: RGBColor) -> Series {
+        let is_marked = pick == self.marked;
+        let dot = |s: &&Step| {
+            let mark = Mark::of(s);
+            let at = self.point(s, pick)?;
+            let beyond = Some(at.1).filter(|_| mark != Mark::Overloaded);
+            let symbol = match is_marked {
+                true => Symbol::Mark(mark, self.radius),
+                false => Symbol::Disc(self.radius - 1.7),
+            };
+            let shown = is_marked || (steady(s) && at.1 <= self.y.max);
+            shown.then(|| Dot { at, symbol, hint: self.hint(s, pick), beyond })
+        };
+        Series {
+            line: curve.joined(self.across).into_iter().filter_map(|s| self.point(s, pick)).collect(),
+            dots: curve.steps.iter().filter_map(dot).collect(),
+            on_top: is_marked,
+            dot_colour: if is_marked { curve.hue.dark } else { colour },
+            ..Series::new(colour)
+        }
+    }
+
+    /// Returns the point of one percentile of a step: at infinity if the backlog grew, since its latency would depend
+    /// on how long the step ran and not on the server.
+    fn point(&self, step: &Step, pick: usize) -> Option<Point> {
+        if Mark::of(step) == Mark::Overloaded {
+            return (pick == self.marked).then(|| (self.across.of(step), f64::INFINITY));
+        }
+        PICKS[pick](&step.quantiles(self.metric)).map(|v| (self.across.of(step), v / self.unit))
+    }
+
+    /// Returns the tooltip of a step: the achieved rate and, if available, this percentile of the metric.
+    fn hint(&self, step: &Step, pick: usize) -> String {
+        let own = (Mark::of(step) != Mark::Overloaded)
+            .then(|| percentile(self.metric, &step.quantiles(self.metric), pick));
+        of_step(step, [achieved(step)].into_iter().chain(own.flatten()), Mark::of(step))
+    }
+
+    /// Returns the bounds of the p99 of steady steps, if p99 is the percentile with the marks.
+    fn bars(&self, curve: &Curve<'_>) -> Vec<Bar> {
+        let bar = |s: &&Step| {
+            let q = s.quantiles(self.metric);
+            let (low, value) = (q.p99_low? / self.unit, q.p99? / self.unit);
+            let high = q.p99_high.map(|h| h / self.unit);
+            Some(Bar { x: self.across.of(s), low, high, value, colour: curve.hue.middle })
+        };
+        let steps = curve.steps.iter().filter(|s| self.marked == 2 && steady(s));
+        steps.filter_map(bar).collect()
+    }
+
+    fn note_on_bounds(&self, curves: &[Curve<'_>]) -> Option<String> {
+        let bars: Vec<Bar> = curves.iter().flat_map(|c| self.bars(c)).collect();
+        let open = if bars.iter().any(|b| b.high.is_none()) { "; dotted: no upper one" } else { "" };
+        let known = |s: &&Step| s.quantiles(self.metric).inflation.is_some();
+        let clustered = curves.iter().flat_map(|c| &c.steps).any(known);
+        let by = if clustered { " at the effective n" } else { ", were requests independent" };
+        (!bars.is_empty()).then(|| format!("bars: 95 % bounds of p99{by}{open}"))
+    }
+}
+
+/// Returns the line of a limit, labelled with the name of its tier.
+fn limit_rule(l: &Limit, tier: &str, unit: f64) -> Rule {
+    let text = format!("SLO: {}{tier}", words::limit(l));
+    let value = words::latency(l.limit_ms());
+    let texts = vec![text.clone(), format!("SLO {value}{tier}"), format!("≤ {value}{tier}")];
+    Rule { value: l.limit_ms() / unit, texts, hint: text, labelled_below: false }
+}
+
+/// Returns the line of the unloaded server: at its p99 if there are enough requests for one, else at its p50.
+fn unloaded_rule(q: &Quantiles, unit: f64) -> Option<Rule> {
+    let p50 = q.p50?;
+    let p99 = q.p99.filter(|_| q.n >= 100);
+    let (name, value) = p99.map_or(("p50", p50), |p99| ("p99", p99));
+    let short = format!("unloaded {name} {}", words::latency(value));
+    let long = match p99 {
+        Some(p99) => format!("unloaded: p99 {}, p50 {}", words::latency(p99), words::latency(p50)),
+        None => format!("unloaded: p50 {}", words::latency(p50)),
+    };
+    let texts = vec![long, short, format!("unloaded {name}")];
+    Some(Rule { value: value / unit, texts, hint: String::new(), labelled_below: false })
+}
+
+/// Returns true if a metric has a limit.
+pub(super) fn is_limited(run: &Run, metric: Metric) -> bool {
+    run.tiers.iter().any(|t| t.limits().iter().any(|l| l.metric == metric))
+}
+
+/// Keeps as many metrics as fit on a slide; those with a limit are more informative.
+pub(super) fn for_slide(run: &Run, metrics: &mut Vec<Metric>, count: usize) {
+    metrics.sort_by_key(|m| !is_limited(run, *m));
+    metrics.truncate(count);
+    metrics.sort();
+}
