@@ -154,8 +154,7 @@ const MOMENTS: &[(&str, usize)] = &[
     ("crates/load/src/client/transport.rs", 1), // a server's Retry-After may be a date
     ("src/cmd/sweep.rs", 1),                 // the name of the run folder
     ("crates/run/src/import/write.rs", 1),   // when it was imported
-    ("crates/load/src/sim/null/server.rs", 1), // `created` of an answer
-    ("crates/load/src/sim/router.rs", 1),    // `created` of an answer
+    ("crates/load/src/sim/rules.rs", 1),     // `created` of an answer
     ("crates/sweep/src/metadata.rs", 1),     // when the sweep was started
     ("crates/sweep/src/retry_after.rs", 2), // until when a server is left alone, for a sweep that is resumed by another process
     ("crates/sweep/src/resume.rs", 1),      // when it was resumed
