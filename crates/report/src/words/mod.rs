@@ -2,8 +2,10 @@
 //! and sentences made from facts. Files of this folder import from one another by name, never from here.
 
 mod answer;
+mod bottleneck;
 mod caveat;
 mod client;
+mod comparison;
 mod cost;
 mod estimate;
 mod evidence;
@@ -13,6 +15,7 @@ mod headlines;
 mod levels;
 mod limits;
 mod names;
+mod offline;
 mod preempted;
 mod reason;
 mod refused;
@@ -21,8 +24,10 @@ pub mod units;
 
 pub(crate) use answer::remedy;
 pub use answer::{Said, evidence_of, headline, sentences};
+pub use bottleneck::bottleneck;
 pub use caveat::{CaveatWords, Context, caveat};
 pub use client::{client_in_short, client_lines};
+pub use comparison::{comparison, figure_title, gate_reason, remark, signed_percent, unsigned_percent};
 pub use cost::{cost_limit, cost_verdict, step_cost};
 pub(crate) use estimate::ends;
 pub use estimate::{assumptions, numbers, soak};
@@ -38,6 +43,7 @@ pub use names::{
     date, lower, mixed, moment, plural, requests, several_tiers, slo_name, steps_of, subject, tier_of, whose,
     workload,
 };
+pub use offline::not_capacity;
 pub(crate) use preempted::preempted;
 pub(crate) use reason::ended;
 pub use reason::reason;

@@ -4,7 +4,8 @@ use super::notes::notes;
 use super::parts::{Part, Shown, parts};
 use crate::document::{Advice, Block, Cell, Column, Document, Field, Section, Setting, Table, Text};
 use crate::sections::repeats::lines;
-use goodput_run::compare::gate::Held;
+use crate::words;
+use goodput_run::compare::gate::GateResult;
 use goodput_run::compare::{Comparison, Difference};
 use std::path::PathBuf;
 
@@ -23,7 +24,7 @@ pub fn brief(c: &Comparison, files: &[PathBuf]) -> Document {
     sections.push(gates(c));
     let note = |n: String| Advice { text: n.into(), advice: Text::default() };
     let mut last = vec![Block::Caveats(notes(c).into_iter().map(note).collect())];
-    last.extend(c.answers.iter().map(|answer| Block::paragraph(answer.text.as_str())));
+    last.extend(c.answers.iter().map(|answer| Block::paragraph(words::comparison(answer))));
     sections.push(untitled(last));
     sections
         .push(untitled(vec![Block::List(files.iter().map(|f| f.display().to_string().into()).collect())]));
@@ -57,12 +58,18 @@ fn table(c: &Comparison, part: &Part) -> Table {
 
 fn gates(c: &Comparison) -> Section {
     let one = |g: &goodput_run::compare::gate::Outcome| {
-        let mark = match g.held {
-            Held::Holds => "holds",
-            Held::Fails => "FAILS",
-            Held::Undecided => "undecided",
+        let mark = match g.result {
+            GateResult::Holds => "holds",
+            GateResult::Fails => "FAILS",
+            GateResult::Undecided => "undecided",
         };
-        Block::paragraph(format!("gate {}: {mark} for {}, {}: {}", g.gate, g.side, g.row, g.why))
+        Block::paragraph(format!(
+            "gate {}: {mark} for {}, {}: {}",
+            g.gate,
+            g.side,
+            g.row,
+            words::gate_reason(g)
+        ))
     };
     untitled(c.gates.iter().map(one).collect())
 }
