@@ -4,7 +4,7 @@ use goodput_core::slo::Metric;
 use serde::Serialize;
 
 /// Compared percentiles of latencies, in thousandths.
-pub const PERCENTILES: [u64; 3] = [500, 900, 990];
+pub(super) const PERCENTILES: [u64; 3] = [500, 900, 990];
 
 /// A figure by which sides are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -93,27 +93,6 @@ impl Column {
         name.to_owned()
     }
 
-    /// Returns the name shown to the user.
-    pub fn title(self) -> String {
-        let title = match self {
-            Self::Goodput => "goodput",
-            Self::SafeRate => "safe rate",
-            Self::JointGoodput => "joint goodput",
-            Self::Knee => "knee",
-            Self::GoodRate => "good requests",
-            Self::PerGpu => "goodput per GPU",
-            Self::OutputTokens => "output tokens",
-            Self::CostPerMtok => "cost per million output tokens",
-            Self::Preemptions => "preemptions",
-            Self::HitRate => "prefix cache hits",
-            Self::Attainment => "attainment",
-            Self::Failures => "failed requests",
-            Self::AchievedRate => "achieved",
-            Self::Latency(metric, permille) => return format!("p{} {}", permille / 10, metric.title()),
-        };
-        title.to_owned()
-    }
-
     /// Returns the unit of the values: `level` is the unit of levels, such as `req/s`, and `currency` that of costs.
     pub fn unit(self, level: &str, currency: &str) -> String {
         match self {
@@ -130,7 +109,7 @@ impl Column {
     }
 
     /// Returns true if higher values are better; `None` if neither direction is.
-    pub const fn more_is_better(self) -> Option<bool> {
+    pub(super) const fn more_is_better(self) -> Option<bool> {
         match self {
             Self::Goodput
             | Self::SafeRate
@@ -151,7 +130,7 @@ impl Column {
     }
 
     /// Returns true if the figure depends on the limits: tiers judged on the same steps differ only in these figures.
-    pub const fn is_judged(self) -> bool {
+    pub(super) const fn is_judged(self) -> bool {
         !matches!(
             self,
             Self::Knee
@@ -185,7 +164,6 @@ mod tests {
         let all = Column::WHOLE.into_iter().chain(Column::LEVEL).chain(Column::latencies());
         for column in all {
             assert_eq!(Column::named(&column.name()), Some(column));
-            assert!(!column.title().is_empty());
         }
         assert_eq!(Column::named("ttft.p99"), Some(Column::Latency(Metric::Ttft, 990)));
         assert!(Column::named("ttft").is_none() && Column::named("p99").is_none());

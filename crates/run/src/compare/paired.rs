@@ -10,17 +10,18 @@
 
 use super::bootstrap::{Draws, Sample};
 use super::column::PERCENTILES;
-use super::equal::{Equal, figure, of_steps, ratio, row};
+use super::common_levels::{CommonLevel, of_steps, ratio, row};
+use super::level_figures::figure;
 use super::noise::{Basis, Beyond, Change, Estimate, Infinite};
 use super::requests::{Requests, Timed};
-use super::{Column, Place, Row, Side};
+use super::{Column, ComparedFigure, Scope, Side};
 use goodput_core::slo::Metric;
 use goodput_stats::stats::step::Step;
 
 /// Minimum number of pairs for an error estimate.
-pub const LEAST_PAIRS: usize = 4;
+pub(super) const LEAST_PAIRS: usize = 4;
 /// Percentiles for which claims are made, in thousandths.
-pub const CLAIMED: [u64; 2] = [500, 990];
+pub(super) const CLAIMED: [u64; 2] = [500, 990];
 
 /// Requests of the pairs of one level: for each pair those of the old and those of the new side.
 pub type Pairs<'r> = Vec<(&'r [Timed], &'r [Timed])>;
@@ -129,7 +130,7 @@ pub fn claims(levels: &[Pairs<'_>]) -> Vec<(Column, Change)> {
 }
 
 /// Returns the rows of every level, and of all levels pooled.
-pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+pub(super) fn rows(sides: &[Side], levels: &[CommonLevel<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
     let mut rows = Vec::new();
     let pairs: Vec<Vec<Pairs<'_>>> = (1..sides.len())
         .map(|i| levels.iter().filter(|l| l.has(i)).map(|l| partners(sides, l, i, requests)).collect())
@@ -144,11 +145,11 @@ pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) 
     for column in latencies.chain([Column::Failures, Column::Attainment]) {
         let of = |own: &Vec<(Column, Change)>| own.iter().find(|(c, _)| *c == column).map(|(_, c)| *c);
         if claims.iter().any(|own| of(own).is_some()) {
-            rows.push(Row {
+            rows.push(ComparedFigure {
                 name: format!("{}@pooled", column.name()),
                 column,
                 unit: String::new(),
-                place: Place::Pooled,
+                place: Scope::Pooled,
                 values: vec![None; sides.len()],
                 intervals: vec![None; sides.len()],
                 each: Vec::new(),
@@ -165,7 +166,7 @@ pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) 
     rows
 }
 
-fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<Row> {
+fn of_level(sides: &[Side], level: &CommonLevel<'_>, requests: &[Requests]) -> Vec<ComparedFigure> {
     let mut rows = Vec::new();
     let pairs: Vec<Pairs<'_>> = (1..sides.len()).map(|i| partners(sides, level, i, requests)).collect();
     for (metric, permille) in Timed::METRICS.into_iter().flat_map(|m| PERCENTILES.map(|p| (m, p))) {
@@ -182,7 +183,7 @@ fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<Row
 }
 
 /// Returns the row of a figure over the steps of a level that have a partner.
-fn of_steps_in_pairs(column: Column, sides: &[Side], level: &Equal<'_>) -> Option<Row> {
+fn of_steps_in_pairs(column: Column, sides: &[Side], level: &CommonLevel<'_>) -> Option<ComparedFigure> {
     let of = |i: usize, steps: &[&Step]| figure(column, &sides[i].tier, steps);
     let mut values = vec![None; sides.len()];
     let mut changes = Vec::new();
@@ -218,13 +219,13 @@ fn of_shares((old, new): (Option<f64>, Option<f64>), pairs: &Shares, sign: f64) 
 }
 
 /// Returns the number of failed or cut-off requests of the partners of a level.
-fn failed(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
+fn failed(sides: &[Side], level: &CommonLevel<'_>, side: usize) -> Shares {
     let of = |s: &Step| ((s.failed + s.cut) as f64, (s.completed + s.failed + s.cut) as f64);
     together(sides, level, side).into_iter().map(|(old, new)| [of(old), of(new)]).collect()
 }
 
 /// Returns the number of requests of the partners of a level that missed a limit.
-fn misses(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
+fn misses(sides: &[Side], level: &CommonLevel<'_>, side: usize) -> Shares {
     let of = |i: usize, step: &Step| {
         let row = step.row(&sides[i].tier, "joint").filter(|r| r.n > 0)?;
         Some((row.misses as f64, row.n as f64))
@@ -235,7 +236,7 @@ fn misses(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
 
 /// Returns the pairs of steps of a level that were measured with the same requests: one of the baseline and one of
 /// another side.
-fn together<'a>(sides: &[Side], level: &Equal<'a>, side: usize) -> Vec<(&'a Step, &'a Step)> {
+fn together<'a>(sides: &[Side], level: &CommonLevel<'a>, side: usize) -> Vec<(&'a Step, &'a Step)> {
     let turn = |i: usize, step: &Step| {
         let own = sides[i].run.steps.iter().filter(|s| !s.broken_off());
         own.take_while(|s| s.step != step.step).count()
@@ -248,7 +249,7 @@ fn together<'a>(sides: &[Side], level: &Equal<'a>, side: usize) -> Vec<(&'a Step
 }
 
 /// Returns the requests of these pairs.
-fn partners<'r>(sides: &[Side], level: &Equal<'_>, side: usize, requests: &'r [Requests]) -> Pairs<'r> {
+fn partners<'r>(sides: &[Side], level: &CommonLevel<'_>, side: usize, requests: &'r [Requests]) -> Pairs<'r> {
     let of = |i: usize, step: &Step| of_steps(&[step], &requests[i])[0];
     let pairs = together(sides, level, side).into_iter().map(|(old, new)| (of(0, old), of(side, new)));
     pairs.filter(|(o, n)| !o.is_empty() && !n.is_empty()).collect()

@@ -1,25 +1,25 @@
 //! File names and data formats of the run folder.
 
 mod cache;
-pub mod cell;
+mod cell;
 pub mod changed;
 mod clear;
+mod client_faults;
 pub mod derive;
 #[cfg(test)]
-#[path = "documented/tests.rs"]
-mod documented;
+#[path = "documentation/tests.rs"]
+mod documentation;
 pub mod files;
-mod hold;
-pub mod imported;
+mod imported;
 pub mod json;
 pub mod matrix;
 pub mod offline;
-mod own;
 mod read;
 pub mod recovery;
 pub mod repeats;
 pub(crate) mod requests;
 mod resume;
+mod run_lock;
 mod scaled;
 pub mod sensitivity;
 mod sketch;
@@ -36,15 +36,17 @@ pub use cache::{At, Gain, Medians, Pair, common_level};
 pub use clear::check_free;
 pub use files::{make_folder, no_link, replace};
 pub use goodput_stats::search::view::Terms;
-pub use hold::Hold;
 pub use imported::{Imported, ImportedStep, Tool};
 pub use read::{folder_and_part, read, read_with_scale};
-pub use resume::{Left, left, tidy};
+pub use resume::{InterruptedSweep, read_interrupted, tidy};
+pub use run_lock::RunLock;
 pub use scaled::{Reach, Scaled, SloScale};
 pub use sketch::Sketch;
 pub use space::Disk;
 pub use table::variants_table;
-pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
+#[cfg(any(test, feature = "fixture"))]
+pub(crate) use traces::{RequestTimes, Tracer};
+pub use traces::{Span, Trace, Traces, Ttft};
 pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
 pub use view::reach;
@@ -69,9 +71,9 @@ pub const RESULT: &str = "result.json";
 /// One row per step.
 pub const STEPS: &str = "steps.csv";
 /// One row per step, tier, class and limit.
-pub const LIMITS: &str = "limits.csv";
+pub(crate) const LIMITS: &str = "limits.csv";
 /// One row per step and class of a mix, or per step and turn of conversations.
-pub const GROUPS: &str = "groups.csv";
+pub(crate) const GROUPS: &str = "groups.csv";
 /// One row per step and replica, if the plan names several.
 pub const REPLICAS: &str = "replicas.csv";
 /// One row per step and check, if the plan has checks.
@@ -79,11 +81,11 @@ pub const CHECKS: &str = "checks.csv";
 /// One row per request.
 pub const REQUESTS: &str = "requests.csv";
 /// Requests of steps that were aborted and measured again after a resume; same columns as `requests.csv`.
-pub const PARTIAL: &str = "requests-partial.csv";
+pub(crate) const PARTIAL: &str = "requests-partial.csv";
 /// One row per step and kind of failure.
-pub const FAILURES: &str = "failures.csv";
+pub(crate) const FAILURES: &str = "failures.csv";
 /// Pooled distributions per step and class.
-pub const HISTOGRAMS: &str = "histograms.csv";
+pub(crate) const HISTOGRAMS: &str = "histograms.csv";
 /// Samples of the server's own counters and of the series of `[[metrics]]`.
 pub const METRICS: &str = "server-metrics.csv";
 /// One row per series of each variant, if the plan has variants.
@@ -91,9 +93,9 @@ pub const VARIANTS: &str = "variants.csv";
 /// Folder with the server output of variants, one file each.
 pub const LOGS: &str = "logs";
 /// One row per step with the values of the server's own counters, if it exports any.
-pub const SERVER: &str = "server.csv";
+pub(crate) const SERVER: &str = "server.csv";
 /// One row per step and series of `[[metrics]]`, if the plan has any.
-pub const SUMMARIES: &str = "metrics.csv";
+pub(crate) const SUMMARIES: &str = "metrics.csv";
 
 /// Metadata of a run, `meta` of `result.json`: versions, machine, server, workload and times. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -264,12 +266,8 @@ pub struct Run {
     pub parts: Vec<Self>,
 }
 
-impl table::TableRow for FailureRow {
-    const FILE: &'static str = FAILURES;
-}
-
 /// A row of `failures.csv`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FailureRow {
     /// Series.
     pub series: String,
@@ -284,6 +282,5 @@ pub struct FailureRow {
     /// Number of failures.
     pub count: u64,
     /// Start of one response body, with control characters escaped.
-    #[serde(default)]
     pub sample: String,
 }

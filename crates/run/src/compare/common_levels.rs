@@ -7,13 +7,14 @@
 
 use super::bootstrap::{DRAWS, Draws, Sample, Spread};
 use super::column::PERCENTILES;
+use super::level_figures::{attainment_error, failures_error, figure, rate_error};
 use super::noise::{Basis, Change, Estimate};
 use super::requests::{Requests, Timed};
-use super::{Column, EqualLevel, Place, Row, Side, blocks, same};
+use super::{Column, ComparedFigure, ComparedLevel, Scope, Side, blocks, same};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Metric;
 use goodput_core::units::short;
-use goodput_stats::stats::step::{LimitRow, Step, Verdict};
+use goodput_stats::stats::step::{Step, Verdict};
 
 /// Minimum number of requests beyond a percentile for its error to be estimated.
 const LEAST_BEYOND: f64 = 5.0;
@@ -25,16 +26,16 @@ const LEAST_BLOCKS: usize = 10;
 
 /// A level with the steps of each side.
 #[derive(Debug, Clone)]
-pub struct Equal<'a> {
+pub struct CommonLevel<'a> {
     /// The level of the baseline.
     pub level: Level,
     /// Steps of each side; may be empty for some.
     pub steps: Vec<Vec<&'a Step>>,
 }
 
-impl Equal<'_> {
-    pub(super) fn told(&self) -> EqualLevel {
-        EqualLevel {
+impl CommonLevel<'_> {
+    pub(super) fn summary(&self) -> ComparedLevel {
+        ComparedLevel {
             level: self.level,
             steps: self.steps.iter().map(|s| s.iter().map(|s| s.step).collect()).collect(),
             requests: self.steps.iter().map(|s| s.iter().map(|s| s.due_n).sum()).collect(),
@@ -64,7 +65,7 @@ pub fn usable(side: &Side) -> Vec<&Step> {
 }
 
 /// Returns the levels at which the baseline and another side have usable steps, ascending.
-pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
+pub fn levels(sides: &[Side]) -> Vec<CommonLevel<'_>> {
     let usable: Vec<Vec<&Step>> = sides.iter().map(usable).collect();
     let control = super::side::control(&sides[0]);
     let mut found: Vec<Level> = Vec::new();
@@ -80,9 +81,12 @@ pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
         let near = found.iter().filter(|l| l.control == s.level.control && same(s.level.value, l.value));
         near.min_by(|a, b| apart(s, a).total_cmp(&apart(s, b))).copied()
     };
-    let at = |level: Level| -> Equal<'_> {
+    let at = |level: Level| -> CommonLevel<'_> {
         let here = |s: &&&Step| nearest(s) == Some(level);
-        Equal { level, steps: usable.iter().map(|u| u.iter().filter(here).copied().collect()).collect() }
+        CommonLevel {
+            level,
+            steps: usable.iter().map(|u| u.iter().filter(here).copied().collect()).collect(),
+        }
     };
     found.iter().copied().map(at).filter(|e| e.steps[1..].iter().any(|s| !s.is_empty())).collect()
 }
@@ -94,16 +98,25 @@ pub(super) fn of_steps<'r>(steps: &[&Step], requests: &'r Requests) -> Vec<&'r [
 }
 
 /// Returns the rows of every level, for sides that were measured separately.
-pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+pub fn rows(sides: &[Side], levels: &[CommonLevel<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, true)).collect()
 }
 
 /// Returns the rows of every level with the values alone: no bootstrap is run, and no latency has noise.
-pub(super) fn values(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+pub(super) fn values(
+    sides: &[Side],
+    levels: &[CommonLevel<'_>],
+    requests: &[Requests],
+) -> Vec<ComparedFigure> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, false)).collect()
 }
 
-fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool) -> Vec<Row> {
+fn of_level(
+    sides: &[Side],
+    level: &CommonLevel<'_>,
+    requests: &[Requests],
+    draw: bool,
+) -> Vec<ComparedFigure> {
     let lists: Vec<Vec<&[Timed]>> =
         level.steps.iter().zip(requests).map(|(steps, own)| of_steps(steps, own)).collect();
     let mut rows = Vec::new();
@@ -130,21 +143,21 @@ fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool
 /// Makes a row, unless all of its values are unknown.
 pub(super) fn row(
     column: Column,
-    level: &Equal<'_>,
+    level: &CommonLevel<'_>,
     values: Vec<Option<f64>>,
     changes: Vec<Change>,
     sides: &[Side],
-) -> Option<Row> {
+) -> Option<ComparedFigure> {
     if values.iter().all(Option::is_none) {
         return None;
     }
     let unit =
         column.unit(level.level.control.unit().trim(), sides[0].run.currency.as_deref().unwrap_or_default());
-    Some(Row {
+    Some(ComparedFigure {
         name: format!("{}@{}", column.name(), short(level.level.value)),
         column,
         unit,
-        place: Place::At(level.level),
+        place: Scope::At(level.level),
         intervals: vec![None; values.len()],
         values,
         changes,
@@ -255,7 +268,7 @@ fn failing(bare: Change, old: (f64, &[Option<f64>]), new: (f64, &[Option<f64>]))
 
 /// Returns the rows of inter-token latency. Their histograms are pooled per step, so the noise is unknown; among
 /// several steps at the level the longest counts.
-fn gaps(sides: &[Side], level: &Equal<'_>) -> Vec<Row> {
+fn gaps(sides: &[Side], level: &CommonLevel<'_>) -> Vec<ComparedFigure> {
     let of = |steps: &Vec<&Step>, permille: u64| {
         let longest = steps.iter().max_by(|a, b| a.measure_s.total_cmp(&b.measure_s))?;
         let q = longest.quantiles(Metric::Itl);
@@ -273,34 +286,8 @@ fn gaps(sides: &[Side], level: &Equal<'_>) -> Vec<Row> {
     PERCENTILES.into_iter().filter_map(one).collect()
 }
 
-/// Returns a figure over several steps at a level: the mean weighted by step length, or the sum for counts.
-pub(super) fn figure(column: Column, tier: &str, steps: &[&Step]) -> Option<f64> {
-    let of = |s: &Step| match column {
-        Column::Attainment => s.row(tier, "joint").and_then(|r| r.attainment).or(s.joint_attainment),
-        Column::Failures => {
-            let (missing, all) = (s.failed + s.cut, s.completed + s.failed + s.cut);
-            (all > 0).then(|| missing as f64 / all as f64)
-        }
-        Column::AchievedRate => Some(s.achieved_rate),
-        Column::GoodRate => Some(s.good_rate_of(tier)),
-        Column::OutputTokens => Some(s.output_tokens_per_s).filter(|t| *t > 0.0),
-        Column::Preemptions => s.server.preemptions,
-        Column::HitRate => s.server.hit_rate,
-        _ => None,
-    };
-    let known: Vec<(f64, f64)> = steps.iter().filter_map(|s| Some((of(s)?, s.measure_s))).collect();
-    if known.is_empty() {
-        return None;
-    }
-    if column == Column::Preemptions {
-        return Some(known.iter().map(|k| k.0).sum());
-    }
-    let length: f64 = known.iter().map(|k| k.1).sum();
-    Some(known.iter().map(|(v, s)| v * s).sum::<f64>() / length)
-}
-
 /// Returns the rows of attainment, rates and server counters.
-fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<Row> {
+fn rates(sides: &[Side], level: &CommonLevel<'_>, lists: &[Vec<&[Timed]>]) -> Vec<ComparedFigure> {
     let one = |column: Column| {
         let values: Vec<Option<f64>> =
             sides.iter().zip(&level.steps).map(|(side, steps)| figure(column, &side.tier, steps)).collect();
@@ -339,59 +326,6 @@ fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<Row>
         row(column, level, values, changes, sides)
     };
     Column::LEVEL.into_iter().filter_map(one).collect()
-}
-
-/// Returns the standard error of an attainment: binomial, inflated for the clustering of misses. Two requests, one of
-/// them a miss, are added, so that a share of one has an error too.
-fn attainment_error(tier: &str, steps: &[&Step]) -> Option<f64> {
-    let rows: Vec<&LimitRow> = steps.iter().filter_map(|s| s.row(tier, "joint")).collect();
-    let sum = |of: fn(&LimitRow) -> u64| rows.iter().map(|r| of(r)).sum::<u64>() as f64;
-    let (n, misses, squares) = (sum(|r| r.n), sum(|r| r.misses), sum(|r| r.cluster_sq));
-    if n <= 0.0 {
-        return None;
-    }
-    let inflation = if misses > 0.0 { (squares / misses).max(1.0) } else { 1.0 };
-    let p = (misses + 1.0) / (n + 2.0);
-    Some((inflation * p * (1.0 - p) / n).sqrt())
-}
-
-/// Returns the standard error of the share of failed requests: binomial, as in [`attainment_error`] but without
-/// clustering. `None` without requests.
-fn failures_error(steps: &[&Step]) -> Option<f64> {
-    let n: f64 = steps.iter().map(|s| (s.completed + s.failed + s.cut) as f64).sum();
-    let k: f64 = steps.iter().map(|s| (s.failed + s.cut) as f64).sum();
-    let p = (k + 1.0) / (n + 2.0);
-    (n > 0.0).then(|| (p * (1.0 - p) / n).sqrt())
-}
-
-/// Returns the relative standard error of a rate, from the count of requests and from the amount per request. The
-/// count of a renewal process whose gaps have a coefficient of variation cv varies cv² times as much as that of
-/// Poisson arrivals (Cox, Renewal Theory, 1962); more even arrivals are taken to vary like Poisson arrivals.
-///
-/// For the good rate, the count of requests and the share of good ones, with its clustering of misses, both
-/// contribute.
-fn rate_error(column: Column, side: &Side, steps: &[&Step], lists: &[&[Timed]]) -> Option<f64> {
-    let tier = &side.tier;
-    let n: f64 = steps.iter().map(|s| s.achieved_rate * s.measure_s).sum();
-    if n < 1.0 {
-        return None;
-    }
-    let mut square = 1.0;
-    if column == Column::OutputTokens {
-        let tokens: Vec<f64> =
-            lists.iter().copied().flatten().map(|t| t.tokens).filter(|t| *t > 0.0).collect();
-        let all = tokens.len() as f64;
-        let mean = tokens.iter().sum::<f64>() / all.max(1.0);
-        let second = tokens.iter().map(|t| t * t).sum::<f64>() / all.max(1.0);
-        square = if mean > 0.0 { second / (mean * mean) } else { 2.0 };
-    }
-    let dispersion = side.plan.workload.arrivals.crowding().recip();
-    let count = ((square - 1.0 + dispersion) / n).sqrt();
-    if column != Column::GoodRate {
-        return Some(count);
-    }
-    let attainment = figure(Column::Attainment, tier, steps).filter(|a| *a > 0.0)?;
-    Some(count.hypot(attainment_error(tier, steps)? / attainment))
 }
 
 /// Returns the claims about latencies of two sides that were measured separately, all judged together; `levels` has
