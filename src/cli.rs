@@ -5,12 +5,14 @@ mod compare;
 mod import;
 mod report;
 mod sensitivity;
+mod shared;
 
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
 pub use import::ImportArgs;
 pub use report::ChartArgs;
 pub use sensitivity::SensitivityArgs;
+pub use shared::{FolderArgs, PlanArgs};
 
 use crate::rundir::Tool;
 use crate::units::Span;
@@ -81,12 +83,15 @@ pub enum Command {
 
 /// Arguments of `sweep`.
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:
+#[command(
+    mut_arg("force", |arg| arg.help("Overwrite an earlier run in the run folder. With --resume: continue even if the plan or the server has changed")),
+    after_help = "Examples:
   goodput sweep demo                                      a built-in plan; needs no server
   goodput sweep --url http://127.0.0.1:8000 --slo chat    your server, with the default plan
   goodput sweep plan.toml --set step.measure=30s --json   override a key; answer as JSON
   goodput sweep plan.toml --repeat 5                      five runs and their pooled answer
-  goodput sweep --resume runs/demo-20261120-141500        resume an interrupted sweep")]
+  goodput sweep --resume runs/demo-20261120-141500        resume an interrupted sweep"
+)]
 pub struct SweepArgs {
     /// Plan to run: a file, or the name of a built-in plan [default: the built-in plan `default`].
     pub plan: Option<PathBuf>,
@@ -116,9 +121,6 @@ pub struct SweepArgs {
         conflicts_with_all = ["plan", "url", "model", "slo", "confirm", "out", "set", "virtual_time", "calibration"]
     )]
     pub resume: Option<PathBuf>,
-    /// Run folder [default: runs/NAME-TIMESTAMP].
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
     /// Run the plan N times and pool the answers. Each run has its own seed, the full budget, and a folder run-01, run-02, …
     ///
     /// The summary lists the answer of each run, their mean with its interval, the spread between runs and, from three runs on, the range
@@ -129,12 +131,6 @@ pub struct SweepArgs {
     /// With --repeat: restart the server that the plan starts before each further run [default: it keeps running].
     #[arg(long, requires = "repeat", conflicts_with = "resume")]
     pub restart: bool,
-    /// Override a key of the plan, as in step.measure=30s. Repeatable.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Run in simulated time. The plan's server must be simulated.
-    #[arg(long)]
-    pub virtual_time: bool,
     /// File written by `goodput calibrate --save` on this machine. Warns before the start if the plan needs more than the client can do,
     /// and adds the figures to the report.
     #[arg(long, value_name = "FILE")]
@@ -143,16 +139,12 @@ pub struct SweepArgs {
     /// Port 0 picks a free port.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
-    /// Do not ask before loading a public address with more than 10 requests/s, or with single requests as fast as it answers. goodput
-    /// never asks about private addresses and cluster-internal names.
-    #[arg(long)]
-    pub yes: bool,
-    /// Overwrite an earlier run in the run folder. With --resume: continue even if the plan or the server has changed.
-    #[arg(long)]
-    pub force: bool,
-    /// Print the answer as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// Overrides, clock and consent.
+    #[command(flatten)]
+    pub measure: PlanArgs,
+    /// Run folder and output.
+    #[command(flatten)]
+    pub folder: FolderArgs,
 }
 
 /// Arguments that `latency` and `throughput` share: server, request size, output.
@@ -173,25 +165,12 @@ pub struct OfflineArgs {
     /// Output tokens per request.
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub output_tokens: u32,
-    /// Run folder [default: runs/NAME-TIMESTAMP].
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Set a key of the plan that these options make, such as the prompts or a header. Repeatable.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Run in simulated time. The server must be simulated.
-    #[arg(long)]
-    pub virtual_time: bool,
-    /// Do not ask before loading a public address with more than 10 requests/s, or with single requests as fast as it answers. goodput
-    /// never asks about private addresses and cluster-internal names.
-    #[arg(long)]
-    pub yes: bool,
-    /// Overwrite an earlier run in the run folder.
-    #[arg(long)]
-    pub force: bool,
-    /// Print the figures as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// Overrides, clock and consent.
+    #[command(flatten)]
+    pub measure: PlanArgs,
+    /// Run folder and output.
+    #[command(flatten)]
+    pub folder: FolderArgs,
 }
 
 /// Arguments of `latency`.
@@ -422,11 +401,16 @@ mod tests {
         Cli::command().debug_assert();
     }
 
+    /// Every word that `--help` shows, so that a change of the wording is seen.
     #[test]
-    fn every_command_shows_an_example() {
-        for command in Cli::command().get_subcommands() {
-            let help = command.clone().render_long_help().to_string();
-            assert!(help.contains("goodput "), "{} has no example", command.get_name());
+    fn help() {
+        let mut cli = Cli::command().term_width(100);
+        cli.build();
+        insta::assert_snapshot!("help", cli.clone().render_long_help());
+        for command in cli.get_subcommands_mut().filter(|command| command.get_name() != "help") {
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example"), "{} has no example", command.get_name());
+            insta::assert_snapshot!(format!("help_{}", command.get_name()), help);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Arguments of `capacity`.
 
+use super::shared::{number, positive, rate};
 use crate::capacity::Volume;
 use crate::units::{Positive, Rate, Span};
 use crate::workload::trace::{Format, Unit, Window};
@@ -105,18 +106,6 @@ pub struct CapacityArgs {
     /// Print the answer as JSON.
     #[arg(long)]
     pub json: bool,
-}
-
-fn number(text: &str) -> Result<f64, String> {
-    text.trim().parse().map_err(|_| format!("{text:?} is not a number"))
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    number(text)?.try_into()
-}
-
-fn positive(text: &str) -> Result<Positive, String> {
-    number(text)?.try_into()
 }
 
 /// Parses a factor from 1 to 1,000,000.

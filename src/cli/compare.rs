@@ -1,5 +1,6 @@
 //! Arguments of `compare`.
 
+use super::shared::rate;
 use crate::units::{Rate, Span};
 use clap::Args;
 use std::path::PathBuf;
@@ -84,11 +85,4 @@ pub struct CompareArgs {
     /// With --measure: run in simulated time. Both servers must be simulated.
     #[arg(long, requires = "measure")]
     pub virtual_time: bool,
-}
-
-fn rate(text: &str) -> Result<Rate, String> {
-    let x: f64 = text
-        .parse()
-        .map_err(|_| format!("{text:?} is not a rate: write requests per second, such as 12.5"))?;
-    Rate::try_from(x).map_err(|e| e.to_string())
 }

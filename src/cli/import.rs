@@ -1,5 +1,6 @@
 //! Arguments of `import`.
 
+use super::FolderArgs;
 use crate::level::Control;
 use crate::rundir::Tool;
 use crate::units::Span;
@@ -44,15 +45,9 @@ pub struct ImportArgs {
     /// Levels to import if the files hold both request rates and fixed concurrencies: rate or concurrency [default: rate].
     #[arg(long, value_name = "CONTROL", value_parser = control)]
     pub control: Option<Control>,
-    /// Run folder [default: runs/NAME-TIMESTAMP].
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Overwrite an earlier run in the run folder.
-    #[arg(long)]
-    pub force: bool,
-    /// Print the answer as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// Run folder and output.
+    #[command(flatten)]
+    pub folder: FolderArgs,
 }
 
 fn control(name: &str) -> Result<Control, String> {

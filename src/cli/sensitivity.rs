@@ -1,5 +1,6 @@
 //! Arguments of `sensitivity`.
 
+use super::{FolderArgs, PlanArgs};
 use crate::units::Span;
 use clap::Args;
 use std::path::PathBuf;
@@ -20,7 +21,11 @@ Examples:
 
 /// Arguments of `sensitivity`.
 #[derive(Debug, Args)]
-#[command(after_help = HELP)]
+#[command(
+    mut_arg("virtual_time", |arg| arg.help("Run in simulated time. The server must be simulated. A run folder keeps its own clock")),
+    mut_arg("force", |arg| arg.help("Overwrite an earlier run in the run folder. Given a run folder: measure its pairs again")),
+    after_help = HELP
+)]
 pub struct SensitivityArgs {
     /// Plan (a file, or the name of a built-in plan), or the folder of a run that found a goodput.
     #[arg(value_name = "PLAN|RUN")]
@@ -31,22 +36,10 @@ pub struct SensitivityArgs {
     /// Time budget of the paired steps, in addition to the budget of the search [default: the plan's sensitivity.budget, else 30m].
     #[arg(long, value_name = "TIME")]
     pub budget: Option<Span>,
-    /// Override a key of the plan, as in step.measure=30s. Repeatable.
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Run folder [default: runs/NAME-TIMESTAMP].
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// Run in simulated time. The plan's server must be simulated. A run folder keeps its own clock.
-    #[arg(long)]
-    pub virtual_time: bool,
-    /// Do not ask before loading a public address with more than 10 requests/s.
-    #[arg(long)]
-    pub yes: bool,
-    /// Overwrite an earlier run in the run folder. Given a run folder: measure its pairs again.
-    #[arg(long)]
-    pub force: bool,
-    /// Print the answer as JSON.
-    #[arg(long)]
-    pub json: bool,
+    /// Overrides, clock and consent.
+    #[command(flatten)]
+    pub measure: PlanArgs,
+    /// Run folder and output.
+    #[command(flatten)]
+    pub folder: FolderArgs,
 }

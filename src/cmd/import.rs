@@ -20,9 +20,9 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode> {
         name: args.name.clone(),
         settle: args.settle,
         control: args.control,
-        force: args.force,
+        force: args.folder.force,
     };
-    let out = args.out.clone().unwrap_or_else(|| default_folder(&import::default_name(&options)));
+    let out = args.folder.out.clone().unwrap_or_else(|| default_folder(&import::default_name(&options)));
     import::import(&options, &out)?;
     if args.slo.is_none() && !args.set.iter().any(|set| set.trim_start().starts_with("slo")) {
         tracing::info!(
@@ -31,5 +31,5 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode> {
     }
     let path = out.join(PLAN);
     let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-    answer(&out, &Plan::from_text(&text)?, args.json)
+    answer(&out, &Plan::from_text(&text)?, args.folder.json)
 }

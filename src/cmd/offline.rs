@@ -2,11 +2,9 @@
 
 use crate::cli::OfflineArgs;
 use crate::cmd::consent;
-use crate::cmd::sweep::{default_folder, measure as run};
+use crate::cmd::sweep::{measure as run, options};
 use crate::plan::{Plan, apply_set};
-use crate::sweep::Options;
 use anyhow::{Context, Result, bail};
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 /// Formats `key="value"`, as in `--set`.
@@ -17,17 +15,8 @@ pub(super) fn quoted(key: &str, value: &str) -> String {
 /// Measures a plan made from a purpose (`latency` or `throughput`), `sets` and the common options, and prints the figures.
 pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<ExitCode> {
     let plan = plan(purpose, sets, args)?;
-    consent::ask(&[&plan], args.yes)?;
-    let options = Options {
-        out: args.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
-        force: args.force,
-        virtual_time: args.virtual_time,
-        budget: None,
-        progress: std::io::stderr().is_terminal(),
-        calibration: None,
-        ..Options::default()
-    };
-    run(&plan, &options, args.json)
+    consent::ask(&[&plan], args.measure.yes)?;
+    run(&plan, &options(&plan, &args.measure, &args.folder), args.folder.json)
 }
 
 /// Returns the plan made from the options.
@@ -43,7 +32,7 @@ fn plan(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<Plan> {
     all.extend(args.url.as_deref().map(|url| quoted("server.url", url)));
     all.extend(args.simulated.as_deref().map(|preset| quoted("server.simulated.preset", preset)));
     all.extend(args.model.as_deref().map(|model| quoted("server.model", model)));
-    all.extend(sets.iter().chain(&args.set).cloned());
+    all.extend(sets.iter().chain(&args.measure.set).cloned());
     let mut table = toml::Table::new();
     for set in &all {
         apply_set(&mut table, set)?;

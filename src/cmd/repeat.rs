@@ -55,10 +55,10 @@ pub(super) fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
         (Some(budget), _) => settings.budget = Some(budget),
         (None, _) => {}
     }
-    consent::ask(&[&plan], args.yes)?;
+    consent::ask(&[&plan], args.measure.yes)?;
     let options = Options {
         out: dir.to_owned(),
-        force: args.force,
+        force: args.folder.force,
         virtual_time: settings.virtual_time,
         budget: settings.budget.map(|b| b.0),
         progress: std::io::IsTerminal::is_terminal(&std::io::stderr()),
@@ -88,7 +88,7 @@ fn check(plan: &Plan, args: &SweepArgs) -> Result<()> {
 
 /// Returns true if the plan starts a server.
 fn launches(plan: &Plan) -> bool {
-    plan.series().iter().any(|one| one.variant.as_ref().is_some_and(|v| v.start.is_some()))
+    plan.series().iter().any(|one| one.variant.as_ref().is_some_and(|v| v.start().is_some()))
 }
 
 /// Decision after one run of several.
@@ -120,7 +120,7 @@ fn measure_all(
     }
     let stopped = stop(&keep);
     // After an error, the runs measured so far are still summarised.
-    let summary = summarise(dir, args.json);
+    let summary = summarise(dir, args.folder.json);
     let next = next?;
     stopped?;
     let repeats = summary?;
@@ -216,9 +216,9 @@ impl Repetition<'_> {
         let resumption = Resumption::open(folder, args.budget)
             .with_context(|| self.title())?
             .with_groups(self.groups.clone());
-        resumption.check_plan(args.force).with_context(|| self.title())?;
+        resumption.check_plan(args.folder.force).with_context(|| self.title())?;
         if resumption.is_done() {
-            resumption.close(args.force)?;
+            resumption.close(args.folder.force)?;
             return Ok(Ok(false));
         }
         let options = Options { keep: self.keep.clone(), out: PathBuf::new(), ..self.options.clone() };

@@ -5,7 +5,8 @@ mod design;
 use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SensitivityArgs;
 use crate::cmd::consent;
-use crate::cmd::sweep::{INTERRUPTED, answer, default_folder, drive, hint};
+use crate::cmd::offline::quoted;
+use crate::cmd::sweep::{INTERRUPTED, answer, drive, hint, measure, options};
 use crate::plan::{Plan, SensitivityPlan, Source};
 use crate::rundir::sensitivity::FOLDER;
 use crate::rundir::{self, PLAN, RESULT};
@@ -20,30 +21,26 @@ pub(crate) fn sensitivity(args: &SensitivityArgs) -> Result<ExitCode> {
     if args.target.join(RESULT).is_file() {
         return of_run(&args.target, args);
     }
-    let mut sets: Vec<String> = args.set.clone();
-    let quoted = |text: &str| toml::Value::String(text.to_owned());
-    sets.extend(args.url.as_deref().map(|url| format!("server.url={}", quoted(url))));
-    sets.extend(args.budget.map(|b| format!("sensitivity.budget={}", quoted(&b.to_string()))));
+    let mut sets: Vec<String> = args.measure.set.clone();
+    sets.extend(args.url.as_deref().map(|url| quoted("server.url", url)));
+    sets.extend(args.budget.map(|b| quoted("sensitivity.budget", &b.to_string())));
     let mut plan = Plan::load(&Source::find(&args.target)?, &sets)?;
     // Puts the table into the plan of the run folder, so that a resumed sweep measures the pairs too.
     let asked = plan.sensitivity.get_or_insert_default().clone();
     if let Some(problem) = asked.problem(&plan) {
         bail!("{problem}");
     }
-    consent::ask(&[&plan], args.yes)?;
-    let options = Options {
-        out: args.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
-        force: args.force,
-        virtual_time: args.virtual_time,
-        progress: std::io::stderr().is_terminal(),
-        ..Options::default()
-    };
-    crate::cmd::sweep::measure(&plan, &options, args.json)
+    consent::ask(&[&plan], args.measure.yes)?;
+    measure(&plan, &options(&plan, &args.measure, &args.folder), args.folder.json)
 }
 
 /// Measures the pairs of an existing run.
 fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
-    if !args.set.is_empty() || args.url.is_some() || args.out.is_some() || args.virtual_time {
+    if !args.measure.set.is_empty()
+        || args.url.is_some()
+        || args.folder.out.is_some()
+        || args.measure.virtual_time
+    {
         bail!(
             "{} is a run folder with its own plan, server and clock: leave out --set, --url, --out and --virtual-time, or name a plan",
             dir.display()
@@ -51,22 +48,22 @@ fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
     }
     let path = dir.join(PLAN);
     let plan = Plan::load(&Source::find(&path)?, &[])?;
-    consent::ask(&[&plan], args.yes)?;
+    consent::ask(&[&plan], args.measure.yes)?;
     let mut asked = plan.sensitivity.clone().unwrap_or_default();
     asked.budget = args.budget.unwrap_or(asked.budget);
     if let Some(problem) = asked.problem(&plan) {
         bail!("{problem}");
     }
-    if args.budget.is_some() && !args.force && dir.join(FOLDER).join(RESULT).is_file() {
+    if args.budget.is_some() && !args.folder.force && dir.join(FOLDER).join(RESULT).is_file() {
         bail!(
             "{} already has pairs, measured within their own budget: --force measures them again",
             dir.display()
         );
     }
-    if let Err(code) = pairs(dir, &plan, &asked, args.force)? {
+    if let Err(code) = pairs(dir, &plan, &asked, args.folder.force)? {
         return Ok(code);
     }
-    answer(dir, &plan, args.json)
+    answer(dir, &plan, args.folder.json)
 }
 
 /// Measures the pairs after a sweep whose plan asks for them. A failure to do so is logged, and the sweep keeps its answer. The inner error

@@ -2,7 +2,8 @@
 
 use crate::capacity::CostVerdict;
 use crate::caveat::{Caveat, ServerCaveat, SweepCaveat};
-use crate::cli::SweepArgs;
+use crate::cli::{FolderArgs, PlanArgs, SweepArgs};
+use crate::cmd::offline::quoted;
 use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals};
 use crate::launch::Groups;
 use crate::plan::{Plan, Source};
@@ -45,7 +46,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
     };
     let mut plan = Plan::load(&source, &sets(args))?;
     check_overrides(&plan, args)?;
-    consent::ask(&[&plan], args.yes)?;
+    consent::ask(&[&plan], args.measure.yes)?;
     // The adaptive search plans its steps within its budget; other modes only stop at the budget of the options.
     if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode)
         && plan.rows.is_empty()
@@ -53,18 +54,14 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         adaptive.budget = budget;
     }
     let options = Options {
-        out: args.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
-        force: args.force,
-        virtual_time: args.virtual_time,
         budget: args.budget.map(|b| b.0),
-        progress: std::io::stderr().is_terminal(),
         calibration: args.calibration.as_deref().map(calibrate::read).transpose()?,
         listen: args.listen,
-        ..Options::default()
+        ..options(&plan, &args.measure, &args.folder)
     };
     match args.repeat {
         Some(repeats) => repeat::begin(&plan, &options, args, repeats),
-        None => measure(&plan, &options, args.json),
+        None => measure(&plan, &options, args.folder.json),
     }
 }
 
@@ -102,21 +99,21 @@ fn with_pairs(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
 fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let resumption = Resumption::open(dir, args.budget)?;
     let plan = resumption.plan().clone();
-    resumption.check_plan(args.force)?;
+    resumption.check_plan(args.folder.force)?;
     if resumption.is_done() {
-        resumption.close(args.force)?;
+        resumption.close(args.folder.force)?;
         tracing::info!("nothing is left to measure in {}; rebuilding the reports", dir.display());
-        return with_pairs(dir, &plan, args.json);
+        return with_pairs(dir, &plan, args.folder.json);
     }
     // The folder may have been copied from elsewhere, so the user may not have confirmed its load.
-    consent::ask(&[&plan], args.yes)?;
+    consent::ask(&[&plan], args.measure.yes)?;
     let progress = std::io::stderr().is_terminal();
-    let options = Options { progress, listen: args.listen, force: args.force, ..Options::default() };
+    let options = Options { progress, listen: args.listen, force: args.folder.force, ..Options::default() };
     let groups = resumption.groups();
     let measured = drive(resumption.virtual_time(), dir, &groups, async |interrupt| {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
-    measured.map_or_else(Ok, |()| with_pairs(dir, &plan, args.json))
+    measured.map_or_else(Ok, |()| with_pairs(dir, &plan, args.folder.json))
 }
 
 /// Runs a measurement on a new runtime, in real or simulated time. The inner error is the exit code of an interruption before anything was
@@ -168,7 +165,6 @@ pub(super) fn hint(dir: &Path) {
 
 /// Converts the flags to overrides of plan keys. Later overrides win.
 fn sets(args: &SweepArgs) -> Vec<String> {
-    let quoted = |key: &str, value: &str| format!("{key}={}", toml::Value::String(value.to_owned()));
     let mut sets = Vec::new();
     sets.extend(args.url.as_deref().map(|u| quoted("server.url", u)));
     sets.extend(args.model.as_deref().map(|m| quoted("server.model", m)));
@@ -176,8 +172,19 @@ fn sets(args: &SweepArgs) -> Vec<String> {
         args.slo.as_deref().map(|s| format!("slo={{profile={}}}", toml::Value::String(s.to_owned()))),
     );
     sets.extend(args.confirm.map(|length| quoted("search.confirm", &length.to_string())));
-    sets.extend(args.set.iter().cloned());
+    sets.extend(args.measure.set.iter().cloned());
     sets
+}
+
+/// Returns the options of a sweep as the command line gives them.
+pub(crate) fn options(plan: &Plan, measure: &PlanArgs, folder: &FolderArgs) -> Options {
+    Options {
+        out: folder.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
+        force: folder.force,
+        virtual_time: measure.virtual_time,
+        progress: std::io::stderr().is_terminal(),
+        ..Options::default()
+    }
 }
 
 /// Returns `runs/NAME-TIMESTAMP`, with the name reduced to letters, digits and dashes.

@@ -1,6 +1,7 @@
 //! Answer checks: the plan's `[[check]]` tables, and their evaluation. A failed check does not change a request's
 //! outcome: its answer still arrived, and its latency counts.
 
+use crate::checked;
 use boon::{Compiler, SchemaIndex, Schemas, UrlLoader};
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
@@ -14,34 +15,13 @@ const MAX_CHECKED_BYTES: usize = 1 << 20;
 /// Memory limit of one compiled regex, in bytes.
 const REGEX_MAX: usize = 4 << 20;
 
-/// One `[[check]]` of a plan.
+/// One `[[check]]` of a plan: exactly one condition that an answer must meet.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "RawCheck", into = "RawCheck")]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "Check")]
 pub struct Check {
-    /// Name in reports.
-    pub name: String,
-    /// Condition that an answer must meet.
-    pub rule: Rule,
-}
-
-/// Condition that an answer must meet.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Rule {
-    /// The answer has text other than white space.
-    NonEmpty,
-    /// This regular expression matches somewhere in the answer.
-    Regex(String),
-    /// The answer is JSON that is valid under the schema in this file.
-    SchemaFile(PathBuf),
-    /// The answer is JSON that is valid under this schema.
-    Schema(Value),
-}
-
-#[derive(Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawCheck {
     /// Name of the check in reports.
-    name: String,
+    pub name: String,
     /// `true`: the answer has text other than white space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     non_empty: Option<bool>,
@@ -54,81 +34,88 @@ struct RawCheck {
     json_schema: Option<toml::Value>,
 }
 
-impl TryFrom<RawCheck> for Check {
-    type Error = String;
-    fn try_from(raw: RawCheck) -> Result<Self, String> {
-        let name = raw.name;
-        if name.trim().is_empty() {
+checked!(Check);
+
+impl Check {
+    fn check(&self) -> Result<(), String> {
+        if self.name.trim().is_empty() {
             return Err("a [[check]] needs a name, which reports show".into());
         }
-        let rule = match (raw.non_empty, raw.regex, raw.json_schema) {
-            (Some(true), None, None) => Rule::NonEmpty,
+        self.compile().map(|_| ())
+    }
+
+    /// Compiles the condition; `None` for a schema file that is not resolved yet.
+    fn compile(&self) -> Result<Option<CompiledRule>, String> {
+        let name = &self.name;
+        Ok(Some(match (self.non_empty, &self.regex, &self.json_schema) {
+            (Some(true), None, None) => CompiledRule::NonEmpty,
             (Some(false), None, None) => {
                 return Err(format!("the check \"{name}\" has non-empty = false: remove the check instead"));
             }
-            (None, Some(regex), None) => Rule::Regex(regex),
-            (None, None, Some(schema)) => Rule::of_schema(schema, &name)?,
-            _ => {
-                return Err(format!(
-                    "the check \"{name}\" needs exactly one of non-empty = true, regex = \"…\", json-schema = \"file.json\""
-                ));
-            }
-        };
-        rule.compile(&name)?;
-        Ok(Self { name, rule })
-    }
-}
-
-impl From<Check> for RawCheck {
-    fn from(check: Check) -> Self {
-        let (mut non_empty, mut regex, mut json_schema) = (None, None, None);
-        match check.rule {
-            Rule::NonEmpty => non_empty = Some(true),
-            Rule::Regex(text) => regex = Some(text),
-            Rule::SchemaFile(path) => json_schema = Some(path.display().to_string().into()),
-            // As text, since TOML has no null.
-            Rule::Schema(schema) => json_schema = Some(schema.to_string().into()),
-        }
-        Self { name: check.name, non_empty, regex, json_schema }
-    }
-}
-
-impl Rule {
-    /// Reads a schema given as a table, as JSON in a string (which begins with a brace), or as the path of a file.
-    fn of_schema(schema: toml::Value, name: &str) -> Result<Self, String> {
-        match schema {
-            toml::Value::String(text) if text.trim_start().starts_with('{') => {
-                let schema = serde_json::from_str(&text);
-                schema
-                    .map(Self::Schema)
-                    .map_err(|e| format!("the json-schema of the check \"{name}\" is not valid JSON: {e}"))
-            }
-            toml::Value::String(path) => Ok(Self::SchemaFile(path.into())),
-            toml::Value::Table(table) => {
-                let schema = serde_json::to_value(table);
-                schema
-                    .map(Self::Schema)
-                    .map_err(|e| format!("the json-schema of the check \"{name}\" is not valid JSON: {e}"))
-            }
-            _ => Err(format!(
-                "json-schema of the check \"{name}\" must be a file (\"schema.json\"), a table, or JSON in a string ('{{…}}')"
-            )),
-        }
-    }
-
-    /// Compiles the rule; `None` for a schema file that is not resolved yet.
-    fn compile(&self, name: &str) -> Result<Option<CompiledRule>, String> {
-        Ok(Some(match self {
-            Self::NonEmpty => CompiledRule::NonEmpty,
-            Self::Regex(text) => {
+            (None, Some(text), None) => {
                 let built = RegexBuilder::new(text).size_limit(REGEX_MAX).build();
                 CompiledRule::Regex(
                     built.map_err(|e| format!("the regex of the check \"{name}\" does not parse: {e}"))?,
                 )
             }
-            Self::Schema(schema) => CompiledRule::Schema(Schema::new(schema, name)?),
-            Self::SchemaFile(_) => return Ok(None),
+            (None, None, Some(schema)) => match SchemaSource::of(schema, name)? {
+                SchemaSource::File(_) => return Ok(None),
+                SchemaSource::Inline(schema) => CompiledRule::Schema(Schema::new(&schema, name)?),
+            },
+            _ => {
+                return Err(format!(
+                    "the check \"{name}\" needs exactly one of non-empty = true, regex = \"…\", json-schema = \"file.json\""
+                ));
+            }
         }))
+    }
+
+    /// Loads the schema file of the check, if it has one, so that the resolved plan is self-contained.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is not a valid JSON Schema; names the path.
+    pub fn resolve(self) -> Result<Self, String> {
+        let Some(schema) = &self.json_schema else { return Ok(self) };
+        let (schema, file) = match SchemaSource::of(schema, &self.name)? {
+            SchemaSource::Inline(schema) => (schema, None),
+            SchemaSource::File(path) => {
+                let schema = read(&path)
+                    .map_err(|e| format!("the json-schema of the check \"{}\": {e}", self.name))?;
+                (schema, Some(path))
+            }
+        };
+        // As text, since TOML has no null.
+        let resolved = Self { json_schema: Some(schema.to_string().into()), ..self };
+        match (resolved.compile(), file) {
+            (Err(e), Some(path)) => Err(format!("in {}: {e}", path.display())),
+            (Err(e), None) => Err(e),
+            (Ok(_), _) => Ok(resolved),
+        }
+    }
+}
+
+/// The JSON Schema of a check.
+enum SchemaSource {
+    File(PathBuf),
+    Inline(Value),
+}
+
+impl SchemaSource {
+    /// Reads a schema given as a table, as JSON in a string (which begins with a brace), or as the path of a file.
+    fn of(schema: &toml::Value, name: &str) -> Result<Self, String> {
+        let parsed = match schema {
+            toml::Value::String(text) if text.trim_start().starts_with('{') => serde_json::from_str(text),
+            toml::Value::String(path) => return Ok(Self::File(path.into())),
+            toml::Value::Table(table) => serde_json::to_value(table),
+            _ => {
+                return Err(format!(
+                    "json-schema of the check \"{name}\" must be a file (\"schema.json\"), a table, or JSON in a string ('{{…}}')"
+                ));
+            }
+        };
+        parsed
+            .map(Self::Inline)
+            .map_err(|e| format!("the json-schema of the check \"{name}\" is not valid JSON: {e}"))
     }
 }
 
@@ -164,21 +151,6 @@ impl Schema {
     }
 }
 
-impl Check {
-    /// Loads the schema file of the check, if it has one, so that the resolved plan is self-contained.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not a valid JSON Schema; names the path.
-    pub fn resolve(self) -> Result<Self, String> {
-        let Rule::SchemaFile(path) = &self.rule else { return Ok(self) };
-        let schema =
-            read(path).map_err(|e| format!("the json-schema of the check \"{}\": {e}", self.name))?;
-        let rule = Rule::Schema(schema);
-        rule.compile(&self.name).map_err(|e| format!("in {}: {e}", path.display()))?;
-        Ok(Self { rule, ..self })
-    }
-}
-
 fn read(path: &Path) -> Result<Value, String> {
     let text =
         std::fs::read_to_string(path).map_err(|e| format!("failed to read {}: {e}", path.display()))?;
@@ -202,7 +174,7 @@ impl Checks {
     pub fn new(checks: &[Check]) -> Result<Self, String> {
         let compiled = |check: &Check| {
             let check = check.clone().resolve()?;
-            let rule = check.rule.compile(&check.name)?;
+            let rule = check.compile()?;
             rule.map(|r| (check.name, r))
                 .ok_or_else(|| "the schema file of a check was not resolved".to_owned())
         };

@@ -1,6 +1,6 @@
 //! Paths in a plan, resolved relative to the plan's folder.
 
-use super::{Grid, Plan, set};
+use super::{Plan, set};
 use anyhow::{Context, Result, anyhow};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -24,17 +24,13 @@ impl Plan {
         };
         self.workload.each_file(&mut resolve);
         self.server.files().for_each(&mut resolve);
-        let variant_sets = self.variants.iter_mut().map(|v| &mut v.set);
-        for set in variant_sets.chain(self.grid.as_mut().map(Grid::set_mut)) {
+        let of_variants = self.variants.iter_mut().map(|v| (&mut v.set, &mut v.working_directory));
+        let of_grid = self.grid.iter_mut().map(|grid| (&mut grid.set, &mut grid.working_directory));
+        for (set, working_directory) in of_variants.chain(of_grid) {
             in_table(set, &[], &mut resolve);
-        }
-        let starts = self.variants.iter_mut().filter_map(|v| v.start.as_mut());
-        for start in starts.chain(self.grid.as_mut().and_then(Grid::start_mut)) {
-            if let Some(folder_of_start) = &mut start.working_directory {
-                *folder_of_start =
-                    std::path::absolute(folder.join(&*folder_of_start)).with_context(|| {
-                        format!("cannot make the path {} absolute", folder_of_start.display())
-                    })?;
+            if let Some(path) = working_directory {
+                *path = std::path::absolute(folder.join(&*path))
+                    .with_context(|| format!("cannot make the path {} absolute", path.display()))?;
             }
         }
         problem.map_or(Ok(()), Err)

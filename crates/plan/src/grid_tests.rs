@@ -55,10 +55,10 @@ fn args_replace_the_placeholder_in_the_command() {
     let text = "url = \"http://127.0.0.1:1\"\ncommand = [\"serve\", \"{chunked}\", \"--n={n}\", '{\"level\": 3}', \"${HOME}\"]\nenv = { N = \"{n}\" }\n\
                 full = true\nknobs.n = [1]\nknobs.chunked = { values = [true, false], args = { true = [], false = [\"--no-chunks\", \"x\"] } }\n";
     let whole = plan(text).unwrap();
-    let argv: Vec<Vec<String>> = whole.variants().into_iter().map(|v| v.start.unwrap().command).collect();
+    let argv: Vec<Vec<String>> = whole.variants().into_iter().map(|v| v.start().unwrap().command).collect();
     assert_eq!(argv[0], ["serve", "--n=1", "{\"level\": 3}", "${HOME}"]);
     assert_eq!(argv[1], ["serve", "--no-chunks", "x", "--n=1", "{\"level\": 3}", "${HOME}"]);
-    assert_eq!(whole.variants()[0].start.as_ref().unwrap().env["N"], "1");
+    assert_eq!(whole.variants()[0].start().unwrap().env["N"], "1");
     assert_eq!(whole.variants()[1].name, "chunked=false n=1");
     let again = Plan::from_text(&whole.to_toml().unwrap()).unwrap();
     assert_eq!(again.variants(), whole.variants());
@@ -77,7 +77,11 @@ fn errors_name_knob_and_line() {
         (format!("{set}knobs.n = {{ value = [1] }}\n"), "unknown field `value`"),
         (format!("{set}knobs.n = [1]\nknobs.m = [1]\n"), "does not use the knob m"),
         ("set = { \"step.measure\" = \"{x}\" }\nknobs.n = [1]\n".to_owned(), "uses {x}, which is not one of its knobs (n)"),
-        ("set = { \"server.model\" = \"{2*n}\" }\nknobs.n = [\"a\"]\n".to_owned(), "multiplies n, but not all of its values are numbers"),
+        ("set = { \"server.model\" = \"{2*n}\" }\nknobs.n = [\"a\"]\n".to_owned(), "multiplies n, but not all of its values are whole numbers"),
+        (
+            "set = { \"server.model\" = \"a{0.5*n}\" }\nknobs.n = [2]\n".to_owned(),
+            "multiplies n by 0.5: the factor must be a whole number, as in \"{2*n}\"; for other numbers, write a [[variant]] for each value",
+        ),
         (format!("{set}knobs.n = {{ values = [1, 2], args = {{ 1 = [\"x\"] }} }}\n"), "args has no entry for the value 2"),
         (
             "url = \"http://h\"\ncommand = [\"x\", \"-n={n}\"]\nknobs.n = { values = [1], args = { 1 = [\"x\"] } }\n".to_owned(),
@@ -103,11 +107,10 @@ fn errors_name_knob_and_line() {
 proptest! {
     #[test]
     fn texts_without_placeholders_are_unchanged(text in "[ -~é]{0,40}") {
-        let known = knobs_in(&text);
         let value = Value::Integer(7);
-        let point: Vec<(&str, &Value)> = known.iter().map(|name| (*name, &value)).collect();
-        let out = filled(&text, &point);
-        if known.is_empty() {
+        let point: Vec<(&str, &Value)> = placeholders(&text).map(|p| (p.knob, &value)).collect();
+        let out = fill(&text, &point);
+        if point.is_empty() {
             prop_assert_eq!(out, text);
         } else {
             prop_assert!(out.contains('7') || text.contains('*'));

@@ -19,6 +19,7 @@ mod series;
 pub mod server;
 mod set;
 mod source;
+mod start;
 mod tiers;
 mod timeout;
 mod turns;
@@ -35,9 +36,10 @@ pub use sensitivity::SensitivityPlan;
 pub use series::{MAIN, Series};
 pub use set::apply as apply_set;
 pub use source::{SWEEPS, Source};
+pub use start::{ReadyCommand, ReadyUrl, Start};
 pub use tiers::Tiers;
 pub use timeout::{PER_TOKEN, Timeout, TimeoutBasis};
-pub use variant::{ReadyCommand, ReadyUrl, Start, Variant};
+pub use variant::Variant;
 
 use crate::client::ClientLimits;
 use crate::server::{PromptForm, Server, Target};
@@ -186,8 +188,7 @@ impl Plan {
 
     /// Registers the secrets in the start commands, so that they are redacted in every message and file from now on.
     fn redact_secrets(&self) {
-        let variants = self.variants();
-        variants.iter().filter_map(|v| v.start.as_ref()).for_each(Start::redact_secrets);
+        self.variants().iter().filter_map(Variant::start).for_each(|start| start.redact_secrets());
     }
 
     /// Returns the token counter for texts: the plan's tokenizer, else an estimate.

@@ -119,7 +119,7 @@ impl Plan {
             }
             match self.of_variant(v) {
                 Err(problem) => return Some(problem),
-                Ok(plan) if v.start.is_some() && matches!(plan.server.target, Target::Simulated(_)) => {
+                Ok(plan) if v.start().is_some() && matches!(plan.server.target, Target::Simulated(_)) => {
                     let text = format!(
                         "{}: it has a command, but the simulated server is the target: add url = \"http://127.0.0.1:8000\"",
                         v.title()

@@ -165,9 +165,7 @@ impl Plan {
         let variant = |name: String, key: &str, value: toml::Value| Variant {
             name,
             set: toml::Table::from_iter([(key.to_owned(), value)]),
-            url: None,
-            start: None,
-            knobs: Vec::new(),
+            ..Variant::default()
         };
         let rate = |side: Side| {
             let rate = toml::Value::Float(pairing.centre * side.times(pairing.rate_move));

@@ -6,6 +6,7 @@ pub mod pages;
 pub mod proxy;
 pub mod tls;
 
+use super::start::is_variable_name;
 use extras::{ExtraBody, Headers};
 use goodput_core::endpoint::{Api, BaseUrl};
 use goodput_core::units::{NonEmpty, Span};
@@ -161,6 +162,8 @@ impl Server {
 }
 
 /// The `[server]` table as written.
+// A mirror of `Server`: three keys, of which one is set, become its target, two its key, and four its metrics. `#[serde(flatten)]` would lose
+// the position of a mistake in the plan.
 #[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawServer {
@@ -267,7 +270,7 @@ impl TryFrom<RawServer> for Server {
         };
         let key = match (r.api_key_env, r.api_key_file) {
             (Some(_), Some(_)) => return Err("[server] takes only one of api-key-env, api-key-file".into()),
-            (Some(name), None) if !is_variable(&name) => {
+            (Some(name), None) if !is_variable_name(&name) => {
                 // The message does not quote the value, which may be the key itself.
                 return Err("api-key-env must be the name of an environment variable (letters, digits, underscores), not the \
                             key itself"
@@ -315,12 +318,6 @@ impl TryFrom<RawServer> for Server {
             proxy: r.proxy,
         })
     }
-}
-
-fn is_variable(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|c: char| c.is_ascii_digit())
-        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 impl From<Server> for RawServer {

@@ -13,7 +13,7 @@ impl Plan {
         if variants.len() < 2 {
             return problem("add two or more [[variant]]");
         }
-        if let Some(started) = variants.iter().find(|v| v.start.is_some()) {
+        if let Some(started) = variants.iter().find(|v| v.start().is_some()) {
             return problem(&format!(
                 "all servers must run at the same time, but {} is started by a command; start the servers yourself and set each variant's url",
                 started.name

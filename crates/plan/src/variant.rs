@@ -1,252 +1,34 @@
 //! `[[variant]]`: the same sweep on another server, or with other settings.
 
-use super::{MAIN, secret};
+use super::MAIN;
+use super::start::{Start, server_table};
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::secrets::query_holds_secret;
 use goodput_core::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::PathBuf;
 
-/// One variant of a plan. It is a series of the same name, on its own server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "RawVariant", into = "RawVariant")]
-pub struct Variant {
-    /// Name of the variant, of its series and of the server's log file.
-    pub name: String,
-    /// Overrides of the plan, with dotted keys as in `--set`.
-    pub set: toml::Table,
-    /// Server URL, if it differs from the plan's.
-    pub url: Option<BaseUrl>,
-    /// Start command of the server, if the plan starts it.
-    pub start: Option<Start>,
-    /// Knobs and their values, for a point of the grid; else empty.
-    pub knobs: Vec<(String, String)>,
-}
-
-/// Settings to start and stop the server of a variant.
-#[derive(Clone, PartialEq)]
-pub struct Start {
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// Environment variables in addition to those of this process.
-    pub env: BTreeMap<String, String>,
-    /// URL that answers with status 200 once the server is ready; `None` for `/health`, or else `/v1/models`.
-    pub ready_url: Option<ReadyUrl>,
-    /// Maximum time until the server is ready.
-    pub timeout: Span,
-    /// Maximum time until the server exits after SIGTERM.
-    pub stop_timeout: Span,
-    /// Working directory; `None` for that of this process.
-    pub working_directory: Option<PathBuf>,
-    /// Pause after the server has stopped.
-    pub cool_down: Span,
-}
-
-impl fmt::Debug for Start {
-    /// Formats the settings with secrets masked.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Start({:?}, {:?}, ", self.shown(), secret::hidden_env(&self.command, &self.env))?;
-        write!(f, "{:?}, {:?}, {:?}, ", self.ready_url, self.timeout, self.stop_timeout)?;
-        write!(f, "{:?}, {:?})", self.working_directory, self.cool_down)
+server_table! {
+    /// One variant of a plan. It is a series of the same name, on its own server.
+    #[derive(Default)]
+    pub struct Variant {
+        /// Name of the variant, in reports and as the file name of its log.
+        pub name: String,
+        /// URL of the server, if it differs from `[server]`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub url: Option<BaseUrl>,
+        /// Command that starts the server, one list item per word; goodput waits until the server is ready, measures it and stops it. `${NAME}` is replaced from the environment and never written to files.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        pub(super) command: Option<Vec<String>>,
     }
-}
-
-/// URL of the readiness check: a whole URL, or a path on the server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "String", into = "String")]
-pub struct ReadyUrl(String);
-
-impl ReadyUrl {
-    /// Returns the address, unless it is the server's own, and the path.
-    pub fn parts(&self) -> (Option<BaseUrl>, String) {
-        if self.0.starts_with('/') {
-            return (None, self.0.clone());
-        }
-        let host = self.0.find("://").map_or(0, |at| at + 3);
-        let path = self.0[host..].find('/').map_or(self.0.len(), |at| host + at);
-        let (base, path) = self.0.split_at(path);
-        (base.parse().ok(), if path.is_empty() { "/".to_owned() } else { path.to_owned() })
-    }
-}
-
-impl TryFrom<String> for ReadyUrl {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        let url = Self(text.trim().to_owned());
-        let whole = || {
-            let http = ["http://", "https://"].iter().any(|s| url.0.starts_with(s));
-            http && url.parts().0.is_some()
-        };
-        let page = if url.0.starts_with('/') { format!("http://localhost{}", url.0) } else { url.0.clone() };
-        if url::Url::parse(&page).is_ok_and(|parsed| query_holds_secret(&parsed, &page)) {
-            return Err("ready-url seems to contain a key or a token, or has user:password@, which would end up in files: leave it out".into());
-        }
-        if url.0.starts_with('/') || whole() {
-            return Ok(url);
-        }
-        // The message does not quote the URL, which may contain a password.
-        Err("ready-url is a path on the server, such as \"/health\", or a whole URL, such as \"http://127.0.0.1:9000/ready\", without user:password@".into())
-    }
-}
-
-impl From<ReadyUrl> for String {
-    fn from(url: ReadyUrl) -> Self {
-        url.0
-    }
-}
-
-impl fmt::Display for ReadyUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// The `[[variant]]` table as written.
-#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct RawVariant {
-    /// Name of the variant, in reports and as the file name of its log.
-    name: String,
-    /// URL of the server, if it differs from `[server]`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    url: Option<BaseUrl>,
-    /// Command that starts the server, one list item per word; goodput waits until the server is ready, measures it and stops it. `${NAME}` is replaced from the environment and never written to files.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    command: Option<Vec<String>>,
-    /// URL or path that answers with success once the server is ready; `/health`, or else `/v1/models`, by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ready_url: Option<ReadyUrl>,
-    /// Maximum time until the server is ready; 10 minutes by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<Span>,
-    /// Time for the server to exit after SIGTERM, before it is killed; 30 s by default.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop_timeout: Option<Span>,
-    /// Working directory of the command, relative to the plan's folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    working_directory: Option<PathBuf>,
-    /// Pause after the server has stopped, before the next one starts.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cool_down: Option<Span>,
-    /// Environment variables of the command, in addition to those of goodput.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    env: BTreeMap<String, String>,
-    /// Overrides of the plan for this variant, with keys as in `--set`, quoted (`"server.model" = "…"`), or as tables.
-    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
-    #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
-    set: toml::Table,
-}
-
-/// The keys of a table that start a server, as written.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct RawStart {
-    pub(super) command: Option<Vec<String>>,
-    pub(super) env: BTreeMap<String, String>,
-    pub(super) ready_url: Option<ReadyUrl>,
-    pub(super) timeout: Option<Span>,
-    pub(super) stop_timeout: Option<Span>,
-    pub(super) working_directory: Option<PathBuf>,
-    pub(super) cool_down: Option<Span>,
-}
-
-impl RawStart {
-    /// Validates the keys; `None` if there is no command. The error does not name the table.
-    pub(super) fn start(self) -> Result<Option<Start>, String> {
-        let Some(command) = self.command else {
-            let given = [
-                ("env", !self.env.is_empty()),
-                ("ready-url", self.ready_url.is_some()),
-                ("timeout", self.timeout.is_some()),
-                ("stop-timeout", self.stop_timeout.is_some()),
-                ("working-directory", self.working_directory.is_some()),
-                ("cool-down", self.cool_down.is_some()),
-            ];
-            let odd = given.into_iter().find(|(_, is)| *is);
-            return odd.map_or(Ok(None), |(key, _)| {
-                Err(format!(
-                    "{key} needs a command: add command = [\"vllm\", \"serve\", …], or leave {key} out"
-                ))
-            });
-        };
-        if command.first().is_none_or(|program| program.trim().is_empty()) {
-            return Err(
-                "command is empty: write the program and its arguments, [\"vllm\", \"serve\", …]".into()
-            );
-        }
-        if let Some(name) = self.env.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
-            let name = name.split('=').next().unwrap_or_default();
-            return Err(format!(
-                "env has a name that begins with {name:?}: names of variables must not be empty or contain ="
-            ));
-        }
-        let timeout = self.timeout.unwrap_or(Start::TIMEOUT);
-        if timeout.0.is_zero() {
-            return Err("timeout is zero: allow the server some time to become ready".into());
-        }
-        Ok(Some(Start {
-            command,
-            env: self.env,
-            ready_url: self.ready_url,
-            timeout,
-            stop_timeout: self.stop_timeout.unwrap_or(Start::STOP),
-            working_directory: self.working_directory,
-            cool_down: self.cool_down.unwrap_or(Span::secs(0)),
-        }))
-    }
-
-    /// Returns the keys of a start command, with secrets masked.
-    pub(super) fn shown(start: Option<Start>) -> Self {
-        let Some(s) = start else { return Self::default() };
-        Self {
-            command: Some(secret::hidden_command(&s.command, &s.env)),
-            env: secret::hidden_env(&s.command, &s.env),
-            ready_url: s.ready_url,
-            timeout: Some(s.timeout),
-            stop_timeout: Some(s.stop_timeout),
-            working_directory: s.working_directory,
-            cool_down: Some(s.cool_down),
-        }
-    }
-}
-
-impl TryFrom<RawVariant> for Variant {
-    type Error = String;
-    fn try_from(raw: RawVariant) -> Result<Self, String> {
-        let of = |problem: String| format!("[[variant]] {}: {problem}", raw.name);
-        if let Some(problem) = name_problem(&raw.name) {
-            return Err(of(problem));
-        }
-        let keys = RawStart {
-            command: raw.command,
-            env: raw.env,
-            ready_url: raw.ready_url,
-            timeout: raw.timeout,
-            stop_timeout: raw.stop_timeout,
-            working_directory: raw.working_directory,
-            cool_down: raw.cool_down,
-        };
-        let start = keys.start().map_err(of)?;
-        Ok(Self { name: raw.name, set: raw.set, url: raw.url, start, knobs: Vec::new() })
-    }
-}
-
-impl From<Variant> for RawVariant {
-    fn from(v: Variant) -> Self {
-        let s = RawStart::shown(v.start);
-        Self {
-            name: v.name,
-            url: v.url,
-            command: s.command,
-            ready_url: s.ready_url,
-            timeout: s.timeout,
-            stop_timeout: s.stop_timeout,
-            working_directory: s.working_directory,
-            cool_down: s.cool_down,
-            env: s.env,
-            set: v.set,
-        }
+    "Variant" {
+        /// Overrides of the plan for this variant, with keys as in `--set`, quoted (`"server.model" = "…"`), or as tables.
+        #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+        #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
+        pub set: toml::Table,
+        /// Knobs and their values, for a point of the grid; else empty.
+        #[serde(skip)]
+        pub knobs: Vec<(String, String)>,
     }
 }
 
@@ -265,108 +47,12 @@ pub(super) fn name_problem(name: &str) -> Option<String> {
     None
 }
 
-impl Start {
-    /// Default time until the server is ready; large models take minutes to load.
-    pub const TIMEOUT: Span = Span::secs(600);
-    /// Default time to exit after SIGTERM, during which servers finish their open requests.
-    pub const STOP: Span = Span::secs(30);
-
-    /// Replaces every `${NAME}` in the command and its environment by `variable(NAME)`, and collects the secrets.
-    ///
-    /// # Errors
-    /// A variable is not set, or the plan comes from a run folder, where secrets are masked.
-    pub fn expand(&self, variable: impl Fn(&str) -> Option<String>) -> Result<ReadyCommand, String> {
-        let mut secret_values = Vec::new();
-        let mut expanded = |text: &String| expand(text, &variable, &mut secret_values);
-        let command = self.command.iter().map(&mut expanded).collect::<Result<Vec<_>, _>>()?;
-        // So far, `secret_values` has only those of the arguments, which the process list shows.
-        let exposed = !secret_values.is_empty() || !secret::all(&command, &BTreeMap::new()).is_empty();
-        let mut env = BTreeMap::new();
-        for (name, value) in &self.env {
-            env.insert(name.clone(), expand(value, &variable, &mut secret_values)?);
-        }
-        if command.iter().chain(env.values()).any(|text| text.contains(secret::HIDDEN)) {
-            return Err(format!(
-                "its command or env has {} in place of a secret, which run folders never contain: write ${{NAME}} into the plan and set \
-                 NAME in the environment",
-                secret::HIDDEN
-            ));
-        }
-        let mut secrets = secret::all(&command, &env);
-        secrets.extend(secret_values);
-        secrets.sort_unstable();
-        secrets.dedup();
-        Ok(ReadyCommand { command, env, secrets, exposed })
-    }
-
-    /// Registers the secrets in the command and its variables for redaction. Values of `${NAME}` are registered once they are expanded.
-    pub(super) fn redact_secrets(&self) {
-        secret::redact(&self.command, &self.env);
-    }
-
-    /// Returns the command with secrets masked.
-    pub fn shown(&self) -> Vec<String> {
-        secret::hidden_command(&self.command, &self.env)
-    }
-}
-
-/// A command that is ready to start, with secrets in it. `Debug` shows only their number.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ReadyCommand {
-    /// The program and its arguments.
-    pub command: Vec<String>,
-    /// Environment variables in addition to those of this process.
-    pub env: BTreeMap<String, String>,
-    /// Secrets in `command` and `env`; never to be written.
-    pub secrets: Vec<String>,
-    /// True if an argument contains a secret, which every user of the machine can then see in the process list.
-    pub exposed: bool,
-}
-
-impl fmt::Debug for ReadyCommand {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ReadyCommand({} secrets)", self.secrets.len())
-    }
-}
-
-/// Replaces every `${NAME}` in a text by `variable(NAME)`. Adds the values that are secrets to `secret_values`.
-fn expand(
-    text: &str,
-    variable: &impl Fn(&str) -> Option<String>,
-    secret_values: &mut Vec<String>,
-) -> Result<String, String> {
-    let (mut out, mut rest, mut values) = (String::new(), text, Vec::new());
-    while let Some(at) = rest.find("${") {
-        let after = &rest[at + 2..];
-        let name = after.split('}').next().filter(|name| name.len() < after.len() && is_name(name));
-        let Some(name) = name else {
-            out.push_str(&rest[..at + 2]);
-            rest = after;
-            continue;
-        };
-        let value = variable(name).ok_or_else(|| {
-            format!("its command or env uses ${{{name}}}, which is not set: export {name} before the sweep")
-        })?;
-        out.push_str(&rest[..at]);
-        out.push_str(&value);
-        values.push((name, value));
-        rest = &after[name.len() + 1..];
-    }
-    out.push_str(rest);
-    // Harmless values, such as a port or a model name, stay readable in logs.
-    let secret = values.into_iter().filter(|(name, value)| secret::is_secret_value(name, value, &out));
-    secret_values.extend(secret.map(|(_, value)| value));
-    Ok(out)
-}
-
-/// Returns true if a text is a valid name of an environment variable.
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && !text.starts_with(|c: char| c.is_ascii_digit())
-        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
-}
-
 impl Variant {
+    fn check(&self) -> Result<(), String> {
+        let problem = name_problem(&self.name).map_or_else(|| self.check_start(), Err);
+        problem.map_err(|problem| format!("[[variant]] {}: {problem}", self.name))
+    }
+
     /// Returns the name in messages.
     pub(super) fn title(&self) -> String {
         if self.knobs.is_empty() {

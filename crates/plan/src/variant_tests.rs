@@ -1,4 +1,3 @@
-use super::*;
 use crate::Plan;
 use goodput_stats::search::config::Mode;
 
@@ -98,77 +97,12 @@ fn secrets_are_masked_in_the_written_plan() {
     let written = plan(text).unwrap().to_toml().unwrap();
     assert!(!written.contains("sk-123456") && !written.contains("hf_abcdef"), "{written}");
     assert!(written.contains("${T}") && written.contains("A = \"b\""), "{written}");
-    let start = plan(text).unwrap().variants.remove(0).start.unwrap();
+    let start = plan(text).unwrap().variants[0].start().unwrap();
     let ready = start.expand(|name| (name == "T").then(|| "t-654321".to_owned())).unwrap();
     assert_eq!(ready.command, ["vllm", "--api-key", "sk-123456", "--hf-token=t-654321"]);
     assert!(["sk-123456", "hf_abcdef", "t-654321"].iter().all(|s| ready.secrets.contains(&(*s).to_owned())));
     assert!(start.expand(|_| None).unwrap_err().contains("${T}, which is not set"));
-    let masked = Plan::from_text(&written).unwrap().variants.remove(0).start.unwrap();
+    let masked = Plan::from_text(&written).unwrap().variants[0].start().unwrap();
     let e = masked.expand(|_| Some("t".into())).unwrap_err();
     assert!(e.contains("in place of a secret"), "{e}");
-}
-
-/// Cases: the command, the environment, the values that are secrets, and whether the process list shows one.
-#[test]
-fn values_of_harmless_variables_are_not_secrets() {
-    let values = |name: &str| Some(format!("value-of-{}", name.to_lowercase()));
-    for (command, env, secrets, exposed) in [
-        ("\"vllm\", \"serve\", \"${MODEL}\", \"--port\", \"${PORT}\"", "", &[][..], false),
-        ("\"sh\", \"-c\", \"serve ${MODEL} --api-key ${MINE}\"", "", &["value-of-mine"], true),
-        ("\"sh\", \"-c\", \"echo ${HF_TOKEN} | serve\"", "", &["value-of-hf_token"], true),
-        ("\"serve\", \"${OPENAIKEY}\"", "", &["value-of-openaikey"], true),
-        ("\"serve\"", "A = \"${HF_TOKEN}\", HF_HOME = \"${HOME}\"", &["value-of-hf_token"], false),
-        ("\"serve\"", "HF_TOKEN = \"${A}\"", &["value-of-a"], false),
-    ] {
-        let text = format!("[[variant]]\nname = \"a\"\ncommand = [{command}]\nenv = {{ {env} }}\n");
-        let start = plan(&text).unwrap().variants.remove(0).start.unwrap();
-        let ready = start.expand(values).unwrap();
-        assert_eq!(
-            (&ready.secrets[..], ready.exposed),
-            (&secrets.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..], exposed),
-            "{command} {env}"
-        );
-    }
-}
-
-#[test]
-fn only_variables_are_expanded() {
-    let of = |text: &str| expand(text, &|name| (name == "A").then(|| "1".to_owned()), &mut Vec::new());
-    for (text, want) in [
-        ("a${A}b${A}", "a1b1"),
-        ("{\"x\": ${A}}", "{\"x\": 1}"),
-        ("$A ${} ${a b} ${9} ${A", "$A ${} ${a b} ${9} ${A"),
-    ] {
-        assert_eq!(of(text).unwrap(), want);
-    }
-    assert!(of("${B}").is_err());
-}
-
-#[test]
-fn ready_urls_are_paths_or_whole_urls() {
-    for (text, base, path) in [
-        ("/ready?x=1", None, "/ready?x=1"),
-        ("http://127.0.0.1:9/a/b", Some("http://127.0.0.1:9"), "/a/b"),
-        ("https://h", Some("https://h"), "/"),
-        ("http://h/r?m=a@b", Some("http://h"), "/r?m=a@b"),
-        ("/r?max_tokens=9&page=2", None, "/r?max_tokens=9&page=2"),
-    ] {
-        let url = ReadyUrl::try_from(text.to_owned()).unwrap();
-        let (got, rest) = url.parts();
-        assert_eq!((got.map(|b| b.to_string()).as_deref(), rest.as_str()), (base, path), "{text}");
-    }
-    for text in
-        ["", "health", "ftp://h/x", "http://u:pw@h/x", "http://", "/ready?token=pw", "http://h/x?api_key=pw"]
-            .into_iter()
-            .chain([
-                "http://h/r?a=1&token=pw",
-                "http://h/r?token=pw&m=a@b",
-                "/r?token=pw@",
-                "/r?api%5Fkey=pw",
-            ])
-            .chain(["/r#access_token=pw", "http://u:pw@h/r?m=a@b", "/r?sv=1&sig=pw", "/r?x=Bearer%20pw"])
-    {
-        let e = ReadyUrl::try_from(text.to_owned()).unwrap_err();
-        assert!(!e.contains("pw"), "{e}");
-    }
 }

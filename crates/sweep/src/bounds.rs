@@ -2,7 +2,7 @@
 
 use goodput_core::level::Level;
 use goodput_core::units::Span;
-use goodput_plan::{Plan, Series};
+use goodput_plan::{Plan, Series, Variant};
 use goodput_stats::search::Ask;
 use goodput_stats::search::config::Mode;
 use goodput_stats::search::ramp::REFINED;
@@ -99,7 +99,7 @@ fn getting_ready(one: &Series) -> Duration {
     let (plan, server) = (&one.plan, &one.plan.server);
     let asked = PROBES + server.warmup_requests.div_ceil(AT_ONCE);
     let ready = READY.max(plan.timeout().saturating_mul(asked));
-    let start = one.variant.as_ref().and_then(|v| v.start.as_ref());
+    let start = one.variant.as_ref().and_then(Variant::start);
     ready + start.map_or(Duration::ZERO, |s| s.timeout.0 + s.stop_timeout.0 + s.cool_down.0)
 }
 

@@ -57,7 +57,7 @@ impl Runner {
         ending: &Ending,
     ) -> Result<Profiled> {
         let Some(profile) = &task.plan().profile else { return Ok(Profiled::Not) };
-        let (tried, done) = match &profile.by {
+        let (tried, done) = match &profile.by() {
             By::Server { start, stop } => {
                 let path = if moment == Moment::Before { start } else { stop }.clone();
                 let client = self.ready.client().clone();

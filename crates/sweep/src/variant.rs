@@ -116,11 +116,12 @@ impl Servers {
             } else {
                 known
             };
+            let start = v.start();
             VariantRun {
                 state,
                 server: server(&v.name),
-                command: v.start.as_ref().map(Start::shown).unwrap_or_default(),
-                log: v.start.as_ref().map(|_| format!("{LOGS}/{}.log", v.name)),
+                command: start.as_ref().map(Start::shown).unwrap_or_default(),
+                log: start.map(|_| format!("{LOGS}/{}.log", v.name)),
                 name: v.name,
                 knobs: v.knobs,
                 ..known
@@ -223,7 +224,7 @@ impl Servers {
             ready = self.prepare(one, PlanSeries { series: &own, ..all }, host, launched.as_mut()) => ready,
             () = interrupt.cancelled() => Err(Not::Interrupted),
         };
-        let current = Current { at, launched: launched.take(), start: variant.start.clone(), urls };
+        let current = Current { at, launched: launched.take(), start: variant.start(), urls };
         match ready {
             Ok(ready) => {
                 let run = &mut self.runs[at];
@@ -266,7 +267,7 @@ impl Servers {
 
     /// Starts the command of a variant, if it has one and its addresses are free.
     async fn launch(&self, variant: &Variant, urls: &[BaseUrl]) -> Result<Option<Launched>, String> {
-        let Some(start) = &variant.start else { return Ok(None) };
+        let Some(start) = variant.start() else { return Ok(None) };
         let filled = start.expand(|name| std::env::var(name).ok());
         // Before any message about a process in the way: that may run the same command, with the same secrets.
         for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| !is_everyday(s)) {
@@ -322,9 +323,8 @@ impl Servers {
         host: &Arc<Host>,
         launched: Option<&mut Launched>,
     ) -> Result<Prepared, Not> {
-        if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(|v| v.start.as_ref()))
-        {
-            answering(&one.plan.server, start, launched).await?;
+        if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(Variant::start)) {
+            answering(&one.plan.server, &start, launched).await?;
         }
         let known = self.at(one).map(|at| &self.runs[at]);
         let mut plan = one.plan.clone();

@@ -97,6 +97,9 @@ impl Cache {
     }
 }
 
+/// The `[workload]` table as written.
+// A mirror of `Workload`: three keys, of which one is set, become its source. `#[serde(flatten)]` would lose the position of a mistake in
+// the plan.
 #[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct RawWorkload {

@@ -6,7 +6,7 @@ use crate::plan::{Series, Variant};
 pub(super) fn server_lines(series: &Series) -> String {
     let Some(variant) = &series.variant else { return String::new() };
     let mut out = format!("  server    {}\n", series.plan.measured_server());
-    if let Some(start) = &variant.start {
+    if let Some(start) = variant.start() {
         let folder =
             start.working_directory.as_ref().map(|p| format!(", in {}", p.display())).unwrap_or_default();
         let env: Vec<&str> = start.env.keys().map(String::as_str).collect();
@@ -34,7 +34,7 @@ pub(super) fn server_lines(series: &Series) -> String {
 /// Returns the number of server starts as a suffix to the time of the steps; empty if none is started.
 pub(super) fn start_count(series: &[Series]) -> String {
     let mut commands: Vec<&Variant> =
-        series.iter().filter_map(|s| s.variant.as_ref()).filter(|v| v.start.is_some()).collect();
+        series.iter().filter_map(|s| s.variant.as_ref()).filter(|v| v.start().is_some()).collect();
     commands.dedup_by_key(|v| &v.name);
     match commands.len() {
         0 => String::new(),

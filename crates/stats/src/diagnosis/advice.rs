@@ -185,7 +185,7 @@ fn full(s: &Subject<'_>) -> bool {
 fn prefill(s: &Subject<'_>) -> Vec<Change> {
     let mut all = vec![MemoryChange::CachePrefixes.into(), DeploymentChange::ShorterPrompts.into()];
     // Eight bits read a prompt faster than the present sixteen.
-    if s.curve.hardware.as_ref().is_none_or(|(_, m)| m.bytes > 1.5) {
+    if s.curve.hardware.as_ref().is_none_or(|(_, m)| m.bytes() > 1.5) {
         all.push(ComputeChange::EightBits.into());
     }
     all.push(ComputeChange::MoreGpusForPrefill.into());
@@ -198,8 +198,9 @@ fn decode(s: &Subject<'_>) -> Vec<Change> {
         return vec![ComputeChange::CaptureGraphs { share }.into(), DeploymentChange::CheckHost.into()];
     }
     let floor_ms = s.curve.hardware.as_ref().and_then(|(machine, model)| {
-        let fp8 = crate::roofline::Model { precision: Some(Precision::Fp8), bytes: 1.0, ..*model };
-        (model.bytes > 1.5).then(|| machine.decode(&fp8, 1.0, 0.0).floor_ms)
+        let fp8 =
+            crate::roofline::Model { precision: Some(Precision::Fp8), bytes_per_parameter: None, ..*model };
+        (model.bytes() > 1.5).then(|| machine.decode(&fp8, 1.0, 0.0).floor_ms)
     });
     vec![
         ComputeChange::SmallerWeights { floor_ms }.into(),

@@ -91,7 +91,7 @@ impl Roofline {
         Some(Self {
             series: curve.series.clone(),
             weights_gb: model.weights() / 1e9,
-            active_gb: model.active.map(|_| model.read() / 1e9),
+            active_gb: model.active_parameters.map(|_| model.read() / 1e9),
             kv_bytes_per_token: model.kv_per_token(),
             too_large_gb: machine.too_large(model),
             least_tpot_ms: machine.decode(model, 1.0, 0.0).floor_ms,

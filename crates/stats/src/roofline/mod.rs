@@ -10,7 +10,7 @@ mod model;
 mod quantity;
 
 pub use gpu::{GPUS, Gpu};
-pub use model::{Kv, Model, Precision};
+pub use model::{Model, Precision};
 pub use quantity::{Bandwidth, FlopRate, Parameters};
 
 use serde::Serialize;
@@ -126,8 +126,8 @@ fn relative_compute_rate(gpu: &Gpu, model: &Model) -> f64 {
         Some(Precision::Fp4) if gpu.fp4 => 4.0,
         Some(Precision::Fp4) => 1.0,
         // The precision of the computation is not declared: the fastest that is possible with such weights.
-        None if model.bytes <= 0.75 && gpu.fp4 => 4.0,
-        None if model.bytes <= 1.5 => 2.0,
+        None if model.bytes() <= 0.75 && gpu.fp4 => 4.0,
+        None if model.bytes() <= 1.5 => 2.0,
         None => 1.0,
     }
 }

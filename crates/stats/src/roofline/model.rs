@@ -1,6 +1,7 @@
 //! The plan's `[model]` table: the properties of a model that determine its speed.
 
 use super::quantity::Parameters;
+use goodput_core::checked;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
@@ -38,81 +39,54 @@ impl Precision {
 
 /// Properties of a model that determine its speed: the plan's `[model]` table.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "Raw", into = "Raw")]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "Model")]
 pub struct Model {
-    /// Number of parameters.
-    pub parameters: Parameters,
-    /// Parameters active per token; all of them unless the model is a mixture of experts.
-    pub active: Option<Parameters>,
-    /// Storage format of the weights, if declared.
-    pub precision: Option<Precision>,
-    /// Bytes per parameter.
-    pub bytes: f64,
-    /// Size of a token in the KV cache, if declared.
-    pub kv: Option<Kv>,
-}
-
-/// Size of a token in the KV cache.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Kv {
-    /// Number of layers.
-    pub layers: NonZeroU32,
-    /// Key-value heads per layer.
-    pub heads: NonZeroU32,
-    /// Dimension of an attention head.
-    pub head_size: NonZeroU32,
-    /// Bytes per number.
-    pub bytes: f64,
-}
-
-/// The `[model]` table as written.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-#[schemars(rename = "ModelTable")]
-struct Raw {
     /// Number of parameters of the model, such as "8B".
-    parameters: Parameters,
+    pub parameters: Parameters,
     /// Parameters active per token, for a mixture of experts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    active_parameters: Option<Parameters>,
+    pub active_parameters: Option<Parameters>,
     /// Storage format of the weights.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    precision: Option<Precision>,
+    pub precision: Option<Precision>,
     /// Bytes per parameter, in place of `precision`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    bytes_per_parameter: Option<f64>,
+    pub bytes_per_parameter: Option<f64>,
     /// Number of layers. With `kv-heads` and `head-size` it gives the size of a token in the KV cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    layers: Option<NonZeroU32>,
+    pub layers: Option<NonZeroU32>,
     /// Key-value heads per layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    kv_heads: Option<NonZeroU32>,
+    pub kv_heads: Option<NonZeroU32>,
     /// Dimension of an attention head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    head_size: Option<NonZeroU32>,
+    pub head_size: Option<NonZeroU32>,
     /// Bytes per number in the KV cache; 2 by default, 1 for an FP8 cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    kv_bytes: Option<f64>,
+    pub kv_bytes: Option<f64>,
 }
 
-impl TryFrom<Raw> for Model {
-    type Error = String;
-    fn try_from(raw: Raw) -> Result<Self, String> {
-        if let Some(active) = raw.active_parameters.filter(|a| *a > raw.parameters) {
+checked!(Model);
+
+/// Range of the bytes per parameter, and of the bytes per number in the KV cache.
+const BYTES: std::ops::RangeInclusive<f64> = 0.1..=8.0;
+
+impl Model {
+    fn check(&self) -> Result<(), String> {
+        if let Some(active) = self.active_parameters.filter(|a| *a > self.parameters) {
             return Err(format!(
                 "active-parameters ({}) are more than parameters ({}): active-parameters are those that one token goes through, in a \
                  mixture of experts; leave the key out of any other model",
                 active.get(),
-                raw.parameters.get()
+                self.parameters.get()
             ));
         }
-        let bytes = match (raw.precision, raw.bytes_per_parameter) {
+        match (self.precision, self.bytes_per_parameter) {
             (Some(_), Some(_)) => {
                 return Err("precision and bytes-per-parameter say the same: keep one".into());
             }
-            (Some(precision), None) => precision.bytes(),
-            (None, Some(bytes)) if (0.1..=8.0).contains(&bytes) => bytes,
-            (None, Some(bytes)) => {
+            (None, Some(bytes)) if !BYTES.contains(&bytes) => {
                 return Err(format!("bytes-per-parameter lies between 0.1 and 8 (2 for FP16), got {bytes}"));
             }
             (None, None) => {
@@ -120,76 +94,46 @@ impl TryFrom<Raw> for Model {
                     "precision is missing: fp32, fp16, bf16, fp8, int8, fp4 or int4; or write bytes-per-parameter".into()
                 );
             }
-        };
-        let kv = match (raw.layers, raw.kv_heads, raw.head_size) {
-            (Some(layers), Some(heads), Some(head_size)) => {
-                let bytes = raw.kv_bytes.unwrap_or(2.0);
-                if !(0.1..=8.0).contains(&bytes) {
-                    return Err(format!(
-                        "kv-bytes lies between 0.1 and 8 (2 for FP16, 1 for FP8), got {bytes}"
-                    ));
-                }
-                Some(Kv { layers, heads, head_size, bytes })
+            (Some(_), None) | (None, Some(_)) => {}
+        }
+        match (self.layers, self.kv_heads, self.head_size, self.kv_bytes) {
+            (Some(_), Some(_), Some(_), Some(bytes)) if !BYTES.contains(&bytes) => {
+                Err(format!("kv-bytes lies between 0.1 and 8 (2 for FP16, 1 for FP8), got {bytes}"))
             }
-            (None, None, None) if raw.kv_bytes.is_none() => None,
-            _ => {
-                return Err(
-                    "layers, kv-heads and head-size go together: a token has 2 × layers × kv-heads × head-size numbers in the KV \
-                     cache, of kv-bytes each"
-                        .into(),
-                );
-            }
-        };
-        Ok(Self {
-            parameters: raw.parameters,
-            active: raw.active_parameters,
-            precision: raw.precision,
-            bytes,
-            kv,
-        })
-    }
-}
-
-impl From<Model> for Raw {
-    fn from(m: Model) -> Self {
-        Self {
-            parameters: m.parameters,
-            active_parameters: m.active,
-            precision: m.precision,
-            bytes_per_parameter: m.precision.is_none().then_some(m.bytes),
-            layers: m.kv.map(|kv| kv.layers),
-            kv_heads: m.kv.map(|kv| kv.heads),
-            head_size: m.kv.map(|kv| kv.head_size),
-            kv_bytes: m.kv.map(|kv| kv.bytes),
+            (Some(_), Some(_), Some(_), _) | (None, None, None, None) => Ok(()),
+            _ => Err("layers, kv-heads and head-size go together: a token has 2 × layers × kv-heads × head-size numbers in the KV \
+                      cache, of kv-bytes each"
+                .into()),
         }
     }
-}
 
-impl Model {
+    /// Returns the bytes per parameter.
+    pub fn bytes(&self) -> f64 {
+        let by_precision = self.precision.map_or(f64::NAN, Precision::bytes);
+        self.bytes_per_parameter.unwrap_or(by_precision)
+    }
+
     /// Returns the size of all weights in bytes.
     pub fn weights(&self) -> f64 {
-        self.parameters.get() * self.bytes
+        self.parameters.get() * self.bytes()
     }
 
     /// Returns the bytes of the weights that one token uses. The tokens of a batch use at least as many together.
     pub fn read(&self) -> f64 {
-        self.active.unwrap_or(self.parameters).get() * self.bytes
+        self.active_parameters.unwrap_or(self.parameters).get() * self.bytes()
     }
 
     /// Returns the floating-point operations per token: two for each active parameter.
     pub fn flops_per_token(&self) -> f64 {
-        2.0 * self.active.unwrap_or(self.parameters).get()
+        2.0 * self.active_parameters.unwrap_or(self.parameters).get()
     }
 
     /// Returns the bytes that a token occupies in the KV cache: its key and value in each layer.
     pub fn kv_per_token(&self) -> Option<f64> {
-        let of = |kv: Kv| {
-            2.0 * f64::from(kv.layers.get())
-                * f64::from(kv.heads.get())
-                * f64::from(kv.head_size.get())
-                * kv.bytes
-        };
-        self.kv.map(of)
+        let numbers = f64::from(self.layers?.get())
+            * f64::from(self.kv_heads?.get())
+            * f64::from(self.head_size?.get());
+        Some(2.0 * numbers * self.kv_bytes.unwrap_or(2.0))
     }
 }
 

@@ -215,6 +215,9 @@ impl Default for SearchPlan {
     }
 }
 
+/// The `[search]` table as written.
+// A mirror of `SearchPlan`: six keys, of which at most one is set, become its mode. `#[serde(flatten)]` would lose the position of a
+// mistake in the plan.
 #[derive(Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct RawSearch {

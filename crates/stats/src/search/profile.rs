@@ -8,24 +8,44 @@ use crate::stats::step::{Abort, Step, StepKind};
 use goodput_core::level::{Control, Level};
 use goodput_core::secrets::masked;
 use goodput_core::units::{Positive, Span};
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{Schema, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, de};
-use std::borrow::Cow;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
-use std::time::Duration;
 
 /// The settings of the profiled step. In a plan, `profile = "step"` takes all defaults.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[serde(into = "Raw")]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "Profile", transform = word_or_table)]
 pub struct Profile {
-    /// Level of the step; if unset, the safe rate, else the highest level shown to meet, else the lowest measured.
+    /// Level of the step; by default the safe rate, else the highest level shown to meet, else the lowest measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<Positive>,
     /// Length of the measured window: short, because traces grow by megabytes per second.
+    #[serde(default = "measure")]
     pub measure: Span,
-    /// Means of starting and stopping the profile.
-    pub by: By,
+    /// Path that starts the server's own profiler, by POST; `/start_profile` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+    /// Path that stops it; `/stop_profile` by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stop: Option<String>,
+    /// Command to run before the load begins, instead of the server's own profiler.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    before: Option<Vec<String>>,
+    /// Command to run after the step has drained.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after: Option<Vec<String>>,
+}
+
+const fn measure() -> Span {
+    Span::secs(10)
+}
+
+fn word_or_table(schema: &mut Schema) {
+    let table = std::mem::take(schema);
+    *schema = json_schema!({ "anyOf": [{ "const": "step" }, table] });
 }
 
 /// The means of starting and stopping a profile.
@@ -47,92 +67,73 @@ pub enum By {
     },
 }
 
-const START: &str = "/start_profile";
-const STOP: &str = "/stop_profile";
-const MEASURE: Span = Span(Duration::from_secs(10));
-
 impl Default for Profile {
     fn default() -> Self {
-        Self { level: None, measure: MEASURE, by: By::Server { start: START.into(), stop: STOP.into() } }
-    }
-}
-
-#[derive(Default, Deserialize, Serialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-#[schemars(rename = "ProfileTable")]
-struct Raw {
-    /// The level; where it is left out the safe rate that was found, else the highest level shown to meet, else the lowest measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    level: Option<Positive>,
-    /// The measured window, 10 s where it is left out: traces grow by megabytes a second.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    measure: Option<Span>,
-    /// The path that begins the server's own profile, by POST; `/start_profile` where it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start: Option<String>,
-    /// The path that ends it; `/stop_profile`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    stop: Option<String>,
-    /// A command that is run before the load begins, in place of the server's own profiler.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    before: Option<Vec<String>>,
-    /// A command that is run when the step has drained.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    after: Option<Vec<String>>,
-}
-
-impl From<Profile> for Raw {
-    fn from(p: Profile) -> Self {
-        let raw = Self { level: p.level, measure: Some(p.measure), ..Self::default() };
-        let some = |argv: Vec<String>| Some(argv).filter(|a| !a.is_empty());
-        match p.by {
-            By::Server { start, stop } => Self { start: Some(start), stop: Some(stop), ..raw },
-            By::Commands { before, after } => Self { before: some(before), after: some(after), ..raw },
+        Self {
+            level: None,
+            measure: measure(),
+            start: Some("/start_profile".into()),
+            stop: Some("/stop_profile".into()),
+            before: None,
+            after: None,
         }
     }
 }
 
-impl TryFrom<Raw> for Profile {
-    type Error = String;
-    fn try_from(raw: Raw) -> Result<Self, String> {
-        let path = |given: Option<String>, default: &str| match given {
-            Some(path) if !path.starts_with('/') => {
-                Err(format!("[profile] {path:?} is no path on the server: write \"/start_profile\""))
-            }
-            other => Ok(other.unwrap_or_else(|| default.into())),
-        };
-        if raw.measure.is_some_and(|m| m.0.is_zero()) {
+impl Profile {
+    /// Returns the means of starting and stopping the profile.
+    pub fn by(&self) -> By {
+        let text = |path: &Option<String>| path.clone().unwrap_or_default();
+        let command = |argv: &Option<Vec<String>>| argv.clone().unwrap_or_default();
+        match (&self.before, &self.after) {
+            (None, None) => By::Server { start: text(&self.start), stop: text(&self.stop) },
+            (before, after) => By::Commands { before: command(before), after: command(after) },
+        }
+    }
+
+    /// Checks the table as written, and fills in the paths of the server.
+    fn checked(mut self) -> Result<Self, String> {
+        if self.measure.0.is_zero() {
             return Err("[profile] measure is zero: nothing would be sent".into());
         }
-        let by = match (raw.before, raw.after) {
-            (None, None) => By::Server { start: path(raw.start, START)?, stop: path(raw.stop, STOP)? },
-            _ if raw.start.is_some() || raw.stop.is_some() => {
-                return Err(
-                    "[profile] takes either paths of the server (start, stop) or commands (before, after)"
-                        .into(),
-                );
+        let commands: Vec<&Vec<String>> = self.before.iter().chain(&self.after).collect();
+        if commands.is_empty() {
+            if let Some(path) = self.start.iter().chain(&self.stop).find(|path| !path.starts_with('/')) {
+                return Err(format!("[profile] {path:?} is no path on the server: write \"/start_profile\""));
             }
-            (before, after) => {
-                let (before, after) = (before.unwrap_or_default(), after.unwrap_or_default());
-                if before.is_empty() && after.is_empty() {
-                    return Err("[profile] before and after are empty: name a command, such as before = [\"nsys\", \"start\"]".into());
-                }
-                if [&before, &after].iter().any(|argv| masked(&argv.join(" ")) != argv.join(" ")) {
-                    return Err("[profile] before or after holds something like a key, a token or a password, which would end up in the run \
-                                folder: put it into an environment variable and have a script read it"
-                        .into());
-                }
-                By::Commands { before, after }
-            }
-        };
-        Ok(Self { level: raw.level, measure: raw.measure.unwrap_or(MEASURE), by })
+            let Self { start, stop, .. } = Self::default();
+            self.start = self.start.or(start);
+            self.stop = self.stop.or(stop);
+            return Ok(self);
+        }
+        if self.start.is_some() || self.stop.is_some() {
+            return Err(
+                "[profile] takes either paths of the server (start, stop) or commands (before, after)".into(),
+            );
+        }
+        if commands.iter().all(|argv| argv.is_empty()) {
+            return Err("[profile] before and after are empty: name a command, such as before = [\"nsys\", \"start\"]".into());
+        }
+        if commands.iter().any(|argv| masked(&argv.join(" ")) != argv.join(" ")) {
+            return Err("[profile] before or after holds something like a key, a token or a password, which would end up in the run \
+                        folder: put it into an environment variable and have a script read it"
+                .into());
+        }
+        Ok(self)
+    }
+}
+
+impl Serialize for Profile {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        // The inherent function that `remote = "Self"` derives.
+        Self::serialize(self, to)
     }
 }
 
 impl<'de> Deserialize<'de> for Profile {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
+        struct WordOrTable;
+        impl<'de> Visitor<'de> for WordOrTable {
             type Value = Profile;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("\"step\", or a table with level, measure, start, stop, before, after")
@@ -144,22 +145,11 @@ impl<'de> Deserialize<'de> for Profile {
                 }
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Profile, A::Error> {
-                let raw = Raw::deserialize(MapAccessDeserializer::new(map))?;
-                Profile::try_from(raw).map_err(de::Error::custom)
+                let profile = Profile::deserialize(MapAccessDeserializer::new(map))?;
+                profile.checked().map_err(de::Error::custom)
             }
         }
-        from.deserialize_any(Either)
-    }
-}
-
-impl JsonSchema for Profile {
-    fn schema_name() -> Cow<'static, str> {
-        "Profile".into()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let table = generator.subschema_for::<Raw>();
-        json_schema!({ "anyOf": [{ "const": "step" }, table] })
+        from.deserialize_any(WordOrTable)
     }
 }
 
@@ -230,8 +220,8 @@ mod tests {
             after: after.iter().map(ToString::to_string).collect(),
         };
         for (text, level, seconds, by) in [
-            ("profile = \"step\"", None, 10, Profile::default().by),
-            ("[profile]\nlevel = 12.5\nmeasure = \"5s\"", Some(12.5), 5, Profile::default().by),
+            ("profile = \"step\"", None, 10, Profile::default().by()),
+            ("[profile]\nlevel = 12.5\nmeasure = \"5s\"", Some(12.5), 5, Profile::default().by()),
             (
                 "[profile]\nstart = \"/prof/on\"\nstop = \"/prof/off\"",
                 None,
@@ -247,7 +237,7 @@ mod tests {
                 (level, seconds),
                 "{text}"
             );
-            assert_eq!(profile.by, by, "{text}");
+            assert_eq!(profile.by(), by, "{text}");
             let again = toml::to_string(&Holder { profile: profile.clone() }).unwrap();
             assert_eq!(read(&again).unwrap(), profile, "{again}");
         }
