@@ -3,6 +3,7 @@
 //! Secrets are global to the process: whoever reads one registers it ([`register_secret`]), and from then on clients,
 //! logs, messages and panics leave it out.
 
+use crate::secrets::{API_KEY_MASK, MASK};
 use memchr::memmem::Finder;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -234,12 +235,9 @@ fn base64(secret: &[u8]) -> Vec<String> {
     (0..3).flat_map(|before| [true, false].map(|url| at(before, url))).collect()
 }
 
-/// Replacements in use: for the API key, and for all other secrets.
-const MASKS: [&str; 2] = ["[API key]", "***"];
-
 /// Returns true if a text was redacted, so that it differs from the original.
 pub fn contains_mask(text: &str) -> bool {
-    MASKS.iter().any(|mask| text.contains(mask))
+    [API_KEY_MASK, MASK].iter().any(|mask| text.contains(mask))
 }
 
 /// The secrets registered in this process, and their redactor.

@@ -1,15 +1,20 @@
 //! Detection and masking of secrets in command lines, headers, variables and URLs.
 
+mod command;
 mod find;
 mod names;
 
-pub use find::{ArgumentScanner, find_in_value, is_key, mask, query_holds_secret, secret_values};
-pub use names::{is_named, is_reference, is_secret, is_secret_header, is_switch, normalized, variable_holds};
+pub use command::{is_secret_value, masked_command, masked_env, register_command, secrets_in_command};
+pub use find::{is_key, query_holds_secret};
+pub use names::{is_distinctive, is_named, is_secret, is_secret_header, normalized};
 
-use find::find_in_text;
+use find::{find_in_text, mask};
+use names::variable_holds;
 
 /// Replacement for a secret.
 pub const MASK: &str = "***";
+/// Replacement for the API key of the measured server.
+pub const API_KEY_MASK: &str = "[API key]";
 
 /// Largest number of masking passes over a text: masking one secret may reveal another that was read as part of it.
 const MAX_PASSES: usize = 8;

@@ -2,11 +2,10 @@
 
 mod placeholder;
 
-use super::secret;
 use super::start::{Start, server_table};
 use super::variant::{Variant, name_problem};
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::secrets::masked;
+use goodput_core::secrets::{masked, masked_command};
 use goodput_core::units::Span;
 use placeholder::{fill, fill_value, placeholders};
 use schemars::{Schema, json_schema};
@@ -67,7 +66,7 @@ fn list_or_table(schema: &mut Schema) {
 }
 
 fn masked_args<S: Serializer>(args: &BTreeMap<String, Vec<String>>, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(args.iter().map(|(value, args)| (value, secret::hidden_command(args, &BTreeMap::new()))))
+    to.collect_map(args.iter().map(|(value, args)| (value, masked_command(args, &BTreeMap::new()))))
 }
 
 /// Formats a value as in names and commands.

@@ -13,7 +13,6 @@ mod quote;
 mod resolve;
 mod row;
 mod schema;
-mod secret;
 pub mod sensitivity;
 mod series;
 pub mod server;

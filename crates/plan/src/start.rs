@@ -1,8 +1,10 @@
 //! The server that a variant or a grid starts: its settings, and the keys of the plan that give them.
 
-use super::secret;
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::secrets::query_holds_secret;
+use goodput_core::secrets::{
+    MASK, is_secret_value, masked_command, masked_env, query_holds_secret, register_command,
+    secrets_in_command,
+};
 use goodput_core::units::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -80,8 +82,8 @@ macro_rules! server_table {
             fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
                 let mut shown = self.clone();
                 if let Some(command) = &self.command {
-                    shown.command = Some($crate::secret::hidden_command(command, &self.env));
-                    shown.env = $crate::secret::hidden_env(command, &self.env);
+                    shown.command = Some(goodput_core::secrets::masked_command(command, &self.env));
+                    shown.env = goodput_core::secrets::masked_env(command, &self.env);
                 }
                 // The inherent function that `remote = "Self"` derives.
                 Self::serialize(&shown, to)
@@ -134,7 +136,7 @@ pub struct Start {
 impl fmt::Debug for Start {
     /// Formats the settings with secrets masked.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Start({:?}, {:?}, ", self.shown(), secret::hidden_env(&self.command, &self.env))?;
+        write!(f, "Start({:?}, {:?}, ", self.shown(), masked_env(&self.command, &self.env))?;
         write!(f, "{:?}, {:?}, {:?}, ", self.ready_url, self.timeout, self.stop_timeout)?;
         write!(f, "{:?}, {:?})", self.working_directory, self.cool_down)
     }
@@ -224,19 +226,19 @@ impl Start {
         let mut expanded = |text: &String| expand(text, &variable, &mut secret_values);
         let command = self.command.iter().map(&mut expanded).collect::<Result<Vec<_>, _>>()?;
         // So far, `secret_values` has only those of the arguments, which the process list shows.
-        let exposed = !secret_values.is_empty() || !secret::all(&command, &BTreeMap::new()).is_empty();
+        let exposed = !secret_values.is_empty() || !secrets_in_command(&command, &BTreeMap::new()).is_empty();
         let mut env = BTreeMap::new();
         for (name, value) in &self.env {
             env.insert(name.clone(), expand(value, &variable, &mut secret_values)?);
         }
-        if command.iter().chain(env.values()).any(|text| text.contains(secret::HIDDEN)) {
+        if command.iter().chain(env.values()).any(|text| text.contains(MASK)) {
             return Err(format!(
                 "its command or env has {} in place of a secret, which run folders never contain: write ${{NAME}} into the plan and set \
                  NAME in the environment",
-                secret::HIDDEN
+                MASK
             ));
         }
-        let mut secrets = secret::all(&command, &env);
+        let mut secrets = secrets_in_command(&command, &env);
         secrets.extend(secret_values);
         secrets.sort_unstable();
         secrets.dedup();
@@ -245,12 +247,12 @@ impl Start {
 
     /// Registers the secrets in the command and its variables for redaction. Values of `${NAME}` are registered once they are expanded.
     pub(super) fn redact_secrets(&self) {
-        secret::redact(&self.command, &self.env);
+        register_command(&self.command, &self.env);
     }
 
     /// Returns the command with secrets masked.
     pub fn shown(&self) -> Vec<String> {
-        secret::hidden_command(&self.command, &self.env)
+        masked_command(&self.command, &self.env)
     }
 }
 
@@ -298,7 +300,7 @@ fn expand(
     }
     out.push_str(rest);
     // Harmless values, such as a port or a model name, stay readable in logs.
-    let secret = values.into_iter().filter(|(name, value)| secret::is_secret_value(name, value, &out));
+    let secret = values.into_iter().filter(|(name, value)| is_secret_value(name, value, &out));
     secret_values.extend(secret.map(|(_, value)| value));
     Ok(out)
 }

@@ -9,7 +9,7 @@ use goodput_core::slo::{Metric, Slo};
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::{Step, Verdict};
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -33,63 +33,13 @@ const SHORT: &[f64] = &[
     0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0,
 ];
 
-type Number = Gauge<f64, AtomicU64>;
-type Latency = Family<Of, Histogram, Buckets>;
+type Labels = Vec<(&'static str, String)>;
+type Number = Family<Labels, Gauge<f64, AtomicU64>>;
+type Count = Family<Labels, Counter>;
+type Latency = Family<Labels, Histogram, Buckets>;
 
-/// Labels: the series, and the class of requests.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
-    series: String,
-    class: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
-    series: String,
-    class: String,
-    outcome: &'static str,
-    failure: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Curve {
-    series: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Offered {
-    series: String,
-    control: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Judgement {
-    series: String,
-    verdict: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfLimit {
-    series: String,
-    tier: String,
-    class: String,
-    limit: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfSlo {
-    tier: String,
-    class: String,
-    metric: &'static str,
-    percentile: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct OfAnswer {
-    series: String,
-    tier: String,
-    class: String,
-    figure: &'static str,
+fn labels<const N: usize>(pairs: [(&'static str, &str); N]) -> Labels {
+    pairs.map(|(name, value)| (name, value.to_owned())).into()
 }
 
 /// Constructor of histograms with these bounds.
@@ -115,10 +65,10 @@ impl prometheus_client::metrics::family::MetricConstructor<Histogram> for Bucket
 
 /// Lock that makes the changes at the beginning and at the end of a step atomic for readers of the page.
 #[derive(Debug, Clone, Default)]
-struct Whole(Arc<Mutex<()>>);
+struct PageLock(Arc<Mutex<()>>);
 
-impl Whole {
-    fn hold(&self) -> MutexGuard<'_, ()> {
+impl PageLock {
+    fn lock(&self) -> MutexGuard<'_, ()> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -127,13 +77,13 @@ impl Whole {
 #[derive(Debug)]
 pub(crate) struct Page {
     registry: Registry,
-    whole: Whole,
+    lock: PageLock,
 }
 
 impl Page {
     /// Returns the current text of the page.
     pub(super) fn text(&self) -> String {
-        let _whole = self.whole.hold();
+        let _guard = self.lock.lock();
         let mut text = String::new();
         match text::encode(&mut text, &self.registry) {
             Ok(()) => text,
@@ -145,21 +95,21 @@ impl Page {
 /// The metrics of a running sweep. Cheap to update: the director does so as requests finish.
 #[derive(Debug)]
 pub(crate) struct Live {
-    whole: Whole,
+    lock: PageLock,
     ttft: Latency,
     tpot: Latency,
     e2e: Latency,
-    requests: Family<Ended, Counter>,
-    output_tokens: Family<Curve, Counter>,
-    prompt_tokens: Family<Curve, Counter>,
+    requests: Count,
+    output_tokens: Count,
+    prompt_tokens: Count,
     in_flight: Gauge,
     step: Gauge,
-    level: Family<Offered, Number>,
-    offered: Family<Curve, Number>,
-    steps: Family<Judgement, Counter>,
-    achieved: Family<Curve, Number>,
-    attainment: Family<OfLimit, Number>,
-    answer: Family<OfAnswer, Number>,
+    level: Number,
+    offered: Number,
+    steps: Count,
+    achieved: Number,
+    attainment: Number,
+    answer: Number,
 }
 
 impl Live {
@@ -167,7 +117,7 @@ impl Live {
     pub(crate) fn new(tiers: &[Slo], about: Vec<(&'static str, String)>) -> (Self, Page) {
         let latency = |bounds, metric| Latency::new_with_constructor(Buckets::of(bounds, tiers, metric));
         let live = Self {
-            whole: Whole::default(),
+            lock: PageLock::default(),
             ttft: latency(LONG, Metric::Ttft),
             tpot: latency(SHORT, Metric::Tpot),
             e2e: latency(LONG, Metric::E2e),
@@ -185,72 +135,71 @@ impl Live {
         };
         let mut registry = Registry::with_prefix("goodput");
         registry.register("sweep", "The sweep that runs", Info::new(about));
-        live.register_requests(&mut registry);
-        live.register_steps(&mut registry);
+        live.register(&mut registry);
         registry.register_with_unit("slo_limit", "Limits of the SLO", Unit::Seconds, limits_of(tiers));
-        let page = Page { registry, whole: live.whole.clone() };
+        let page = Page { registry, lock: live.lock.clone() };
         (live, page)
     }
 
-    fn register_requests(&self, registry: &mut Registry) {
-        for (name, help, of) in [
+    fn register(&self, registry: &mut Registry) {
+        for (name, help, latency) in [
             ("ttft", "From the time that a request is due to its first token", &self.ttft),
             ("tpot", "Time per output token of a request after the first", &self.tpot),
             ("e2e", "From the time that a request is due to its last token", &self.e2e),
         ] {
-            registry.register_with_unit(name, help, Unit::Seconds, of.clone());
+            registry.register_with_unit(name, help, Unit::Seconds, latency.clone());
         }
-        registry.register("requests", "Requests that are over, by how they ended", self.requests.clone());
-        registry.register(
-            "output_tokens",
-            "Tokens of answers, as the server counts them",
-            self.output_tokens.clone(),
-        );
-        registry.register(
-            "prompt_tokens",
-            "Tokens of prompts, as the server counts them",
-            self.prompt_tokens.clone(),
-        );
-        registry.register("in_flight", "Requests in flight", self.in_flight.clone());
-    }
-
-    fn register_steps(&self, registry: &mut Registry) {
-        registry.register("step", "Number of the step that runs; 0 between two", self.step.clone());
-        registry.register("level", "The level that the step holds; 0 between two", self.level.clone());
-        registry.register(
-            "offered_requests_per_second",
-            "Requests offered per second by an open loop; 0 between two steps",
-            self.offered.clone(),
-        );
-        registry.register("steps", "Steps that have ended, by verdict", self.steps.clone());
-        registry.register(
-            "last_step_achieved_requests_per_second",
-            "Requests completed per second in the measured window of the last step",
-            self.achieved.clone(),
-        );
-        registry.register(
-            "last_step_attainment",
-            "Share of the last step's requests that met a limit",
-            self.attainment.clone(),
-        );
-        registry.register(
-            "answer",
-            "The goodput as it is known so far, in levels of the series: rate (median), low and high (90 % interval), safe, met, failed",
-            self.answer.clone(),
-        );
+        for (name, help, count) in [
+            ("requests", "Requests that are over, by how they ended", &self.requests),
+            ("output_tokens", "Tokens of answers, as the server counts them", &self.output_tokens),
+            ("prompt_tokens", "Tokens of prompts, as the server counts them", &self.prompt_tokens),
+            ("steps", "Steps that have ended, by verdict", &self.steps),
+        ] {
+            registry.register(name, help, count.clone());
+        }
+        for (name, help, gauge) in [
+            ("in_flight", "Requests in flight", &self.in_flight),
+            ("step", "Number of the step that runs; 0 between two", &self.step),
+        ] {
+            registry.register(name, help, gauge.clone());
+        }
+        for (name, help, number) in [
+            ("level", "The level that the step holds; 0 between two", &self.level),
+            (
+                "offered_requests_per_second",
+                "Requests offered per second by an open loop; 0 between two steps",
+                &self.offered,
+            ),
+            (
+                "last_step_achieved_requests_per_second",
+                "Requests completed per second in the measured window of the last step",
+                &self.achieved,
+            ),
+            (
+                "last_step_attainment",
+                "Share of the last step's requests that met a limit",
+                &self.attainment,
+            ),
+            (
+                "answer",
+                "The goodput as it is known so far, in levels of the series: rate (median), low and high (90 % interval), safe, met, failed",
+                &self.answer,
+            ),
+        ] {
+            registry.register(name, help, number.clone());
+        }
     }
 
     /// Records the start of a step. `per_s` is its offered rate in requests per second, for an open loop.
     pub(crate) fn begin(&self, series: &str, step: u32, level: Level, per_s: Option<f64>) {
-        let _whole = self.whole.hold();
+        let _guard = self.lock.lock();
         self.step.set(i64::from(step));
-        self.hold(series, level.control, level.value, per_s.unwrap_or(0.0));
+        self.set_load(series, level.control, level.value, per_s.unwrap_or(0.0));
     }
 
-    fn hold(&self, series: &str, control: Control, level: f64, per_s: f64) {
-        let series = series.to_owned();
-        self.offered.get_or_create(&Curve { series: series.clone() }).set(per_s);
-        self.level.get_or_create(&Offered { series, control: control.name() }).set(level);
+    fn set_load(&self, series: &str, control: Control, level: f64, per_s: f64) {
+        self.offered.get_or_create(&labels([("series", series)])).set(per_s);
+        self.level.get_or_create(&labels([("series", series), ("control", control.name())])).set(level);
     }
 
     /// Sets the number of requests in flight.
@@ -263,17 +212,17 @@ impl Live {
         if record.phase == Phase::Warmup {
             return;
         }
-        let of = Of { series: series.to_owned(), class: class.to_owned() };
+        let of = labels([("series", series), ("class", class)]);
         let outcome = match record.outcome {
             Outcome::Ok => "ok",
             Outcome::Failed => "failed",
             Outcome::Cut => "cut",
         };
-        let curve = Curve { series: of.series.clone() };
+        let of_series = labels([("series", series)]);
         for (tokens, counter) in
             [(record.output_tokens, &self.output_tokens), (record.input_tokens, &self.prompt_tokens)]
         {
-            counter.get_or_create(&curve).inc_by(u64::from(tokens.unwrap_or(0)));
+            counter.get_or_create(&of_series).inc_by(u64::from(tokens.unwrap_or(0)));
         }
         if record.ok() {
             let observe = |family: &Latency, value: Option<Duration>| {
@@ -286,30 +235,30 @@ impl Live {
             observe(&self.e2e, record.e2e());
         }
         let failure = record.failure.map_or("", |f| f.name());
-        let Of { series, class } = of;
-        self.requests.get_or_create(&Ended { series, class, outcome, failure }).inc();
+        let of = labels([("series", series), ("class", class), ("outcome", outcome), ("failure", failure)]);
+        self.requests.get_or_create(&of).inc();
     }
 
     /// Records the end of a step and its results.
     pub(crate) fn end(&self, step: &Step) {
-        let _whole = self.whole.hold();
+        let _guard = self.lock.lock();
         self.in_flight(0);
         self.step.set(0);
-        self.hold(&step.series, step.level.control, 0.0, 0.0);
-        let series = || step.series.clone();
+        self.set_load(&step.series, step.level.control, 0.0, 0.0);
+        let series = step.series.as_str();
         // All verdicts exist from the first step on, so that `rate()` works on each of them.
         for verdict in Verdict::ALL {
-            let of = Judgement { series: series(), verdict: verdict.name() };
+            let of = labels([("series", series), ("verdict", verdict.name())]);
             self.steps.get_or_create(&of).inc_by(u64::from(*verdict == step.verdict));
         }
-        self.achieved.get_or_create(&Curve { series: series() }).set(step.achieved_rate);
+        self.achieved.get_or_create(&labels([("series", series)])).set(step.achieved_rate);
         for row in &step.limits {
-            let of = OfLimit {
-                series: series(),
-                tier: row.tier.clone(),
-                class: row.class.clone(),
-                limit: row.limit.clone(),
-            };
+            let of = labels([
+                ("series", series),
+                ("tier", &row.tier),
+                ("class", &row.class),
+                ("limit", &row.limit),
+            ]);
             self.attainment.get_or_create(&of).set(row.attainment.unwrap_or(f64::NAN));
         }
     }
@@ -332,12 +281,12 @@ impl Live {
             ("met", g.bracket.met),
             ("failed", g.bracket.failed),
         ] {
-            let of = OfAnswer {
-                series: answer.series.clone(),
-                tier: answer.tier.clone(),
-                class: answer.class.clone(),
-                figure,
-            };
+            let of = labels([
+                ("series", &answer.series),
+                ("tier", &answer.tier),
+                ("class", &answer.class),
+                ("figure", figure),
+            ]);
             match value {
                 Some(value) => _ = self.answer.get_or_create(&of).set(value),
                 // Later steps may put a known value in doubt again.
@@ -348,17 +297,17 @@ impl Live {
 }
 
 /// Returns the limits on latencies, for lines on a dashboard.
-fn limits_of(tiers: &[Slo]) -> Family<OfSlo, Number> {
-    let family = Family::<OfSlo, Number>::default();
+fn limits_of(tiers: &[Slo]) -> Number {
+    let family = Number::default();
     for slo in tiers {
         for part in slo.limit_groups() {
             for limit in part.slo.limits() {
-                let of = OfSlo {
-                    tier: slo.tier().to_owned(),
-                    class: part.class().to_owned(),
-                    metric: limit.metric.name(),
-                    percentile: limit.percentile.to_string(),
-                };
+                let of = labels([
+                    ("tier", slo.tier()),
+                    ("class", part.class()),
+                    ("metric", limit.metric.name()),
+                    ("percentile", &limit.percentile.to_string()),
+                ]);
                 family.get_or_create(&of).set(limit.limit.as_secs_f64());
             }
         }

@@ -9,6 +9,7 @@ use anyhow::Result;
 use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::redact;
+use goodput_core::secrets::{MASK, is_distinctive};
 use goodput_load::client::key::ApiKey;
 use goodput_load::client::{Client, preflight};
 use goodput_load::launch::{Groups, Launch, Launched, log, port, stale};
@@ -78,14 +79,14 @@ struct Current {
 }
 
 /// Reasons why a server did not become ready.
-enum Not {
-    Ready(String),
+enum NotReady {
+    Failed(String),
     Interrupted,
 }
 
-impl From<anyhow::Error> for Not {
+impl From<anyhow::Error> for NotReady {
     fn from(e: anyhow::Error) -> Self {
-        Self::Ready(format!("{e:#}"))
+        Self::Failed(format!("{e:#}"))
     }
 }
 
@@ -212,7 +213,7 @@ impl Servers {
         let mut launched = match launched {
             Ok(launched) => launched,
             Err(why) => {
-                self.fail(at, why, Vec::new());
+                self.record_failure(at, State::Failed, why, Vec::new());
                 return Ok(None);
             }
         };
@@ -222,7 +223,7 @@ impl Servers {
         }
         let ready = tokio::select! {
             ready = self.prepare(one, PlanSeries { series: &own, ..all }, host, launched.as_mut()) => ready,
-            () = interrupt.cancelled() => Err(Not::Interrupted),
+            () = interrupt.cancelled() => Err(NotReady::Interrupted),
         };
         let current = Current { at, launched: launched.take(), start: variant.start(), urls };
         match ready {
@@ -242,8 +243,12 @@ impl Servers {
                 self.current = Some(current);
                 Ok(Some(ready))
             }
-            Err(not) => {
-                self.give_up(current, not).await?;
+            Err(NotReady::Failed(why)) => {
+                self.stop_failed(current, State::Failed, why).await?;
+                Ok(None)
+            }
+            Err(NotReady::Interrupted) => {
+                self.stop(current).await?;
                 Ok(None)
             }
         }
@@ -270,8 +275,8 @@ impl Servers {
         let Some(start) = variant.start() else { return Ok(None) };
         let filled = start.expand(|name| std::env::var(name).ok());
         // Before any message about a process in the way: that may run the same command, with the same secrets.
-        for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| !is_everyday(s)) {
-            redact::register_secret(secret, log::HIDDEN);
+        for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| is_distinctive(s)) {
+            redact::register_secret(secret, MASK);
         }
         self.nothing_in_the_way(urls).await?;
         let filled = filled?;
@@ -322,7 +327,7 @@ impl Servers {
         own: PlanSeries<'_>,
         host: &Arc<Host>,
         launched: Option<&mut Launched>,
-    ) -> Result<Prepared, Not> {
+    ) -> Result<Prepared, NotReady> {
         if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(Variant::start)) {
             answering(&one.plan.server, &start, launched).await?;
         }
@@ -345,25 +350,24 @@ impl Servers {
         Ok(ready)
     }
 
-    /// Records the reason why the server of a variant could not be measured.
-    fn fail(&mut self, at: usize, why: String, last_lines: Vec<String>) {
+    /// Records the reason why the server of a variant failed, or died under load.
+    fn record_failure(&mut self, at: usize, state: State, why: String, last_lines: Vec<String>) {
         let run = &mut self.runs[at];
-        run.state = State::Failed;
+        run.state = state;
         run.out_of_memory = log::out_of_memory(&why).is_some() || run.out_of_memory;
-        tracing::warn!("warning: {} is not measured: {why}", run.name);
+        let failed = if state == State::Died { "died" } else { "is not measured" };
+        tracing::warn!("warning: {} {failed}: {why}", run.name);
         (run.reason, run.last_lines) = (Some(why), last_lines);
     }
 
-    /// Stops a server that did not become ready, and records the reason.
-    async fn give_up(&mut self, mut current: Current, not: Not) -> Result<()> {
+    /// Stops a server that failed or died, and records the reason.
+    async fn stop_failed(&mut self, mut current: Current, state: State, seen: String) -> Result<()> {
         let at = current.at;
-        if let Not::Ready(why) = not {
-            let (why, lines) = match &mut current.launched {
-                Some(launched) => self.explain(at, launched, why).await,
-                None => (why, Vec::new()),
-            };
-            self.fail(at, why, lines);
-        }
+        let (why, lines) = match &mut current.launched {
+            Some(launched) => self.explain(at, launched, seen).await,
+            None => (seen, Vec::new()),
+        };
+        self.record_failure(at, state, why, lines);
         self.stop(current).await
     }
 
@@ -394,18 +398,12 @@ impl Servers {
     /// # Errors
     /// A process of the server is left and cannot be killed.
     pub(super) async fn died(&mut self, step: u32) -> Result<()> {
-        let Some(mut current) = self.current.take() else { return Ok(()) };
-        let at = current.at;
-        let seen = format!("it stopped answering in step {step}");
-        let (why, lines) = match &mut current.launched {
-            Some(launched) => self.explain(at, launched, seen).await,
-            None => (seen, Vec::new()),
-        };
-        let run = &mut self.runs[at];
-        run.state = State::Died;
-        tracing::warn!("warning: {} died: {why}", run.name);
-        (run.reason, run.last_lines) = (Some(why), lines);
-        self.stop(current).await
+        match self.current.take() {
+            Some(current) => {
+                self.stop_failed(current, State::Died, format!("it stopped answering in step {step}")).await
+            }
+            None => Ok(()),
+        }
     }
 
     /// Stops the server that is ready. `done` is true if everything was measured on it.
@@ -445,13 +443,6 @@ impl Servers {
     }
 }
 
-/// Returns true if the value of a variable named like a secret is only a switch or a small number, which needs no
-/// redaction.
-fn is_everyday(value: &str) -> bool {
-    let number = value.len() < 8 && value.bytes().all(|b| b.is_ascii_digit());
-    number || ["true", "false", "none", "null", "auto"].contains(&&*value.to_ascii_lowercase())
-}
-
 /// Describes how a process ended: `exit code 1`, `signal 9`.
 fn ended_with(status: ExitStatus) -> String {
     #[cfg(unix)]
@@ -471,7 +462,7 @@ fn was_killed(status: ExitStatus) -> bool {
 }
 
 /// Waits until a started server answers on its readiness page and lists a model, if it has a model list.
-async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), Not> {
+async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), NotReady> {
     let key = server.key.as_ref().map(ApiKey::read).transpose()?;
     let client = Client::http(server, key.clone())?;
     let (elsewhere, path) = match start.ready_url.as_ref().map(|url| url.parts()) {
@@ -499,10 +490,10 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
         };
         launched.clean_log();
         if launched.exited().is_some() {
-            return Err(Not::Ready("it ended before it was ready".into()));
+            return Err(NotReady::Failed("it ended before it was ready".into()));
         }
         if Instant::now() >= deadline {
-            return Err(Not::Ready(format!("it was not ready within {} (timeout): {said}", start.timeout)));
+            return Err(NotReady::Failed(format!("it was not ready within {} (timeout): {said}", start.timeout)));
         }
         sleep(ASK).await;
     }

@@ -38,7 +38,7 @@ enum Expected {
 
 /// Scanner of a command line, word by word or argument by argument.
 #[derive(Debug, Clone, Default)]
-pub struct ArgumentScanner {
+pub(super) struct ArgumentScanner {
     expected: Expected,
     /// True after `curl`, whose `-u` takes `user:password`.
     curl: bool,
@@ -49,7 +49,7 @@ pub struct ArgumentScanner {
 impl ArgumentScanner {
     /// Returns the secrets in the next argument of a command, which may be a header, a script or a value with white
     /// space. Ranges may overlap.
-    pub fn argument(&mut self, argument: &str) -> Vec<Range<usize>> {
+    pub(super) fn argument(&mut self, argument: &str) -> Vec<Range<usize>> {
         let script = std::mem::take(&mut self.script);
         self.script = argument.starts_with('-')
             && argument.ends_with('c')
@@ -122,7 +122,7 @@ pub(super) fn find_in_text(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Returns the secrets in a complete value, which may be a single header; ranges may overlap.
-pub fn find_in_value(text: &str) -> Vec<Range<usize>> {
+pub(super) fn find_in_value(text: &str) -> Vec<Range<usize>> {
     find_in_header(text).into_iter().chain(find_in_text(text)).collect()
 }
 
@@ -140,7 +140,7 @@ fn merged(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
 }
 
 /// Replaces the given ranges of a text, which may overlap, by [`MASK`].
-pub fn mask(text: &str, ranges: Vec<Range<usize>>) -> String {
+pub(super) fn mask(text: &str, ranges: Vec<Range<usize>>) -> String {
     let (mut out, mut end) = (String::with_capacity(text.len()), 0);
     for range in merged(ranges) {
         out.push_str(&text[end..range.start]);
@@ -153,7 +153,7 @@ pub fn mask(text: &str, ranges: Vec<Range<usize>>) -> String {
 
 /// Returns the secrets at these ranges, in each form in which other output may repeat them: without quotes, as a shell
 /// parses them, a password without its user.
-pub fn secret_values(text: &str, ranges: &[Range<usize>]) -> Vec<String> {
+pub(super) fn secret_values(text: &str, ranges: &[Range<usize>]) -> Vec<String> {
     let mut all = Vec::new();
     for range in ranges {
         let value = text[range.clone()].trim_matches(['"', '\'', '\\']);

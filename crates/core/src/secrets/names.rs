@@ -102,7 +102,7 @@ pub(super) fn holds_secret(name: &str, value: &str) -> bool {
 }
 
 /// Returns true if the value of an environment variable is a secret; its name may be in any case.
-pub fn variable_holds(name: &str, value: &str) -> bool {
+pub(super) fn variable_holds(name: &str, value: &str) -> bool {
     let named = !is_vocabulary_token(name) && words(name).any(|w| is_secret_word(&w));
     holds_secret(name, value) || (named && !value.is_empty() && !is_switch(value))
 }
@@ -113,15 +113,21 @@ pub(super) fn parameter_holds(name: &str, value: &str) -> bool {
     holds_secret(name, value) || (!value.is_empty() && (lower == "sig" || lower.ends_with("signature")))
 }
 
+/// Returns true if a secret is unlikely to occur with another meaning, unlike a switch, a port number or a few letters.
+pub fn is_distinctive(secret: &str) -> bool {
+    let number = secret.len() < 8 && secret.bytes().all(|b| b.is_ascii_digit());
+    secret.len() >= 4 && !number && !is_switch(secret)
+}
+
 /// Returns true for a boolean-like word or a number below four digits.
-pub fn is_switch(value: &str) -> bool {
+fn is_switch(value: &str) -> bool {
     let number = value.len() < 4 && value.bytes().all(|b| b.is_ascii_digit());
     let words = ["true", "false", "yes", "no", "on", "off", "none", "null", "auto"];
     number || words.contains(&&*value.to_ascii_lowercase())
 }
 
 /// Returns true if a text only refers to a value stored elsewhere: `${HF_TOKEN}`, `Bearer $KEY`, `$(cat key)`.
-pub fn is_reference(value: &str) -> bool {
+pub(super) fn is_reference(value: &str) -> bool {
     let value = value.trim_matches(['"', '\'', '\\', ';', ' ']);
     if let Some(command) = value.strip_prefix("$(").or_else(|| value.strip_prefix('`')) {
         return !["echo", "printf"].iter().any(|prints| command.trim_start().starts_with(prints));

@@ -2,12 +2,10 @@
 
 use anyhow::{Context, bail};
 use goodput_core::redact;
+use goodput_core::secrets::API_KEY_MASK;
 use goodput_plan::server::key::KeySource;
 use http::HeaderValue;
 use std::{env, fmt, fs};
-
-/// Replacement for the key in texts of others.
-const MASK: &str = "[API key]";
 
 /// A key, sent as `authorization: Bearer …`. Neither `Debug` nor `Display` shows it.
 #[derive(Clone)]
@@ -46,7 +44,7 @@ impl ApiKey {
             );
         };
         header.set_sensitive(true);
-        redact::register_secret(value, MASK);
+        redact::register_secret(value, API_KEY_MASK);
         Ok(Self { header, source: source.clone() })
     }
 

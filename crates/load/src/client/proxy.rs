@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::redact;
+use goodput_core::secrets::MASK;
 use goodput_plan::server::proxy::Proxy;
 use hyper_util::client::proxy::matcher::Matcher;
 
@@ -73,7 +74,7 @@ pub(super) fn keep_credentials_out() {
     let lower = VARIABLES.map(str::to_lowercase);
     for name in VARIABLES.into_iter().chain(lower.iter().map(String::as_str)) {
         for secret in std::env::var(name).ok().iter().flat_map(|value| credentials(value)) {
-            redact::register_secret(&secret, "***");
+            redact::register_secret(&secret, MASK);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use goodput_core::redact::{Redactor, registered};
+use goodput_core::secrets::MASK;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -14,8 +15,6 @@ const WIDEST: usize = 400;
 /// Number of bytes at the end of a log that are searched for the reason of an exit: engines write long traces after the
 /// line that tells.
 const LOOKED_AT: u64 = 1 << 18;
-/// Replacement for a secret.
-pub const HIDDEN: &str = "***";
 /// Number of bytes of a log that are searched at once.
 const PIECE: u64 = 1 << 20;
 
@@ -58,7 +57,7 @@ impl Log {
         }
         let from = fs::metadata(path).map_or(0, |m| m.len());
         // This process may know further secrets, such as the key of the server's API.
-        let secrets = registered().with(secrets.iter().map(|secret| (secret.as_str(), HIDDEN)));
+        let secrets = registered().with(secrets.iter().map(|secret| (secret.as_str(), MASK)));
         let log = Self { path: path.to_owned(), from, secrets, cleaned: from };
         log.file()?;
         Ok(log)

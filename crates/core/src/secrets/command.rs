@@ -1,17 +1,14 @@
-//! Detection and masking of secrets in the command and the environment of a variant.
+//! Detection and masking of secrets in the command that starts a server, and in its environment variables.
 
-use goodput_core::redact::{self, Redactor};
-use goodput_core::secrets::{
-    self, ArgumentScanner, find_in_value, is_reference, is_switch, masked, variable_holds,
-};
+use super::find::{ArgumentScanner, find_in_value, mask, secret_values};
+use super::names::{is_distinctive, is_reference, variable_holds};
+use super::{MASK, masked};
+use crate::redact::{Redactor, register_secret};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Mask that replaces a secret.
-pub(super) const HIDDEN: &str = secrets::MASK;
-
 /// Returns true if the value of `${name}` counts as a secret, by its name or by its context in `text`.
-pub(super) fn is_secret_value(name: &str, value: &str, text: &str) -> bool {
+pub fn is_secret_value(name: &str, value: &str, text: &str) -> bool {
     !value.is_empty() && (variable_holds(name, value) || !masked(text).contains(value))
 }
 
@@ -28,50 +25,42 @@ fn in_variable(name: &str, value: &str) -> Vec<Range<usize>> {
 }
 
 /// Masks the secrets in a command, including those of its variables `env`.
-pub(super) fn hidden_command(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
-    let known = known(command, env);
-    let hide = |(argument, ranges)| known.redact(&secrets::mask(argument, ranges)).into_owned();
+pub fn masked_command(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
+    let known = detected(command, env);
+    let hide = |(argument, ranges)| known.redact(&mask(argument, ranges)).into_owned();
     in_command(command).map(hide).collect()
 }
 
 /// Masks the secrets in the variables of a command.
-pub(super) fn hidden_env(command: &[String], env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let known = known(command, env);
+pub fn masked_env(command: &[String], env: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let known = detected(command, env);
     let hide = |(name, value): (&String, &String)| {
-        let shown = secrets::mask(value, in_variable(name, value));
+        let shown = mask(value, in_variable(name, value));
         (name.clone(), known.redact(&shown).into_owned())
     };
     env.iter().map(hide).collect()
 }
 
 /// Returns a redactor that masks each detected secret wherever it occurs in the command and its variables.
-fn known(command: &[String], env: &BTreeMap<String, String>) -> Redactor {
-    let all = all(command, env);
-    Redactor::new(all.iter().filter(|secret| is_rare(secret)).map(|secret| (secret.as_str(), HIDDEN)))
-}
-
-/// Returns true if a secret is unlikely to occur with another meaning, unlike a switch, a port number or a few letters.
-fn is_rare(secret: &str) -> bool {
-    let number = secret.len() < 8 && secret.bytes().all(|b| b.is_ascii_digit());
-    secret.len() >= 4 && !number && !is_switch(secret)
+fn detected(command: &[String], env: &BTreeMap<String, String>) -> Redactor {
+    let all = secrets_in_command(command, env);
+    Redactor::new(all.iter().filter(|secret| is_distinctive(secret)).map(|secret| (secret.as_str(), MASK)))
 }
 
 /// Returns the secrets of a command and its variables, sorted and without duplicates.
-pub(super) fn all(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
+pub fn secrets_in_command(command: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
     let of_env = env.iter().map(|(name, value)| (value.as_str(), in_variable(name, value)));
-    let mut all: Vec<String> = in_command(command)
-        .chain(of_env)
-        .flat_map(|(text, ranges)| secrets::secret_values(text, &ranges))
-        .collect();
+    let mut all: Vec<String> =
+        in_command(command).chain(of_env).flat_map(|(text, ranges)| secret_values(text, &ranges)).collect();
     all.sort();
     all.dedup();
     all
 }
 
 /// Registers the secrets of a command and its variables for redaction in every message and file.
-pub(super) fn redact(command: &[String], env: &BTreeMap<String, String>) {
-    for secret in all(command, env).into_iter().filter(|secret| is_rare(secret)) {
-        redact::register_secret(&secret, HIDDEN);
+pub fn register_command(command: &[String], env: &BTreeMap<String, String>) {
+    for secret in secrets_in_command(command, env).into_iter().filter(|secret| is_distinctive(secret)) {
+        register_secret(&secret, MASK);
     }
 }
 
@@ -82,28 +71,6 @@ mod tests {
 
     fn argv(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
-    }
-
-    /// Cases: a command, and its masked form.
-    #[test]
-    fn secrets_in_a_command_are_masked() {
-        for (line, want) in [
-            ("vllm serve m --api-key sk-1 --port 1", "vllm serve m --api-key *** --port 1"),
-            ("vllm serve m --api-key=sk-1", "vllm serve m --api-key=***"),
-            ("env HF_TOKEN=hf_1 vllm", "env HF_TOKEN=*** vllm"),
-            ("serve --api-key ${KEY} --hf-token=${T}", "serve --api-key ${KEY} --hf-token=${T}"),
-            ("serve --api-key --port 1", "serve --api-key --port 1"),
-            (
-                "serve --max-num-batched-tokens 4096 --tokenizer t",
-                "serve --max-num-batched-tokens 4096 --tokenizer t",
-            ),
-            ("serve --eos-token-id 2 --kv-cache-dtype fp8", "serve --eos-token-id 2 --kv-cache-dtype fp8"),
-            ("serve http://u:pw@host:1/x?a=b@c", "serve http://***@host:1/x?a=b@c"),
-            ("serve http://host:1/x@y", "serve http://host:1/x@y"),
-        ] {
-            assert_eq!(hidden_command(&argv(line), &BTreeMap::new()), argv(want), "{line}");
-        }
-        assert_eq!(all(&argv("vllm --api-key sk-1 http://u:pw@h"), &BTreeMap::new()), ["pw", "sk-1", "u:pw"]);
     }
 
     /// Cases: the arguments, their masked form, and a secret in them.
@@ -145,8 +112,8 @@ mod tests {
             (&["x", "https://a1b2c3@host/x"], &["x", "https://***@host/x"], "a1b2c3"),
         ] {
             let command: Vec<String> = command.iter().map(|&a| a.to_owned()).collect();
-            assert_eq!(hidden_command(&command, &BTreeMap::new()), want, "{command:?}");
-            let found = all(&command, &BTreeMap::new());
+            assert_eq!(masked_command(&command, &BTreeMap::new()), want, "{command:?}");
+            let found = secrets_in_command(&command, &BTreeMap::new());
             assert!(found.iter().any(|s| s == secret), "{command:?}: {found:?}");
         }
     }
@@ -162,14 +129,14 @@ mod tests {
             "python -u serve.py --host 0.0.0.0 --dist-init-addr 10.0.0.1:5000 --lora a=b/c",
             "pip install git+ssh://git@host/x http://h:8000/x@y?a=1&page=2",
         ] {
-            assert_eq!(hidden_command(&argv(line), &BTreeMap::new()), argv(line));
+            assert_eq!(masked_command(&argv(line), &BTreeMap::new()), argv(line));
             let script = vec!["sh".to_owned(), "-c".to_owned(), format!("exec {line} --api-key \"$KEY\"")];
-            assert_eq!(hidden_command(&script, &BTreeMap::new()), script);
-            assert!(all(&script, &BTreeMap::new()).is_empty(), "{line}");
+            assert_eq!(masked_command(&script, &BTreeMap::new()), script);
+            assert!(secrets_in_command(&script, &BTreeMap::new()).is_empty(), "{line}");
         }
         let json = "{\"method\":\"ngram\",\"num_speculative_tokens\":4,\"eos_token\":\"</s>\"}";
         let command = ["vllm", "--speculative-config", json].map(str::to_owned);
-        assert_eq!(hidden_command(&command, &BTreeMap::new()), command);
+        assert_eq!(masked_command(&command, &BTreeMap::new()), command);
     }
 
     /// Cases: a variable, its value, and the masked value.
@@ -200,8 +167,13 @@ mod tests {
             ("USE_AUTH", "true", "true"),
         ] {
             let env = BTreeMap::from([(name.to_owned(), value.to_owned())]);
-            assert_eq!(hidden_env(&[], &env)[name], want, "{name}");
-            assert_eq!(all(&[], &env).is_empty(), value == want, "{name}: {:?}", all(&[], &env));
+            assert_eq!(masked_env(&[], &env)[name], want, "{name}");
+            assert_eq!(
+                secrets_in_command(&[], &env).is_empty(),
+                value == want,
+                "{name}: {:?}",
+                secrets_in_command(&[], &env)
+            );
         }
     }
 
@@ -217,18 +189,18 @@ mod tests {
             ("TOKENIZERS_PARALLELISM", "false"),
             ("MY_SECRET", "${OTHER}"),
         ]);
-        let hidden = hidden_env(&[], &env);
+        let hidden = masked_env(&[], &env);
         let shown: Vec<&str> = hidden.values().map(String::as_str).collect();
         assert_eq!(shown, ["***", "***", "${OTHER}", "false", "4"]);
-        assert_eq!(all(&[], &env), ["a", "hf_1"]);
+        assert_eq!(secrets_in_command(&[], &env), ["a", "hf_1"]);
     }
 
     proptest! {
         #[test]
         fn masking_twice_changes_nothing(words in prop::collection::vec("(--api-key|--api-key=[a-z]{4}|[a-zé:/@=-]{0,12}|s[0-9]{6})", 0..8)) {
-            let shown = hidden_command(&words, &BTreeMap::new());
+            let shown = masked_command(&words, &BTreeMap::new());
             prop_assert_eq!(shown.len(), words.len());
-            prop_assert_eq!(hidden_command(&shown, &BTreeMap::new()), shown.clone());
+            prop_assert_eq!(masked_command(&shown, &BTreeMap::new()), shown.clone());
         }
     }
 }
