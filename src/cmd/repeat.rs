@@ -14,7 +14,7 @@ use crate::rundir::{self, RESULT};
 use crate::search::answer::Status;
 use crate::search::config::Mode;
 use crate::sim::config::DEFAULT_SEED;
-use crate::sweep::{self, Keep, Options, Resumption};
+use crate::sweep::{self, Options, Resumption, ServerStore};
 use crate::units::Span;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -107,18 +107,22 @@ fn measure_all(
     options: &Options,
     args: &SweepArgs,
 ) -> Result<ExitCode> {
-    let keep = if settings.restart || !launches(plan) { Keep::default() } else { Keep::between_sweeps() };
+    let store = if settings.restart || !launches(plan) {
+        ServerStore::default()
+    } else {
+        ServerStore::between_sweeps()
+    };
     let groups = Groups::default();
     announce(plan, settings, dir);
     let mut next = Ok(Next::Continue);
     for run in 1..=settings.repeats {
-        let repetition = Repetition { dir, plan, settings, options, keep: &keep, groups: &groups, run };
+        let repetition = Repetition { dir, plan, settings, options, store: &store, groups: &groups, run };
         next = repetition.measure(args);
         if !matches!(next, Ok(Next::Continue)) {
             break;
         }
     }
-    let stopped = stop(&keep);
+    let stopped = stop(&store);
     // After an error, the runs measured so far are still summarised.
     let summary = summarise(dir, args.folder.json);
     let next = next?;
@@ -153,7 +157,7 @@ struct Repetition<'a> {
     plan: &'a Plan,
     settings: &'a Settings,
     options: &'a Options,
-    keep: &'a Keep,
+    store: &'a ServerStore,
     groups: &'a Groups,
     /// Number of the run, from 1.
     run: u32,
@@ -195,7 +199,7 @@ impl Repetition<'_> {
             // A folder without a result is from a run that was killed before anything was measured.
             force: folder.exists(),
             groups: self.groups.clone(),
-            keep: self.keep.clone(),
+            server_store: self.store.clone(),
             ..self.options.clone()
         };
         tracing::info!(
@@ -221,7 +225,8 @@ impl Repetition<'_> {
             resumption.close(args.folder.force)?;
             return Ok(Ok(false));
         }
-        let options = Options { keep: self.keep.clone(), out: PathBuf::new(), ..self.options.clone() };
+        let options =
+            Options { server_store: self.store.clone(), out: PathBuf::new(), ..self.options.clone() };
         tracing::info!("resuming run {} of {}: {}", self.run, self.settings.repeats, folder.display());
         let measured = drive(resumption.virtual_time(), self.dir, self.groups, async |interrupt| {
             Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
@@ -235,9 +240,9 @@ impl Repetition<'_> {
 }
 
 /// Stops the server that was kept running between runs.
-fn stop(keep: &Keep) -> Result<()> {
+fn stop(store: &ServerStore) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("failed to start a runtime")?.block_on(keep.stop())
+    runtime.context("failed to start a runtime")?.block_on(store.stop())
 }
 
 /// Returns the plan of a run: from run to run, the seeds of the plan and of a simulated server go up by one.

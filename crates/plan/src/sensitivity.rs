@@ -162,10 +162,8 @@ impl Plan {
     /// A factor cannot be changed by its share, or the resulting plan is not valid.
     pub fn paired(&self, factors: &[(Factor, f64)], pairing: &Pairing) -> Result<Self> {
         let turns = pairing.turns.get() as usize;
-        let variant = |name: String, key: &str, value: toml::Value| Variant {
-            name,
-            set: toml::Table::from_iter([(key.to_owned(), value)]),
-            ..Variant::default()
+        let variant = |name: String, key: &str, value: toml::Value| {
+            Variant::new(name, toml::Table::from_iter([(key.to_owned(), value)]))
         };
         let rate = |side: Side| {
             let rate = toml::Value::Float(pairing.centre * side.times(pairing.rate_move));

@@ -48,6 +48,11 @@ pub(super) fn name_problem(name: &str) -> Option<String> {
 }
 
 impl Variant {
+    /// Makes a variant that overrides keys of the plan, on a server that it does not start.
+    pub fn new(name: String, set: toml::Table) -> Self {
+        Self { name, set, ..Self::default() }
+    }
+
     fn check(&self) -> Result<(), String> {
         let problem = name_problem(&self.name).map_or_else(|| self.check_start(), Err);
         problem.map_err(|problem| format!("[[variant]] {}: {problem}", self.name))

@@ -87,7 +87,7 @@ impl Sweep<'_> {
             let next = turn(&done, rates);
             let one = &series[next];
             let Next::Measure(ask) = searches[next].next(&one.name, &self.steps) else { return Ok(()) };
-            if self.ending.has_come() {
+            if self.termination.is_requested() {
                 return Ok(());
             }
             // Measure complete rounds only, so that the variants can be compared in pairs.
@@ -128,11 +128,12 @@ impl Sweep<'_> {
             let one = &series[at];
             if at != first {
                 runner.servers.end(false).await?;
-                let begun = runner.servers.begin(one, self.all, &runner.host, &self.ending.token()).await?;
+                let begun =
+                    runner.servers.begin(one, self.all, &runner.host, &self.termination.token()).await?;
                 let Some(ready) = begun else {
                     self.write_result(&runner.servers)?;
-                    if self.ending.why().is_some() {
-                        return Err(self.ending.too_early());
+                    if self.termination.reason().is_some() {
+                        return Err(self.termination.too_early());
                     }
                     bail!(
                         "{} is not ready, and variants that are measured in turns need every server",
@@ -142,7 +143,7 @@ impl Sweep<'_> {
                 bench.seat(runner, at, ready);
             }
             runner.ready.turn_to(&one.plan).with_context(|| format!("in the series {}", one.name))?;
-            runner.warm_up(one, &mut self.journal, &self.ending).await?;
+            runner.warm_up(one, &mut self.journal, &self.termination).await?;
         }
         self.clock = SweepClock::at(spent);
         self.write_result(&runner.servers)?;

@@ -5,8 +5,8 @@
 mod blocks;
 mod load;
 
-use super::ended::{EarlyEnd, StepSoFar};
-use super::looks::{Looks, TICK, drain, failing};
+use super::early_stop::{Looks, TICK, drain, failing};
+use super::step_context::{EarlyEnd, StepContext};
 use super::tally::StepTally;
 use anyhow::{Context, Result, bail};
 use blocks::blocks;
@@ -131,7 +131,7 @@ impl<'a> Bare<'a> {
         load.abort = load.abort.or(without);
         let measured = tally.kept.iter().filter(|r| r.phase == Phase::Measure);
         measured.map(|r| r.record()).for_each(|r| each(&r));
-        let step = self.so_far(&load, started).conclude(&mut tally);
+        let step = self.context(&load, started).conclude(&mut tally);
         self.steps.push(step);
         Ok(&self.steps[self.steps.len() - 1])
     }
@@ -196,8 +196,8 @@ impl<'a> Bare<'a> {
         }
     }
 
-    fn so_far(&self, load: &Load, started: Duration) -> StepSoFar<'_> {
-        StepSoFar {
+    fn context(&self, load: &Load, started: Duration) -> StepContext<'_> {
+        StepContext {
             plan: self.plan,
             ask: load.ask,
             series: MAIN,
@@ -210,7 +210,7 @@ impl<'a> Bare<'a> {
             window: load.window,
             abort: load.abort,
             // There is no client that could add a delay.
-            own: OwnDelay { lag_p99: Some(Duration::ZERO), share: None },
+            client_delay: OwnDelay { lag_p99: Some(Duration::ZERO), share: None },
             client_limit: load.client_limit,
         }
     }

@@ -4,12 +4,12 @@
 //! The counters are compared from the beginning of the measured window to the end of the drain. This covers the
 //! measured requests and the few that continued the load until those had finished.
 
-use super::ending::Ending;
 use super::journal::Journal;
 use super::prepare::Before;
 use super::runner::{Runner, Task};
 use super::scrape::MetricsRead;
 use super::tally::StepTally;
+use super::termination::Termination;
 use anyhow::Result;
 use goodput_load::client::Client;
 use goodput_stats::server::Signal;
@@ -60,21 +60,21 @@ impl Runner {
         &mut self,
         task: Task<'_>,
         journal: &mut Journal,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<()> {
         match task.plan().workload.cache {
             Cache::Cold | Cache::Pair if self.ready.resets => {
                 let client = self.ready.client().clone();
                 let asked = self.host.run(async move { reset(&client).await });
-                if let Some(resets) = ending.within(Duration::ZERO, asked).await {
+                if let Some(resets) = termination.within(Duration::ZERO, asked).await {
                     self.ready.resets = resets?;
                 }
                 Ok(())
             }
             Cache::Cold | Cache::Pair => Ok(()),
             Cache::Warm => {
-                let finished = self.send_before(Before::Prefixes, task.series, ending).await?;
-                journal.warmup(task.series, finished, ending)
+                let finished = self.send_before(Before::Prefixes, task.series, termination).await?;
+                journal.warmup(task.series, finished, termination)
             }
         }
     }

@@ -32,7 +32,7 @@ const PREFIXES: u32 = 4;
 const TEXTS: usize = 12;
 
 /// The result of a query to a server; the inner error is the reason why the server gives none.
-type Told<T> = Result<Result<T, String>>;
+type Answer<T> = Result<Result<T, String>>;
 
 /// Finds the relation between words and tokens from the server's `usage`, once for all series of a sweep.
 ///
@@ -102,7 +102,7 @@ pub(crate) struct Probe<'a> {
 
 impl Probe<'_> {
     /// Measures the relation for words without a prefix.
-    async fn words(&self) -> Told<WordRate> {
+    async fn words(&self) -> Answer<WordRate> {
         let mut counts = [0.0; 3];
         for (count, words) in counts.iter_mut().zip([0..CENSUS / 2, CENSUS / 2..CENSUS, 0..CENSUS]) {
             match self.tokens(None, &census(words)).await? {
@@ -125,7 +125,7 @@ impl Probe<'_> {
         rates: &WordRates,
         series: &[Series],
         seed: u32,
-    ) -> Told<(f64, Vec<PrefixRate>)> {
+    ) -> Answer<(f64, Vec<PrefixRate>)> {
         let (all, word) = (shared(series), census(0..1));
         if all.is_empty() {
             return Ok(Ok((0.0, Vec::new())));
@@ -188,11 +188,11 @@ impl Probe<'_> {
     }
 
     /// Returns the tokens of a prompt by the server's usage. The inner error is the reason why the server reports none.
-    async fn tokens(&self, system: Option<&str>, user: &str) -> Told<f64> {
+    async fn tokens(&self, system: Option<&str>, user: &str) -> Answer<f64> {
         self.count(self.encoder.request(&self.encoder.prefix(system), user, 1)).await
     }
 
-    async fn count(&self, payload: Payload) -> Told<f64> {
+    async fn count(&self, payload: Payload) -> Answer<f64> {
         let shot = Shot {
             record: Record::due(0, Phase::Warmup, Duration::ZERO),
             payload,

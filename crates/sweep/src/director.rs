@@ -1,17 +1,17 @@
 //! The director: chooses the next step, has the [`Runner`] run it, and writes the results so far into the run folder.
 
-use super::about::sent_in_order;
 use super::bounds::over_budget;
 use super::cache::OtherClients;
 use super::clock::SweepClock;
-use super::ending::{self, Ending};
 use super::journal::Journal;
+use super::metadata::sent_in_order;
 use super::next::{After, after, highest, in_order, is_measured, series_steps};
 use super::prepare::PlanSeries;
 use super::retry_after::{Waits, is_respected, server_key};
 use super::runner::{Measured, Runner, Task};
 use super::scrape;
-use super::variant::Servers;
+use super::servers::Servers;
+use super::termination::{self, Termination};
 use anyhow::{Context, Result};
 use goodput_core::caveat::{Caveat, ClientCaveat, CountersCaveat, SweepCaveat};
 use goodput_core::level::Level;
@@ -33,7 +33,7 @@ pub(super) struct Sweep<'a> {
     pub(super) steps: Vec<Step>,
     pub(super) clock: SweepClock,
     pub(super) waits: Waits,
-    pub(super) ending: Ending,
+    pub(super) termination: Termination,
     pub(super) journal: Journal,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Sweep<'a> {
             let mut all = self.all.series.iter().filter(|one| !runner.servers.is_over(one));
             all.any(|one| one.plan.searcher().is_ok() && !is_measured(one, &self.steps))
         };
-        let caveat = ending::caveat(&self.ending, &self.steps, left);
+        let caveat = termination::caveat(&self.termination, &self.steps, left);
         self.meta.noted.extend(caveat.map(Caveat::from));
         self.write_result(&runner.servers)?;
         self.journal.end();
@@ -77,7 +77,7 @@ impl<'a> Sweep<'a> {
             if runner.servers.is_over(one) || is_measured(one, &self.steps) {
                 continue;
             }
-            if self.ending.has_come() || !self.turn_to(runner, one, i).await? {
+            if self.termination.is_requested() || !self.turn_to(runner, one, i).await? {
                 continue;
             }
             if series.len() > 1 {
@@ -87,7 +87,7 @@ impl<'a> Sweep<'a> {
             if !self.leave_alone(one).await {
                 break;
             }
-            runner.warm_up(one, &mut self.journal, &self.ending).await?;
+            runner.warm_up(one, &mut self.journal, &self.termination).await?;
             if resumed && !series_steps(self.plan, &self.steps, &one.name).is_empty() {
                 // In the middle of a series, the time for preparing the server again does not count.
                 self.clock.rewind();
@@ -96,7 +96,7 @@ impl<'a> Sweep<'a> {
                 After::Continue => {}
                 After::ServerGone if one.variant.is_some() => {
                     let step = self.steps.last().map_or(0, |s| s.step);
-                    runner.servers.died(step).await?;
+                    runner.servers.record_death(step).await?;
                     self.write_result(&runner.servers)?;
                 }
                 After::ServerGone | After::Stop => break,
@@ -120,7 +120,7 @@ impl<'a> Sweep<'a> {
                 runner.servers.end(done).await?;
                 self.write_result(&runner.servers)?;
             }
-            let begun = runner.servers.begin(one, self.all, &runner.host, &self.ending.token()).await;
+            let begun = runner.servers.begin(one, self.all, &runner.host, &self.termination.token()).await;
             self.clock = SweepClock::at(spent);
             let Some(ready) = begun? else {
                 self.write_result(&runner.servers)?;
@@ -138,7 +138,7 @@ impl<'a> Sweep<'a> {
     /// Measures the steps of one series.
     async fn measure_series(&mut self, runner: &mut Runner, one: &Series, search: &Search) -> Result<After> {
         while let Next::Measure(ask) = search.next(&one.name, &self.steps) {
-            if self.ending.has_come() {
+            if self.termination.is_requested() {
                 return Ok(After::Stop);
             }
             let begins = self.clock.now() + self.waits.left(&server_key(self.plan, &one.name));
@@ -177,7 +177,7 @@ impl<'a> Sweep<'a> {
         }
         let earlier = series_steps(self.plan, &self.steps, &series.name);
         let task = Task { series, number: self.number(), ask, earlier: &earlier, round, clock: self.clock };
-        let measured = runner.measure(task, &mut self.journal, &self.ending).await?;
+        let measured = runner.measure(task, &mut self.journal, &self.termination).await?;
         drop(earlier);
         let Measured { step, tally, left_alone, noted, others } = measured;
         self.journal.step(series, &step, tally)?;
@@ -200,7 +200,7 @@ impl<'a> Sweep<'a> {
         if let Some(level) = highest(self.plan) {
             self.note_beyond(runner, level);
         }
-        if let Some(silent) = scrape::said(&self.meta.facts, &first.plan.server.metrics) {
+        if let Some(silent) = scrape::missing_metrics_hint(&self.meta.facts, &first.plan.server.metrics) {
             self.journal.say(&silent);
         }
     }

@@ -1,8 +1,8 @@
 //! Checks between steps: waiting until the server is idle, and finding out if it still answers.
 
-use super::ending::Ending;
-use super::looks::TICK;
+use super::early_stop::TICK;
 use super::runner::Runner;
+use super::termination::Termination;
 use anyhow::Result;
 use goodput_core::caveat::ServerCaveat;
 use goodput_load::client::Client;
@@ -16,12 +16,16 @@ const IDLE_WAIT: Duration = Duration::from_secs(10);
 impl Runner {
     /// Waits until the server reports that it has no requests, if it has metrics. Returns a caveat if the wait times
     /// out.
-    pub(super) async fn wait_idle(&self, step: u32, ending: &Ending) -> Result<Option<ServerCaveat>> {
+    pub(super) async fn wait_idle(
+        &self,
+        step: u32,
+        termination: &Termination,
+    ) -> Result<Option<ServerCaveat>> {
         let deadline = Instant::now() + IDLE_WAIT;
         loop {
             let now = self.ready.scraper.read().await?;
             let left: f64 = now.iter().flatten().filter_map(Reading::in_server).sum();
-            if left <= 0.0 || ending.why().is_some() {
+            if left <= 0.0 || termination.reason().is_some() {
                 return Ok(None);
             }
             if Instant::now() >= deadline {

@@ -1,11 +1,11 @@
 //! Records measurements in the run folder and in the counts over the whole sweep, and shows them on the terminal and in
 //! the live metrics.
 
-use super::ending::{Ending, Why};
 use super::listen::Listener;
 use super::live::Live;
 use super::progress::{Progress, Shown};
 use super::tally::{StepTally, SweepTally};
+use super::termination::{Termination, TerminationReason};
 use anyhow::Result;
 use goodput_core::level::Level;
 use goodput_core::record::Finished;
@@ -71,7 +71,7 @@ impl Journal {
         &mut self,
         series: &Series,
         mut finished: Vec<Finished>,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<()> {
         for f in &mut finished {
             f.record.id += self.warmups;
@@ -79,7 +79,7 @@ impl Journal {
             self.writer.request(&series.name, 0, class, f)?;
         }
         self.warmups += finished.len() as u64;
-        self.flush(ending)?;
+        self.flush(termination)?;
         self.writer.end_failures(&series.name, 0)
     }
 
@@ -149,9 +149,9 @@ impl Journal {
     ///
     /// # Errors
     /// A file cannot be written, or the run folder no longer exists.
-    pub(super) fn flush(&mut self, ending: &Ending) -> Result<()> {
+    pub(super) fn flush(&mut self, termination: &Termination) -> Result<()> {
         self.writer.flush()?;
-        if ending.why().is_some() {
+        if termination.reason().is_some() {
             return Ok(());
         }
         if let Some(low) = self.disk.low(self.dir()) {
@@ -162,7 +162,7 @@ impl Journal {
                 bytes(low.free),
                 bytes(low.reserve)
             );
-            ending.end(Why::Disk(low));
+            termination.end(TerminationReason::Disk(low));
         }
         Ok(())
     }

@@ -1,26 +1,24 @@
 //! The director, which joins all parts of a sweep: it gets a level from the search, has it measured, and writes the
 //! results, until the search is done.
 
-mod about;
 mod alternate;
 mod answers;
 pub mod bare;
 mod bounds;
 mod cache;
 mod calibrate;
+mod changes;
 mod clock;
 mod director;
 mod disk;
-mod ended;
-mod ending;
+mod early_stop;
 mod host;
 mod idle;
 mod journal;
-mod keep;
 mod listen;
 mod live;
-mod looks;
 mod machine;
+mod metadata;
 mod next;
 mod prepare;
 mod profile;
@@ -28,19 +26,20 @@ mod progress;
 mod resume;
 mod retry_after;
 mod runner;
-mod same;
 mod scrape;
+mod server_store;
+mod servers;
 mod start;
 mod step;
+mod step_context;
 mod tally;
-mod variant;
+mod termination;
 
 pub use bounds::{Deadline, deadline, longest_step, written};
-pub use keep::Keep;
 pub use resume::{Resumption, resume};
+pub use server_store::ServerStore;
 
 use anyhow::Result;
-use ending::Ending;
 use goodput_core::units::Span;
 use goodput_load::launch::Groups;
 use goodput_plan::Plan;
@@ -51,6 +50,7 @@ use start::{Origin, Setup, conduct};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+use termination::Termination;
 use tokio_util::sync::CancellationToken;
 
 /// The options of a sweep, other than its plan.
@@ -75,7 +75,7 @@ pub struct Options {
     /// List of process groups started for variants, so that they can be killed if this process exits abruptly.
     pub groups: Groups,
     /// Keeps the started server for the next sweep of the same plan.
-    pub keep: Keep,
+    pub server_store: ServerStore,
 }
 
 /// Runs a sweep into its folder and returns its results; the caller writes the reports.
@@ -93,10 +93,10 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     rundir::check_free(&options.out, options.force)?;
     disk::check_left(&options.out)?;
     options.disk.check(&options.out, written(plan).unwrap_or(0), "the requests of this sweep")?;
-    let ending = Ending::begin(interrupt, deadline(plan, options.budget));
+    let termination = Termination::begin(interrupt, deadline(plan, options.budget));
     let (plan, dir, groups) = (plan.clone(), options.out.clone(), options.groups.clone());
     let virtual_time = options.virtual_time;
-    conduct(Setup { plan, dir, options, virtual_time, groups, ending, origin: Origin::New }).await
+    conduct(Setup { plan, dir, options, virtual_time, groups, termination, origin: Origin::New }).await
 }
 
 /// Returns the budget that the director enforces: none for an adaptive search, which plans its steps to fit its budget.

@@ -175,11 +175,7 @@ impl Live {
                 "Requests completed per second in the measured window of the last step",
                 &self.achieved,
             ),
-            (
-                "last_step_attainment",
-                "Share of the last step's requests that met a limit",
-                &self.attainment,
-            ),
+            ("last_step_attainment", "Share of the last step's requests that met a limit", &self.attainment),
             (
                 "answer",
                 "The goodput as it is known so far, in levels of the series: rate (median), low and high (90 % interval), safe, met, failed",

@@ -1,8 +1,8 @@
 //! The step under the profiler: the profile starts before the load and stops after the drain. A failure is only a
 //! caveat, since the answer of the sweep is known by then.
 
-use super::ending::Ending;
 use super::runner::{Runner, Task};
+use super::termination::Termination;
 use anyhow::{Result, anyhow, bail};
 use goodput_core::caveat::ServerCaveat;
 use goodput_core::units::Span;
@@ -54,7 +54,7 @@ impl Runner {
         task: Task<'_>,
         moment: Moment,
         dir: &Path,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<Profiled> {
         let Some(profile) = &task.plan().profile else { return Ok(Profiled::Not) };
         let (tried, done) = match &profile.by() {
@@ -63,7 +63,7 @@ impl Runner {
                 let client = self.ready.client().clone();
                 let tried = format!("POST {path} failed");
                 let asked = self.host.run(async move { ask(&client, &path).await });
-                match ending.within(task.plan().step.drain.0, asked).await {
+                match termination.within(task.plan().step.drain.0, asked).await {
                     Some(done) => (tried, done?),
                     None => (tried, Err(anyhow!("the sweep was ended meanwhile"))),
                 }
@@ -73,7 +73,7 @@ impl Runner {
                 if argv.is_empty() {
                     return Ok(Profiled::Done);
                 }
-                (format!("`{}` failed", argv.join(" ")), self.command(argv, task, dir, ending).await?)
+                (format!("`{}` failed", argv.join(" ")), self.command(argv, task, dir, termination).await?)
             }
         };
         Ok(match done {
@@ -90,7 +90,7 @@ impl Runner {
         argv: &[String],
         task: Task<'_>,
         dir: &Path,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<Result<()>> {
         let level = task.ask.level;
         let env = BTreeMap::from([
@@ -101,7 +101,7 @@ impl Runner {
         let log = dir.join(LOGS).join("profile.log");
         let launch =
             Launch { argv: argv.to_vec(), env, folder: None, log, secrets: Vec::new(), serves: Vec::new() };
-        let (groups, end, grace) = (self.servers.groups(), ending.token(), task.plan().step.drain.0);
+        let (groups, end, grace) = (self.servers.groups(), termination.token(), task.plan().step.drain.0);
         // On a blocking thread, so that simulated time stands still.
         let run = tokio::task::spawn_blocking(move || -> Result<()> {
             let mut launched = launch.start(&groups)?;

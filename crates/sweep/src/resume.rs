@@ -5,15 +5,15 @@
 //! In simulated time on a deterministic engine, its results are identical to the last request. Other engines restart
 //! their random numbers, and a real server never repeats itself exactly.
 
-use super::about::meta;
 use super::bounds::{deadline, over_budget};
-use super::ending::Ending;
 use super::journal::Counted;
+use super::metadata::meta;
 use super::prepare::{self, PlanSeries, Prepared};
 use super::retry_after::wait_on_resume;
 use super::start::{Origin, Setup, conduct};
 use super::tally::SweepTally;
-use super::{Options, disk, own_budget, same};
+use super::termination::Termination;
+use super::{Options, changes, disk, own_budget};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::redact;
@@ -36,7 +36,7 @@ use tokio_util::sync::CancellationToken;
 pub struct Resumption {
     dir: PathBuf,
     /// Lock on the folder, from before its files are read until the last one is written.
-    hold: Hold,
+    run_lock: Hold,
     left: Left,
     sweep_tally: SweepTally,
     /// The next step; `None` if the search is done or no further step fits into the budget.
@@ -53,8 +53,9 @@ impl Resumption {
     /// version. The message names a remedy.
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
-        let hold = Hold::of_run(dir)?;
-        let mut left = rundir::left(&hold, |series, class, record| sweep_tally.add(series, class, record))?;
+        let run_lock = Hold::of_run(dir)?;
+        let mut left =
+            rundir::left(&run_lock, |series, class, record| sweep_tally.add(series, class, record))?;
         match (budget, &mut left.plan.search.mode) {
             (Some(budget), Mode::Adaptive(adaptive)) if left.plan.rows.is_empty() => adaptive.budget = budget,
             (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),
@@ -83,7 +84,7 @@ impl Resumption {
                 break;
             }
         }
-        Ok(Self { dir: dir.to_owned(), hold, left, sweep_tally, next, groups: Groups::default() })
+        Ok(Self { dir: dir.to_owned(), run_lock, left, sweep_tally, next, groups: Groups::default() })
     }
 
     /// Returns the list of process groups started for variants, so that they can be killed if this process exits
@@ -113,7 +114,7 @@ impl Resumption {
     /// # Errors
     /// The plan has changed and `force` is not set. The message has one line per difference.
     pub fn check_plan(&self, force: bool) -> Result<bool> {
-        let other = same::check_plan(&self.dir, &self.left.meta, &self.left.plan, force)?;
+        let other = changes::check_plan(&self.dir, &self.left.meta, &self.left.plan, force)?;
         Ok(other.is_none() && self.left.meta.plan.is_some())
     }
 
@@ -126,7 +127,7 @@ impl Resumption {
     /// left nothing out. A plan that differs from the original one is an error without `force`, and is recorded as a
     /// caveat with it.
     pub fn close(mut self, force: bool) -> Result<()> {
-        let other = same::check_plan(&self.dir, &self.left.meta, &self.left.plan, force)?;
+        let other = changes::check_plan(&self.dir, &self.left.meta, &self.left.plan, force)?;
         let run = rundir::read(&self.dir)?;
         let noted = self.left.meta.noted.len();
         self.left.meta.noted.retain(|c| !c.ends_sweep());
@@ -162,7 +163,7 @@ fn spent(left: &Left) -> Duration {
 /// # Errors
 /// The plan or the server has changed, nothing more could be measured, or the sweep broke off.
 pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationToken) -> Result<Run> {
-    let Resumption { dir, hold, left, sweep_tally: counts, groups, .. } = on;
+    let Resumption { dir, run_lock, left, sweep_tally: counts, groups, .. } = on;
     let spent = spent(&left);
     let Left { plan, meta, steps, warmups, found, .. } = left;
     disk::check_resumable(options.disk, &dir)?;
@@ -170,16 +171,16 @@ pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationTo
     if virtual_time {
         plan.check_virtual()?;
     }
-    let ending = Ending::begin(interrupt, deadline(&plan, meta.budget.map(|b| b.0)));
+    let termination = Termination::begin(interrupt, deadline(&plan, meta.budget.map(|b| b.0)));
     let counted = Counted { counts, warmups };
-    let earlier = Earlier { hold, meta, steps, spent, found, counted, plan_changed: None };
+    let earlier = EarlierAttempts { run_lock, meta, steps, spent, found, counted, plan_changed: None };
     let origin = Origin::Resumed(Box::new(earlier));
-    conduct(Setup { plan, dir, options, virtual_time, groups, ending, origin }).await
+    conduct(Setup { plan, dir, options, virtual_time, groups, termination, origin }).await
 }
 
 /// The earlier attempts of a resumed sweep.
-pub(super) struct Earlier {
-    pub(super) hold: Hold,
+pub(super) struct EarlierAttempts {
+    pub(super) run_lock: Hold,
     pub(super) meta: Meta,
     /// The valid steps.
     pub(super) steps: Vec<Step>,
@@ -193,7 +194,7 @@ pub(super) struct Earlier {
     pub(super) plan_changed: Option<Caveat>,
 }
 
-impl Earlier {
+impl EarlierAttempts {
     /// Returns the number of the step that comes next.
     pub(super) fn next_step(&self) -> u32 {
         self.steps.len() as u32 + 1
@@ -203,8 +204,8 @@ impl Earlier {
     ///
     /// # Errors
     /// The sweep was ended during the wait.
-    pub(super) async fn wait_for_server(&self, ending: &Ending) -> Result<Option<Caveat>> {
-        wait_on_resume(&self.meta, self.next_step(), ending).await
+    pub(super) async fn wait_for_server(&self, termination: &Termination) -> Result<Option<Caveat>> {
+        wait_on_resume(&self.meta, self.next_step(), termination).await
     }
 
     /// Prepares the only server of the sweep as at its start, and checks that it is the one that was measured.
@@ -233,11 +234,11 @@ impl Earlier {
         })?;
         let now = meta(plan, Some(&ready), earlier.virtual_time);
         let mut noted = Vec::new();
-        same::check(same::of_server(earlier, &now), force, &mut noted)?;
+        changes::check(changes::of_server(earlier, &now), force, &mut noted)?;
         ready.noted.extend(noted);
         ready.load.set_resumed(earlier.resumed.len() as u32 + 1);
         match earlier.words.as_ref().filter(|_| !force) {
-            Some(words) => keep_lengths(words, &earlier.noted, &mut ready)?,
+            Some(words) => reuse_word_rates(words, &earlier.noted, &mut ready)?,
             None => tracing::info!("the lengths of prompts were measured anew"),
         }
         Ok(ready)
@@ -268,7 +269,7 @@ impl Earlier {
 /// Replaces the description of plan and server by the current one, for a sweep that is resumed with another plan or on
 /// another server.
 fn updated(meta: Meta, plan: &Plan, ready: Option<&Prepared>) -> Meta {
-    let now = super::about::meta(plan, ready, meta.virtual_time);
+    let now = super::metadata::meta(plan, ready, meta.virtual_time);
     let meta = Meta { server: now.server, workload: now.workload, slo: now.slo, seed: now.seed, ..meta };
     if ready.is_some() { Meta { model: now.model, facts: now.facts, ..meta } } else { meta }
 }
@@ -278,7 +279,7 @@ fn updated(meta: Meta, plan: &Plan, ready: Option<&Prepared>) -> Meta {
 /// # Errors
 /// A file cannot be written.
 pub(super) fn reopen(
-    hold: Hold,
+    run_lock: Hold,
     plan: &Plan,
     plan_toml: &str,
     meta: &Meta,
@@ -287,17 +288,17 @@ pub(super) fn reopen(
     // Caveats first: if the process is killed before the cleanup, the next resumption at worst records them twice.
     let (own, noted) = (meta.clone(), meta.noted.clone());
     let run = Run::assemble(plan, plan_toml.to_owned(), own, steps.to_vec(), Vec::new(), noted)?;
-    rundir::write_result(hold.dir(), &json::result(&run))?;
-    rundir::replace(&hold.dir().join(PLAN), plan_toml.as_bytes())?;
-    rundir::tidy(&hold, steps.len())?;
-    Writer::open(hold)
+    rundir::write_result(run_lock.dir(), &json::result(&run))?;
+    rundir::replace(&run_lock.dir().join(PLAN), plan_toml.as_bytes())?;
+    rundir::tidy(&run_lock, steps.len())?;
+    Writer::open(run_lock)
 }
 
 /// Keeps the prompt lengths of the run. `kept` are its token rates per word, `noted` its caveats.
 ///
 /// # Errors
 /// The server now counts the tokens of a prompt differently.
-pub(super) fn keep_lengths(kept: &WordRates, noted: &[Caveat], ready: &mut Prepared) -> Result<()> {
+pub(super) fn reuse_word_rates(kept: &WordRates, noted: &[Caveat], ready: &mut Prepared) -> Result<()> {
     let uncalibrated = |noted: &[Caveat]| {
         noted.iter().any(|c| matches!(c, Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })))
     };

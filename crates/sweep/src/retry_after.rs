@@ -1,6 +1,6 @@
 //! Waiting for servers that refused requests with `Retry-After`.
 
-use super::ending::Ending;
+use super::termination::Termination;
 use anyhow::Result;
 use goodput_core::caveat::{Caveat, Refusal, ServerCaveat};
 use goodput_core::units::{Fraction, Span};
@@ -91,14 +91,18 @@ pub(super) fn is_respected(plan: &Plan, step: &Step) -> bool {
 ///
 /// # Errors
 /// The sweep was ended during the wait.
-pub(super) async fn wait_on_resume(earlier: &Meta, step: u32, ending: &Ending) -> Result<Option<Caveat>> {
+pub(super) async fn wait_on_resume(
+    earlier: &Meta,
+    step: u32,
+    termination: &Termination,
+) -> Result<Option<Caveat>> {
     let waits = Waits::restored(earlier);
     let Some(left) = waits.asked("").filter(|_| !earlier.virtual_time) else { return Ok(None) };
     tracing::info!("the server asked to be left alone (Retry-After): {} more", whole_seconds(left));
-    let interrupt = ending.token();
+    let interrupt = termination.token();
     tokio::select! {
         biased;
-        () = interrupt.cancelled() => return Err(ending.too_early()),
+        () = interrupt.cancelled() => return Err(termination.too_early()),
         () = sleep(left) => {}
     }
     let waited_s = left.as_secs_f64();
@@ -125,7 +129,7 @@ impl super::director::Sweep<'_> {
             whole_seconds(wait),
         ));
         self.note(ServerCaveat::Refused { step, how: Refusal::AskedToWait { asked_s, waited_s } });
-        let interrupt = self.ending.token();
+        let interrupt = self.termination.token();
         tokio::select! {
             biased;
             // A resumed sweep waits for the rest.

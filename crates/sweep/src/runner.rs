@@ -2,16 +2,16 @@
 
 use super::cache::OtherClients;
 use super::clock::SweepClock;
-use super::ending::Ending;
 use super::host::Neighbours;
 use super::journal::Journal;
 use super::next::likely_connections;
 use super::prepare::{Before, Prepared, send_before};
 use super::profile::{Moment, Profiled};
 use super::scrape::MetricsRead;
+use super::servers::Servers;
 use super::step::{Followed, Running};
 use super::tally::StepTally;
-use super::variant::Servers;
+use super::termination::Termination;
 use anyhow::Result;
 use goodput_core::caveat::ServerCaveat;
 use goodput_core::record::Finished;
@@ -76,10 +76,10 @@ impl Runner {
         &self,
         series: &Series,
         journal: &mut Journal,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<()> {
-        let finished = self.send_before(Before::Warmup, series, ending).await?;
-        journal.warmup(series, finished, ending)
+        let finished = self.send_before(Before::Warmup, series, termination).await?;
+        journal.warmup(series, finished, termination)
     }
 
     /// Sends requests that are not counted.
@@ -87,9 +87,9 @@ impl Runner {
         &self,
         what: Before,
         series: &Series,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<Vec<Finished>> {
-        send_before(what, series, &self.ready.load, &ending.token()).await
+        send_before(what, series, &self.ready.load, &termination.token()).await
     }
 
     /// Runs a step. Its requests go into the journal as they finish; its row of `steps.csv` is not yet written.
@@ -100,14 +100,15 @@ impl Runner {
         &mut self,
         task: Task<'_>,
         journal: &mut Journal,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<Measured> {
-        let mut noted: Vec<ServerCaveat> = self.wait_idle(task.number, ending).await?.into_iter().collect();
-        self.set_cache(task, journal, ending).await?;
+        let mut noted: Vec<ServerCaveat> =
+            self.wait_idle(task.number, termination).await?.into_iter().collect();
+        self.set_cache(task, journal, termination).await?;
         let mut tally = journal.make_room(task.series, &task.ask);
-        self.warm_connections(task, ending).await;
+        self.warm_connections(task, termination).await;
         let profiled = match task.ask.kind {
-            StepKind::Profile => self.profiler(task, Moment::Before, journal.dir(), ending).await?,
+            StepKind::Profile => self.profiler(task, Moment::Before, journal.dir(), termination).await?,
             _ => Profiled::Not,
         };
         let before = self.ready.scraper.read().await?;
@@ -119,9 +120,9 @@ impl Runner {
             task.ask.level,
             self.ready.load.share(task.ask.level).rate,
         );
-        let followed = self.follow(task, &mut running, &mut tally, journal, ending).await;
+        let followed = self.follow(task, &mut running, &mut tally, journal, termination).await;
         let after = match &profiled {
-            Profiled::Done => self.profiler(task, Moment::After, journal.dir(), ending).await?,
+            Profiled::Done => self.profiler(task, Moment::After, journal.dir(), termination).await?,
             Profiled::Not | Profiled::Failed(_) => Profiled::Not,
         };
         noted.extend([profiled, after].into_iter().filter_map(Profiled::caveat));
@@ -143,15 +144,15 @@ impl Runner {
     ) -> Result<Measured> {
         let read = running.end_metrics(task, journal).await?;
         let checks = self.ready.reader.rows(&task.plan().workload);
-        let mut so_far = running.so_far(task);
-        let counted = so_far.counted();
-        so_far.own = delays.within(&counted);
+        let mut context = running.context(task);
+        let counted = context.counted();
+        context.client_delay = delays.within(&counted);
         let trace = running.firing.trace.and_then(|TraceStart { from, of }| {
             let last = tally.kept.iter().map(|r| r.id).max()?;
             Some(TracePart { from, n: self.ready.load.traffic().chain(last) + 1, of })
         });
         let host = running.neighbours.end();
-        let mut step = Step { checks, trace, host, ..so_far.conclude(&mut tally) };
+        let mut step = Step { checks, trace, host, ..context.conclude(&mut tally) };
         let others = self.add_server_side(&mut step, &read, &counted, &tally).await?;
         let left_alone = tally.wait_until.map(|until| running.firing.began + until);
         Ok(Measured { step, tally, left_alone, noted: Vec::new(), others })
@@ -179,9 +180,9 @@ impl Runner {
     }
 
     /// Opens as many connections as the step is likely to need.
-    async fn warm_connections(&self, task: Task<'_>, ending: &Ending) {
+    async fn warm_connections(&self, task: Task<'_>, termination: &Termination) {
         let n = likely_connections(task.plan(), task.ask.level, task.earlier);
         let warmed = self.ready.load.warm(task.ask.level, n);
-        ending.within(Duration::ZERO, warmed).await;
+        termination.within(Duration::ZERO, warmed).await;
     }
 }

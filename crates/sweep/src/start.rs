@@ -1,20 +1,20 @@
 //! The start of a sweep, new or resumed: opens its folder and prepares its first server.
 
-use super::about::{meta, preflight, serve};
 use super::clock::SweepClock;
 use super::director::Sweep;
-use super::ending::{Ending, broke_off};
 use super::journal::{Counted, Journal};
 use super::listen::Listener;
 use super::live::Live;
+use super::metadata::{meta, preflight, serve};
 use super::next::{in_order, is_measured};
 use super::prepare::{self, PlanSeries, Prepared};
 use super::progress::{Latency, Progress};
-use super::resume::Earlier;
+use super::resume::EarlierAttempts;
 use super::retry_after::Waits;
 use super::runner::Runner;
-use super::variant::{EarlierServers, ServerOptions, Servers};
-use super::{Options, own_budget, same};
+use super::servers::{EarlierServers, ServerOptions, Servers};
+use super::termination::{Termination, broke_off};
+use super::{Options, changes, own_budget};
 use anyhow::{Context, Result};
 use goodput_core::caveat::Caveat;
 use goodput_load::launch::Groups;
@@ -34,14 +34,14 @@ pub(super) struct Setup<'a> {
     pub(super) options: &'a Options,
     pub(super) virtual_time: bool,
     pub(super) groups: Groups,
-    pub(super) ending: Ending,
+    pub(super) termination: Termination,
     pub(super) origin: Origin,
 }
 
 /// The state from which a sweep starts.
 pub(super) enum Origin {
     New,
-    Resumed(Box<Earlier>),
+    Resumed(Box<EarlierAttempts>),
 }
 
 impl Origin {
@@ -75,7 +75,7 @@ struct Opening<'a> {
     live: Option<(Live, Listener)>,
     options: &'a Options,
     virtual_time: bool,
-    ending: Ending,
+    termination: Termination,
 }
 
 /// The run folder, opened for writing, and its previous contents.
@@ -92,21 +92,21 @@ struct Folder {
 /// # Errors
 /// Nothing could be measured, or the sweep failed: the steps measured until then are on disk.
 pub(super) async fn conduct(setup: Setup<'_>) -> Result<Run> {
-    let Setup { mut plan, dir, options, virtual_time, groups, ending, mut origin } = setup;
+    let Setup { mut plan, dir, options, virtual_time, groups, termination, mut origin } = setup;
     let traffic = plan.open_files()?;
     let series = plan.series();
     if let Origin::Resumed(earlier) = &mut origin {
-        earlier.plan_changed = same::check_plan(&dir, &earlier.meta, &plan, options.force)?;
+        earlier.plan_changed = changes::check_plan(&dir, &earlier.meta, &plan, options.force)?;
     }
     preflight(&plan, &series, virtual_time)?;
     let live = options.listen.map(|address| serve(&plan, address)).transpose()?;
     let host = Arc::new(Host::of(&plan.client, virtual_time)?);
     let all = PlanSeries { series: &series, traffic: &traffic };
     let plan_toml = plan.to_toml()?;
-    let keep = options.keep.clone();
-    let server_options = ServerOptions { dir: dir.clone(), groups, keep };
+    let store = options.server_store.clone();
+    let server_options = ServerOptions { dir: dir.clone(), groups, store };
     let servers = Servers::new(&plan, server_options, origin.servers(options.force));
-    let opening = Opening { plan: &plan, plan_toml, all, host, live, options, virtual_time, ending };
+    let opening = Opening { plan: &plan, plan_toml, all, host, live, options, virtual_time, termination };
     let spent = origin.spent();
     if let Some((mut sweep, mut runner)) = Box::pin(opening.open(servers, origin)).await? {
         Box::pin(sweep.run(&mut runner, spent)).await.with_context(|| broke_off(&dir))?;
@@ -130,12 +130,12 @@ impl<'a> Opening<'a> {
         let spent = origin.spent();
         // The logs of started servers are in the folder, so create it first.
         let folder = self.folder(origin, only.as_ref())?;
-        let Self { plan, plan_toml, all, host, live, options, ending, .. } = self;
+        let Self { plan, plan_toml, all, host, live, options, termination, .. } = self;
         let Folder { writer, meta, steps, waits, counted } = folder;
         let progress = Progress::new(options.progress, Latency::of(plan));
         let journal = Journal::new(writer, progress, live, options.disk, counted);
         let clock = SweepClock::at(spent);
-        let mut sweep = Sweep { plan, plan_toml, all, meta, steps, clock, waits, ending, journal };
+        let mut sweep = Sweep { plan, plan_toml, all, meta, steps, clock, waits, termination, journal };
         let ready = match only {
             Some(ready) => ready,
             None => match sweep.first_ready(&mut servers, &host).await? {
@@ -157,7 +157,7 @@ impl<'a> Opening<'a> {
         }
         let waited = match origin {
             Origin::New => None,
-            Origin::Resumed(earlier) => earlier.wait_for_server(&self.ending).await?,
+            Origin::Resumed(earlier) => earlier.wait_for_server(&self.termination).await?,
         };
         let prepare = async {
             match origin {
@@ -167,10 +167,10 @@ impl<'a> Opening<'a> {
                 }
             }
         };
-        let interrupt = self.ending.token();
+        let interrupt = self.termination.token();
         let mut ready = tokio::select! {
             ready = prepare => ready?,
-            () = interrupt.cancelled() => return Err(self.ending.too_early()),
+            () = interrupt.cancelled() => return Err(self.termination.too_early()),
         };
         ready.check_series(self.all)?;
         ready.noted.extend(waited);
@@ -193,9 +193,9 @@ impl<'a> Opening<'a> {
             Origin::Resumed(earlier) => {
                 let meta = earlier.resumed_meta(self.plan, ready, self.options.force);
                 let waits = Waits::restored(&earlier.meta);
-                let Earlier { hold, steps, counted, .. } = *earlier;
-                let dir = hold.dir().to_owned();
-                let writer = super::resume::reopen(hold, self.plan, &self.plan_toml, &meta, &steps)
+                let EarlierAttempts { run_lock, steps, counted, .. } = *earlier;
+                let dir = run_lock.dir().to_owned();
+                let writer = super::resume::reopen(run_lock, self.plan, &self.plan_toml, &meta, &steps)
                     .with_context(|| format!("failed to resume {}", dir.display()))?;
                 Ok(Folder { writer, meta, steps, waits, counted })
             }
@@ -209,20 +209,20 @@ impl Sweep<'_> {
     async fn first_ready(&mut self, servers: &mut Servers, host: &Arc<Host>) -> Result<Option<Prepared>> {
         self.write_result(servers)?;
         for one in in_order(self.all.series, &self.steps) {
-            if self.ending.has_come() {
+            if self.termination.is_requested() {
                 break;
             }
             one.plan.searcher().map_err(anyhow::Error::msg)?;
             if servers.is_over(one) || is_measured(one, &self.steps) {
                 continue;
             }
-            let ready = servers.begin(one, self.all, host, &self.ending.token()).await?;
+            let ready = servers.begin(one, self.all, host, &self.termination.token()).await?;
             self.write_result(servers)?;
             if ready.is_some() {
                 return Ok(ready);
             }
         }
-        self.meta.noted.extend(self.ending.caveat().map(Caveat::from));
+        self.meta.noted.extend(self.termination.caveat().map(Caveat::from));
         self.write_result(servers)?;
         Ok(None)
     }

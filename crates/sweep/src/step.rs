@@ -1,17 +1,17 @@
 //! A running step: the runner starts its load, collects the finished requests, and decides when it ends.
 
 use super::alternate;
-use super::ended::{EarlyEnd, StepSoFar};
-use super::ending::Ending;
+use super::early_stop::{Looks, TICK, drain, failing};
 use super::host::Neighbours;
 use super::idle::nobody_answers;
 use super::journal::Journal;
-use super::looks::{Looks, TICK, drain, failing};
 use super::next::surge;
 use super::progress::Shown;
 use super::runner::{Runner, Task};
 use super::scrape::{Following, MetricsRead};
+use super::step_context::{EarlyEnd, StepContext};
 use super::tally::StepTally;
+use super::termination::Termination;
 use anyhow::{Context, Result, bail};
 use goodput_load::load::firing::{Delays, Firing};
 use goodput_load::load::lag::OwnDelay;
@@ -94,8 +94,8 @@ impl Running {
     }
 
     /// Returns the facts about the step other than its requests.
-    pub(super) fn so_far<'a>(&self, task: Task<'a>) -> StepSoFar<'a> {
-        StepSoFar {
+    pub(super) fn context<'a>(&self, task: Task<'a>) -> StepContext<'a> {
+        StepContext {
             plan: &task.series.plan,
             ask: self.ask,
             series: &task.series.name,
@@ -107,7 +107,7 @@ impl Running {
             settle: self.ask.settle,
             window: self.window,
             abort: self.abort,
-            own: OwnDelay::default(),
+            client_delay: OwnDelay::default(),
             client_limit: self.firing.status().client_limit,
         }
     }
@@ -171,16 +171,16 @@ fn extended(plan: &Plan, ask: &Ask, now: Window) -> Option<Duration> {
 struct Drain {
     /// Time of the end; known after the last request was sent.
     until: Option<Instant>,
-    /// True if the sweep is ending.
-    ending: bool,
-    /// Longest drain of a sweep that is ending, whatever the step asked for.
+    /// True if the sweep is termination.
+    termination: bool,
+    /// Longest drain of a sweep that is termination, whatever the step asked for.
     short: Duration,
 }
 
 impl Drain {
     /// Handles the end of the sweep: aborts the step, unless all of its requests were already sent.
     fn sweep_ends(&mut self, running: &mut Running, why: Abort) {
-        self.ending = true;
+        self.termination = true;
         // After the last request there is nothing to abort, except in a burst, which sends all requests at once.
         let open = self.until.is_none() || running.ask.kind == StepKind::Burst;
         if open && running.abort.is_none() {
@@ -192,7 +192,7 @@ impl Drain {
     /// Starts the drain after the last request was sent.
     fn begin(&mut self, running: &Running) {
         let drain = drain(&running.ask, running.abort.map(|end| end.why));
-        self.until = Some(Instant::now() + if self.ending { drain.min(self.short) } else { drain });
+        self.until = Some(Instant::now() + if self.termination { drain.min(self.short) } else { drain });
     }
 
     fn is_over(&self) -> bool {
@@ -270,22 +270,22 @@ impl Runner {
         running: &mut Running,
         tally: &mut StepTally,
         journal: &mut Journal,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<Followed> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut looks, mut flushed) = (Looks::new(&running.ask), Instant::now());
-        let interrupt = ending.token();
+        let interrupt = termination.token();
         let mut sent_all = std::pin::pin!(running.firing.sent_all());
-        let mut drain = Drain { until: None, ending: false, short: task.plan().step.drain.0 };
+        let mut drain = Drain { until: None, termination: false, short: task.plan().step.drain.0 };
         loop {
             tokio::select! {
                 biased;
-                () = interrupt.cancelled(), if !drain.ending => drain.sweep_ends(running, ending.abort()),
+                () = interrupt.cancelled(), if !drain.termination => drain.sweep_ends(running, termination.abort()),
                 () = &mut sent_all, if drain.until.is_none() => drain.begin(running),
                 _ = ticks.tick() => {
                     if flushed.elapsed() >= FLUSH {
-                        journal.flush(ending)?;
+                        journal.flush(termination)?;
                         flushed = Instant::now();
                     }
                     running.write_samples(task, journal)?;
@@ -314,7 +314,7 @@ impl Runner {
                 None => bail!("the load of the step ended before its window did"),
             }
         }
-        let abort = self.last_reason(running, tally, ending).await?;
+        let abort = self.last_reason(running, tally, termination).await?;
         Ok(Followed { abort, delays })
     }
 
@@ -324,7 +324,7 @@ impl Runner {
         &self,
         running: &Running,
         tally: &StepTally,
-        ending: &Ending,
+        termination: &Termination,
     ) -> Result<Option<EarlyEnd>> {
         let abort = running.abort;
         let at = abort.map_or(running.firing.began.elapsed(), |end| end.at);
@@ -332,7 +332,7 @@ impl Runner {
         if !settled && tally.ended_unreachable() {
             let client = self.ready.client().clone();
             let probe = self.host.run(async move { nobody_answers(&client).await });
-            if ending.within(Duration::ZERO, probe).await.transpose()? == Some(true) {
+            if termination.within(Duration::ZERO, probe).await.transpose()? == Some(true) {
                 return Ok(Some(EarlyEnd { why: Abort::ServerGone, at }));
             }
         }

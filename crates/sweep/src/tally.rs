@@ -13,7 +13,7 @@ use goodput_stats::stats::step::Abort;
 use goodput_stats::stats::verdict::{GROSS, GROSS_INFLATION, gross};
 use hdrhistogram::Histogram;
 use std::time::Duration;
-use sweep::Room;
+use sweep::Buffers;
 
 /// Consecutive connection failures after which the director checks if the server is still there.
 const GONE: u32 = 10;
@@ -78,19 +78,19 @@ struct Limits {
     others: Vec<u16>,
     /// Number of measured requests that the limits apply to.
     seen: u64,
-    limits: Vec<(Limit, Told)>,
+    limits: Vec<(Limit, JudgedCount)>,
     /// The allowed error rate and its counts, if there is a limit on errors.
-    errors: Option<(f64, Told)>,
+    errors: Option<(f64, JudgedCount)>,
 }
 
 /// The number of requests that could be judged, and of those that missed.
 #[derive(Debug, Clone, Copy, Default)]
-struct Told {
+struct JudgedCount {
     misses: u64,
     n: u64,
 }
 
-impl Told {
+impl JudgedCount {
     fn add(&mut self, judged: Judged) {
         self.misses += u64::from(judged == Judged::Missed);
         self.n += u64::from(matches!(judged, Judged::Met | Judged::Missed));
@@ -113,8 +113,8 @@ impl Limits {
             class: part.class_index(),
             others: part.classes_with_limits(),
             seen: 0,
-            limits: part.slo.limits().into_iter().map(|limit| (limit, Told::default())).collect(),
-            errors: part.slo.error_rate.map(|p0| (p0.get(), Told::default())),
+            limits: part.slo.limits().into_iter().map(|limit| (limit, JudgedCount::default())).collect(),
+            errors: part.slo.error_rate.map(|p0| (p0.get(), JudgedCount::default())),
         }
     }
 
@@ -124,11 +124,11 @@ impl Limits {
 
     fn add(&mut self, r: &Record) {
         self.seen += 1;
-        for (limit, told) in &mut self.limits {
-            told.add(limit.judge(r));
+        for (limit, judged) in &mut self.limits {
+            judged.add(limit.judge(r));
         }
-        if let Some((_, told)) = &mut self.errors {
-            told.add(match r.outcome {
+        if let Some((_, judged)) = &mut self.errors {
+            judged.add(match r.outcome {
                 Outcome::Ok => Judged::Met,
                 Outcome::Failed => Judged::Missed,
                 Outcome::Cut => Judged::Unknown,
@@ -137,22 +137,22 @@ impl Limits {
     }
 
     /// Returns the counts of each limit, with the share of misses that the limit allows.
-    fn told(&self) -> impl Iterator<Item = (Told, f64)> {
-        let limits = self.limits.iter().map(|(limit, told)| (*told, limit.percentile.miss_share()));
-        limits.chain(self.errors.map(|(p0, told)| (told, p0)))
+    fn judged(&self) -> impl Iterator<Item = (JudgedCount, f64)> {
+        let limits = self.limits.iter().map(|(limit, judged)| (*judged, limit.percentile.miss_share()));
+        limits.chain(self.errors.map(|(p0, judged)| (judged, p0)))
     }
 }
 
 impl StepTally {
     /// Makes an empty tally for a step that these tiers judge.
     pub(crate) fn new(tiers: &[Slo]) -> Self {
-        Self::in_room(tiers, Room::default())
+        Self::with_buffers(tiers, Buffers::default())
     }
 
-    fn in_room(tiers: &[Slo], room: Room) -> Self {
+    fn with_buffers(tiers: &[Slo], buffers: Buffers) -> Self {
         Self {
-            kept: room.kept,
-            itl: room.itl.unwrap_or_else(|| ItlTally::new(tiers)),
+            kept: buffers.kept,
+            itl: buffers.itl.unwrap_or_else(|| ItlTally::new(tiers)),
             tiers: tiers.iter().map(Tier::new).collect(),
             measured: 0,
             response: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
@@ -258,7 +258,7 @@ impl StepTally {
     /// Returns true if some limit of every tier has gross misses (design §7), so that no tier needs more of this step.
     /// `inflation` is the number of requests that carry as much information as one independent request.
     pub(crate) fn gross(&self, inflation: f64) -> bool {
-        self.every_tier(|told, p0, _| gross(told.misses, told.n, p0, inflation) > GROSS)
+        self.every_tier(|judged, p0, _| gross(judged.misses, judged.n, p0, inflation) > GROSS)
     }
 
     /// Returns true if some limit of every tier has more than eight times the misses that `planned` requests may have,
@@ -268,14 +268,14 @@ impl StepTally {
         // well.
         let most = |p0: f64| (FAR_OVER * p0).min(0.5 * (1.0 + p0));
         let most = |p0: f64, share: f64| most(p0) * planned * share + FAR_OVER_LEAST;
-        self.every_tier(|told, p0, share| told.misses as f64 > most(p0, share))
+        self.every_tier(|judged, p0, share| judged.misses as f64 > most(p0, share))
     }
 
     /// Returns true if `shows` returns true for at least one limit of every tier. Its arguments are the counts, the
     /// allowed share of misses, and the share of the measured requests that the limit applies to.
-    fn every_tier(&self, shows: impl Fn(Told, f64, f64) -> bool) -> bool {
+    fn every_tier(&self, shows: impl Fn(JudgedCount, f64, f64) -> bool) -> bool {
         let share = |part: &Limits| part.seen as f64 / self.measured.max(1) as f64;
-        let part = |part: &Limits| part.told().any(|(told, p0)| shows(told, p0, share(part)));
+        let part = |part: &Limits| part.judged().any(|(judged, p0)| shows(judged, p0, share(part)));
         let tier = |tier: &Tier| tier.parts.iter().any(part);
         !self.tiers.is_empty() && self.tiers.iter().all(tier)
     }

@@ -106,7 +106,7 @@ pub fn plan(sides: &[(String, Plan); 2], rates: NonEmpty<Rate>, schedule: &Sched
                 set.insert(key.to_owned(), value.clone());
             }
         }
-        Ok(Variant { name: name.clone(), set, url: None, start: None, knobs: Vec::new() })
+        Ok(Variant::new(name.clone(), set))
     };
     let mut both = a.clone();
     // Each variant sets its own tables: one that is missing in the second plan must not come from the first.

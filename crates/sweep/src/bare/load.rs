@@ -1,7 +1,7 @@
 //! The requests of a running step: their send times and their records.
 
-use super::super::ended::EarlyEnd;
-use super::super::looks::drain;
+use super::super::early_stop::drain;
+use super::super::step_context::EarlyEnd;
 use super::super::tally::StepTally;
 use goodput_core::level::Control;
 use goodput_core::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};

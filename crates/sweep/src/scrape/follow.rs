@@ -1,6 +1,6 @@
 //! Reading the metrics of one step, from its start until all of its requests have finished.
 
-use super::{Extra, PATIENCE, Page, Scraper, read_all};
+use super::{ExtraPage, PATIENCE, Page, Scraper, read_all};
 use anyhow::{Context, Result};
 use goodput_run::rundir::Sample;
 use goodput_stats::server::selected::{Selected, SeriesSums, select};
@@ -229,7 +229,7 @@ async fn follow_own(
     watch
 }
 
-async fn follow_extra(extra: Extra, mut clock: Clock, out: Out) -> (String, SeriesSums) {
+async fn follow_extra(extra: ExtraPage, mut clock: Clock, out: Out) -> (String, SeriesSums) {
     let (mut sums, mut next) = (SeriesSums::default(), clock.first());
     while clock.next(&mut next).await.is_some() {
         let (stop, asked) = (clock.stop.clone(), out.began.elapsed());

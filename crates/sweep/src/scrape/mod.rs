@@ -8,7 +8,7 @@ mod follow;
 mod probe;
 
 pub(super) use follow::{Following, MetricsRead};
-pub(super) use probe::said;
+pub(super) use probe::missing_metrics_hint;
 
 use anyhow::Result;
 use goodput_load::client::Client;
@@ -59,7 +59,7 @@ impl Page {
 
 /// An entry of `[[metrics]]`.
 #[derive(Clone)]
-struct Extra {
+struct ExtraPage {
     title: String,
     page: Page,
     series: Vec<Selector>,
@@ -71,7 +71,7 @@ pub(crate) struct Scraper {
     host: Host,
     /// One page per server, or none if one of the servers has no metrics.
     own: Arc<[Page]>,
-    extra: Arc<[Extra]>,
+    extra: Arc<[ExtraPage]>,
     interval: Duration,
     /// True if the last reading of the servers failed.
     ailing: Arc<AtomicBool>,

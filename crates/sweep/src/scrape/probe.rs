@@ -1,6 +1,6 @@
 //! The search for pages of metrics, and for facts about the servers, before the first step.
 
-use super::{Extra, LARGEST, PATIENCE, Page, Scraper};
+use super::{ExtraPage, LARGEST, PATIENCE, Page, Scraper};
 use anyhow::{Context, Result};
 use futures_util::future::join_all;
 use goodput_core::caveat::{Caveat, ServerCaveat};
@@ -24,7 +24,7 @@ const PATHS: [&str; 2] = ["/metrics", "/prometheus/metrics"];
 const BRIEFLY: Duration = Duration::from_secs(2);
 
 /// The results of the probe.
-pub(crate) struct Found {
+pub(crate) struct ProbeResult {
     pub(crate) scraper: Scraper,
     pub(crate) facts: Vec<Facts>,
     /// Caveats about pages that the plan names and that give no metrics.
@@ -42,23 +42,23 @@ impl Scraper {
         paused: bool,
         client: Client,
         max_model_len: Option<u32>,
-    ) -> Result<Found> {
+    ) -> Result<ProbeResult> {
         let host = if paused { Host::paused() } else { Host::named("metrics", 1)? };
         let settings = &plan.server.metrics;
         let named = named_pages(plan, &client, &settings.pages)?;
-        let extra: Vec<Extra> =
+        let extra: Vec<ExtraPage> =
             plan.extra.iter().map(|e| extra(&plan.server, e, settings.interval)).collect::<Result<_>>()?;
         let (asked, read) = (client.clone(), settings.read);
         let (probed, extras) = (named.clone(), extra.clone());
         let (told, silent) = host
             .run(async move {
-                let told = join_all((0..asked.urls().len().max(1)).map(|i| told(&asked, i))).await;
+                let told = join_all((0..asked.urls().len().max(1)).map(|i| read_facts(&asked, i))).await;
                 let pages = match probed.is_empty() {
-                    true if read => join_all((0..told.len()).map(|i| own_page(&asked, i))).await,
+                    true if read => join_all((0..told.len()).map(|i| metrics_page(&asked, i))).await,
                     true => Vec::new(),
-                    false => join_all(probed.into_iter().map(alone)).await,
+                    false => join_all(probed.into_iter().map(read_page)).await,
                 };
-                ((told, pages), join_all(extras.iter().map(silent)).await)
+                ((told, pages), join_all(extras.iter().map(page_caveat)).await)
             })
             .await?;
         let (mut facts, pages) = told;
@@ -99,12 +99,12 @@ impl Scraper {
             interval: settings.interval.0,
             ailing: Arc::default(),
         };
-        Ok(Found { scraper, facts: Facts::merge_identical(facts), noted })
+        Ok(ProbeResult { scraper, facts: Facts::merge_identical(facts), noted })
     }
 }
 
 /// A page with metrics of a known engine.
-struct Probed {
+struct ReadPage {
     page: Page,
     text: String,
     reading: Reading,
@@ -145,8 +145,8 @@ fn origin(url: &BaseUrl) -> String {
     url.join("/").origin().ascii_serialization()
 }
 
-fn extra(of: &Server, e: &goodput_plan::MetricsPage, interval: Span) -> Result<Extra> {
-    Ok(Extra {
+fn extra(of: &Server, e: &goodput_plan::MetricsPage, interval: Span) -> Result<ExtraPage> {
+    Ok(ExtraPage {
         title: e.title(),
         page: elsewhere(of, &e.url)?,
         series: e.series.to_vec(),
@@ -155,7 +155,7 @@ fn extra(of: &Server, e: &goodput_plan::MetricsPage, interval: Span) -> Result<E
 }
 
 /// Reads the settings of a server from its pages.
-async fn told(client: &Client, target: usize) -> Facts {
+async fn read_facts(client: &Client, target: usize) -> Facts {
     let urls: Vec<String> = client.urls().map(ToString::to_string).collect();
     let mut facts = Facts { servers: urls.into_iter().skip(target).take(1).collect(), ..Facts::default() };
     let pages = join_all(PAGES.iter().map(|path| client.page(target, path, BRIEFLY, LARGEST))).await;
@@ -167,27 +167,27 @@ async fn told(client: &Client, target: usize) -> Facts {
 }
 
 /// Finds the metrics page of a server of the plan; the error is the reason why there is none.
-async fn own_page(client: &Client, target: usize) -> Result<Probed, String> {
+async fn metrics_page(client: &Client, target: usize) -> Result<ReadPage, String> {
     let at = |path: &str| Page { client: client.clone(), target, path: path.to_owned() };
-    let first = alone(at(PATHS[0])).await;
+    let first = read_page(at(PATHS[0])).await;
     // TensorRT-LLM's JSON page has no counters; the Prometheus page has.
     let more = first.as_ref().map_or(true, |p| p.reading.engine == Engine::TensorRtLlm);
-    match if more { alone(at(PATHS[1])).await } else { Err(String::new()) } {
+    match if more { read_page(at(PATHS[1])).await } else { Err(String::new()) } {
         Ok(second) => Ok(second),
         Err(_) => first,
     }
 }
 
 /// Reads a page; the error is the reason why it gives no metrics.
-async fn alone(page: Page) -> Result<Probed, String> {
+async fn read_page(page: Page) -> Result<ReadPage, String> {
     let text = page.fetch(PATIENCE).await.map_err(|why| format!("GET {}: {why}", page.path))?;
     let reading = Reading::read(&text);
     let reading = reading.ok_or_else(|| format!("GET {} names no metric of a known engine", page.path))?;
-    Ok(Probed { page, text, reading })
+    Ok(ReadPage { page, text, reading })
 }
 
 /// Returns a caveat if a page of `[[metrics]]` fails or lacks some of the selected series.
-async fn silent(extra: &Extra) -> Option<Caveat> {
+async fn page_caveat(extra: &ExtraPage) -> Option<Caveat> {
     let why = match extra.page.fetch(PATIENCE).await {
         Err(why) => why,
         Ok(page) => {
@@ -202,7 +202,7 @@ async fn silent(extra: &Extra) -> Option<Caveat> {
 }
 
 /// Returns a message for the user if a server gives no metrics, although the plan wants them.
-pub(crate) fn said(facts: &[Facts], settings: &ServerMetrics) -> Option<String> {
+pub(crate) fn missing_metrics_hint(facts: &[Facts], settings: &ServerMetrics) -> Option<String> {
     let silent: Vec<&Facts> = facts.iter().filter(|f| f.engine.is_none()).collect();
     let first = silent.first().filter(|_| settings.read)?;
     Some(format!(

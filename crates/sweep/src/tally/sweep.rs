@@ -21,7 +21,7 @@ const LIKELY_TAIL: Duration = Duration::from_secs(10);
 
 /// The buffers for the requests of a step, reused by the next step.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Buffers {
     pub(super) kept: Vec<CompactRecord>,
     pub(super) itl: Option<ItlTally>,
 }
@@ -46,10 +46,10 @@ pub(crate) struct SweepTally {
     answers: u64,
     timed_out: TimedOut,
     without_content: u64,
-    hidden: Hidden,
+    hidden: HiddenReasoning,
     /// In the order in which their first answers arrived.
-    parts: Vec<Part>,
-    room: Room,
+    classes: Vec<ClassTokens>,
+    buffers: Buffers,
 }
 
 /// Requests that the client's timeout ended.
@@ -63,7 +63,7 @@ struct TimedOut {
 
 /// Answers that include reasoning tokens that were never sent.
 #[derive(Debug, Default)]
-struct Hidden {
+struct HiddenReasoning {
     answers: u64,
     /// Number of tokens that were not sent, and of all output tokens of these answers.
     tokens: u64,
@@ -72,11 +72,11 @@ struct Hidden {
 
 /// Token counts of the answered requests of one class in one series.
 #[derive(Debug)]
-struct Part {
+struct ClassTokens {
     series: String,
     class: String,
-    input: Means,
-    output: Means,
+    input: TokenSums,
+    output: TokenSums,
     /// True if the output tokens of any answer are estimated.
     estimated: bool,
     /// Distribution of prompt tokens and of output tokens, as the server counts them.
@@ -85,13 +85,13 @@ struct Part {
 
 /// Sums of requested and actual tokens, over the requests for which both are known.
 #[derive(Debug, Default)]
-struct Means {
+struct TokenSums {
     requests: u64,
     asked: u64,
     got: u64,
 }
 
-impl Means {
+impl TokenSums {
     fn add(&mut self, asked: u32, got: Option<u32>) {
         if let Some(got) = got {
             self.requests += 1;
@@ -108,10 +108,10 @@ impl Means {
     }
 }
 
-impl Part {
+impl ClassTokens {
     fn new(series: &str, class: &str) -> Self {
         let (series, class) = (series.to_owned(), class.to_owned());
-        let (input, output) = (Means::default(), Means::default());
+        let (input, output) = (TokenSums::default(), TokenSums::default());
         Self {
             series,
             class,
@@ -155,18 +155,18 @@ impl SweepTally {
     ///
     /// Takes some 50 ms for a million requests, so call it before the load starts.
     pub(crate) fn begin(&mut self, tiers: &[Slo], classes: usize, ask: &Ask) -> StepTally {
-        let (mut room, n) = (std::mem::take(&mut self.room), expected_requests(ask));
-        CompactRecord::reserve(&mut room.kept, n);
+        let (mut buffers, n) = (std::mem::take(&mut self.buffers), expected_requests(ask));
+        CompactRecord::reserve(&mut buffers.kept, n);
         // Another series may have other limits and other classes.
-        let itl = room.itl.filter(|itl| itl.counts_for(tiers, classes));
+        let itl = buffers.itl.filter(|itl| itl.counts_for(tiers, classes));
         let mut itl = itl.unwrap_or_else(|| ItlTally::new(tiers).of_classes(classes));
         itl.begin(n);
-        StepTally::in_room(tiers, Room { kept: room.kept, itl: Some(itl) })
+        StepTally::with_buffers(tiers, Buffers { kept: buffers.kept, itl: Some(itl) })
     }
 
     /// Takes back the buffers of a step after it was summarized.
     pub(crate) fn end(&mut self, step: StepTally) {
-        self.room = Room { kept: step.kept, itl: Some(step.itl) };
+        self.buffers = Buffers { kept: step.kept, itl: Some(step.itl) };
     }
 
     /// Counts a request of a step, for its series and its class.
@@ -192,29 +192,29 @@ impl SweepTally {
         self.uncounted += u64::from(r.output_tokens.is_none());
         self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
         // The current series is the last, so searching from the end is fast.
-        let at = self.parts.iter().rposition(|p| p.class == class && p.series == series);
+        let at = self.classes.iter().rposition(|p| p.class == class && p.series == series);
         let at = at.unwrap_or_else(|| {
-            self.parts.push(Part::new(series, class));
-            self.parts.len() - 1
+            self.classes.push(ClassTokens::new(series, class));
+            self.classes.len() - 1
         });
-        self.parts[at].add(r);
+        self.classes[at].add(r);
     }
 
     /// Returns the lengths of prompts and answers as the server counts them: per series, and per class if a series has
     /// several.
     pub(crate) fn sent(&self) -> Vec<Sent> {
-        let of = |part: &Part, (input, output): (&Lengths, &Lengths), class: &str| Sent {
+        let of = |part: &ClassTokens, (input, output): (&Lengths, &Lengths), class: &str| Sent {
             series: part.series.clone(),
             class: class.to_owned(),
             input: input.finish(),
             output: output.finish(),
         };
         let mut all = Vec::new();
-        for (i, first) in self.parts.iter().enumerate() {
-            if self.parts[..i].iter().any(|p| p.series == first.series) {
+        for (i, first) in self.classes.iter().enumerate() {
+            if self.classes[..i].iter().any(|p| p.series == first.series) {
                 continue;
             }
-            let own = || self.parts.iter().filter(|p| p.series == first.series);
+            let own = || self.classes.iter().filter(|p| p.series == first.series);
             if own().count() > 1 {
                 let mut sum = (Lengths::default(), Lengths::default());
                 for part in own() {
@@ -265,7 +265,7 @@ impl SweepTally {
                 share,
             }));
         }
-        found.extend(self.parts.iter().flat_map(Part::off));
+        found.extend(self.classes.iter().flat_map(ClassTokens::off));
         found
     }
 }
@@ -316,9 +316,9 @@ mod tests {
         let mut places = Vec::new();
         for _ in 0..2 {
             let mut step = sweep.begin(&tiers, 0, &ask);
-            let (place, room) = (step.kept.as_ptr(), step.kept.capacity());
+            let (place, buffers) = (step.kept.as_ptr(), step.kept.capacity());
             assert!(
-                room >= 750
+                buffers >= 750
                     && step.home() == 0
                     && step.measured() == 0
                     && step.itl.pooled().buckets().is_empty()
@@ -328,7 +328,7 @@ mod tests {
                 record.outcome = Outcome::Ok;
                 step.add(&Finished::new(record, vec![20_000]));
             }
-            assert_eq!((step.kept.as_ptr(), step.kept.capacity()), (place, room));
+            assert_eq!((step.kept.as_ptr(), step.kept.capacity()), (place, buffers));
             let counted = step.itl.counts(&tiers[0].limits()[1], |_| true);
             assert_eq!((step.home(), counted.counts.misses), (750, 750), "of this step alone");
             places.push(place);

@@ -20,13 +20,13 @@ pub(super) struct Started {
     pub(super) urls: Vec<BaseUrl>,
 }
 
-/// Storage for a started server between sweeps. By default, or without [`Keep::between_sweeps`], it stores nothing, and
+/// Storage for a started server between sweeps. By default, or without [`ServerStore::between_sweeps`], it stores nothing, and
 /// each sweep stops the servers that it started. Clones share the stored server, which is stopped at once if the last
 /// clone is dropped.
 #[derive(Debug, Clone, Default)]
-pub struct Keep(Option<Arc<Mutex<Option<Started>>>>);
+pub struct ServerStore(Option<Arc<Mutex<Option<Started>>>>);
 
-impl Keep {
+impl ServerStore {
     /// Returns a storage that keeps servers between sweeps.
     pub fn between_sweeps() -> Self {
         Self(Some(Arc::default()))

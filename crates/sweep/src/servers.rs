@@ -1,10 +1,10 @@
 //! The servers of variants, which run one at a time: start, wait for readiness, watch, and stop before the next one
 //! starts.
 
-use super::keep::{Keep, Started};
+use super::changes;
 use super::prepare::{self, PlanSeries, Prepared};
-use super::resume::keep_lengths;
-use super::same;
+use super::resume::reuse_word_rates;
+use super::server_store::{ServerStore, Started};
 use anyhow::Result;
 use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::endpoint::BaseUrl;
@@ -47,7 +47,7 @@ pub(super) struct Servers {
     /// True if the sweep continues on servers that have changed (`--force`).
     force: bool,
     /// Keeps started servers running for the next sweep of the plan.
-    keep: Keep,
+    store: ServerStore,
 }
 
 /// Options for starting and stopping servers.
@@ -57,7 +57,7 @@ pub(super) struct ServerOptions {
     /// List of started process groups, so that they can be killed if this process exits abruptly.
     pub(super) groups: Groups,
     /// Keeps started servers running for the next sweep of the plan.
-    pub(super) keep: Keep,
+    pub(super) store: ServerStore,
 }
 
 /// The servers of the earlier attempts of a sweep; empty in its first attempt.
@@ -94,7 +94,7 @@ impl Servers {
     /// Lists the servers of a plan. A server that failed in an earlier attempt of the sweep is retried; one that died
     /// is not.
     pub(super) fn new(plan: &Plan, options: ServerOptions, earlier: EarlierServers<'_>) -> Self {
-        let ServerOptions { dir, groups, keep } = options;
+        let ServerOptions { dir, groups, store } = options;
         let titles = plan.series();
         let server = |name: &str| {
             let own = titles.iter().find(|s| s.variant.as_ref().is_some_and(|v| v.name == name));
@@ -130,7 +130,7 @@ impl Servers {
         };
         let runs = plan.variants().into_iter().map(one).collect();
         let EarlierServers { resumed, force, .. } = earlier;
-        Self { dir, groups, runs, current: None, rest_until: None, resumed, force, keep }
+        Self { dir, groups, runs, current: None, rest_until: None, resumed, force, store }
     }
 
     fn at(&self, one: &Series) -> Option<usize> {
@@ -204,9 +204,9 @@ impl Servers {
         let own: Vec<Series> = all.series.iter().filter(|s| s.variant == one.variant).cloned().collect();
         self.runs[at].state = State::Running;
         let began = Instant::now();
-        let kept = self.kept(variant).await?;
-        let is_kept = kept.is_some();
-        let launched = match kept {
+        let stored = self.take_stored(variant).await?;
+        let is_stored = stored.is_some();
+        let launched = match stored {
             Some(launched) => Ok(Some(launched)),
             None => self.launch(variant, &urls).await,
         };
@@ -217,7 +217,7 @@ impl Servers {
                 return Ok(None);
             }
         };
-        if is_kept {
+        if is_stored {
             // It continues to write into the log of the run that started it.
             self.runs[at].log = None;
         }
@@ -229,7 +229,7 @@ impl Servers {
         match ready {
             Ok(ready) => {
                 let run = &mut self.runs[at];
-                let started = current.launched.as_ref().filter(|_| !is_kept);
+                let started = current.launched.as_ref().filter(|_| !is_stored);
                 run.ready_s = started.map(|_| began.elapsed().as_secs_f64());
                 (run.model, run.words) = (Some(ready.model.clone()), Some(ready.load.terms().words.clone()));
                 run.facts = ready.facts.clone();
@@ -259,8 +259,8 @@ impl Servers {
     ///
     /// # Errors
     /// A process of the other server is left and cannot be killed.
-    async fn kept(&self, variant: &Variant) -> Result<Option<Launched>> {
-        let Some(mut started) = self.keep.take() else { return Ok(None) };
+    async fn take_stored(&self, variant: &Variant) -> Result<Option<Launched>> {
+        let Some(mut started) = self.store.take() else { return Ok(None) };
         if started.name == variant.name && started.launched.exited().is_none() {
             return Ok(Some(started.launched));
         }
@@ -278,7 +278,7 @@ impl Servers {
         for secret in filled.iter().flat_map(|filled| &filled.secrets).filter(|s| is_distinctive(s)) {
             redact::register_secret(secret, MASK);
         }
-        self.nothing_in_the_way(urls).await?;
+        self.check_addresses(urls).await?;
         let filled = filled?;
         if filled.exposed {
             tracing::warn!(
@@ -300,7 +300,7 @@ impl Servers {
     }
 
     /// Checks that a server can be started at these addresses. The error names the process that occupies one.
-    async fn nothing_in_the_way(&self, urls: &[BaseUrl]) -> Result<(), String> {
+    async fn check_addresses(&self, urls: &[BaseUrl]) -> Result<(), String> {
         let there = stale::obstacles(urls);
         let who = |of: &dyn Fn(&stale::Obstacle) -> bool| {
             there.iter().filter(|p| of(p)).map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -329,7 +329,7 @@ impl Servers {
         launched: Option<&mut Launched>,
     ) -> Result<Prepared, NotReady> {
         if let (Some(launched), Some(start)) = (launched, one.variant.as_ref().and_then(Variant::start)) {
-            answering(&one.plan.server, &start, launched).await?;
+            wait_until_ready(&one.plan.server, &start, launched).await?;
         }
         let known = self.at(one).map(|at| &self.runs[at]);
         let mut plan = one.plan.clone();
@@ -343,9 +343,9 @@ impl Servers {
         ready.check_series(own)?;
         ready.load.set_resumed(self.resumed);
         let Some(known) = known else { return Ok(ready) };
-        same::check(same::of_facts(&known.facts, &ready.facts), self.force, &mut ready.noted)?;
+        changes::check(changes::of_facts(&known.facts, &ready.facts), self.force, &mut ready.noted)?;
         if let Some(words) = known.words.as_ref().filter(|_| !self.force) {
-            keep_lengths(words, &known.noted, &mut ready)?;
+            reuse_word_rates(words, &known.noted, &mut ready)?;
         }
         Ok(ready)
     }
@@ -397,7 +397,7 @@ impl Servers {
     ///
     /// # Errors
     /// A process of the server is left and cannot be killed.
-    pub(super) async fn died(&mut self, step: u32) -> Result<()> {
+    pub(super) async fn record_death(&mut self, step: u32) -> Result<()> {
         match self.current.take() {
             Some(current) => {
                 self.stop_failed(current, State::Died, format!("it stopped answering in step {step}")).await
@@ -425,7 +425,7 @@ impl Servers {
         }
     }
 
-    /// Stops a server, or leaves it running for the next sweep if servers are kept and this one did not fail.
+    /// Stops a server, or leaves it running for the next sweep if servers are stored and this one did not fail.
     async fn stop(&mut self, current: Current) -> Result<()> {
         let Current { at, launched: Some(launched), start: Some(start), urls } = current else {
             return Ok(());
@@ -433,8 +433,8 @@ impl Servers {
         let run = &self.runs[at];
         let (name, rest) = (run.name.clone(), start.cool_down.0);
         let started = Started { name, launched, start, urls };
-        if self.keep.is_on() && matches!(run.state, State::Running | State::Done) {
-            self.keep.put(started);
+        if self.store.is_on() && matches!(run.state, State::Running | State::Done) {
+            self.store.put(started);
             return Ok(());
         }
         started.stop().await?;
@@ -462,7 +462,7 @@ fn was_killed(status: ExitStatus) -> bool {
 }
 
 /// Waits until a started server answers on its readiness page and lists a model, if it has a model list.
-async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), NotReady> {
+async fn wait_until_ready(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), NotReady> {
     let key = server.key.as_ref().map(ApiKey::read).transpose()?;
     let client = Client::http(server, key.clone())?;
     let (elsewhere, path) = match start.ready_url.as_ref().map(|url| url.parts()) {
@@ -493,7 +493,10 @@ async fn answering(server: &Server, start: &Start, launched: &mut Launched) -> R
             return Err(NotReady::Failed("it ended before it was ready".into()));
         }
         if Instant::now() >= deadline {
-            return Err(NotReady::Failed(format!("it was not ready within {} (timeout): {said}", start.timeout)));
+            return Err(NotReady::Failed(format!(
+                "it was not ready within {} (timeout): {said}",
+                start.timeout
+            )));
         }
         sleep(ASK).await;
     }

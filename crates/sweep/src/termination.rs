@@ -22,7 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 /// The reason that ends a sweep early.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Why {
+pub(super) enum TerminationReason {
     Interrupted,
     Deadline(Deadline),
     Disk(Low),
@@ -30,44 +30,44 @@ pub(super) enum Why {
 
 /// The signal that ends a sweep early, and its reason. Clones share the state.
 #[derive(Clone)]
-pub(super) struct Ending {
+pub(super) struct Termination {
     token: CancellationToken,
-    why: Arc<OnceLock<Why>>,
+    reason: Arc<OnceLock<TerminationReason>>,
     /// Waits for the user and the deadline.
     _waits: Arc<AbortOnDropHandle<()>>,
 }
 
-impl Ending {
+impl Termination {
     /// Starts to wait for `user` and for the deadline, which counts from now.
     pub(super) fn begin(user: CancellationToken, deadline: Deadline) -> Self {
-        let (token, why) = (CancellationToken::new(), Arc::new(OnceLock::new()));
+        let (token, reason) = (CancellationToken::new(), Arc::new(OnceLock::new()));
         let end = {
-            let (token, why) = (token.clone(), why.clone());
-            move |is: Why| set(&token, &why, is)
+            let (token, reason) = (token.clone(), reason.clone());
+            move |is: TerminationReason| set(&token, &reason, is)
         };
         if user.is_cancelled() {
-            end(Why::Interrupted);
+            end(TerminationReason::Interrupted);
         }
         let waits = tokio::spawn(async move {
             tokio::select! {
                 biased;
-                () = user.cancelled() => end(Why::Interrupted),
+                () = user.cancelled() => end(TerminationReason::Interrupted),
                 () = sleep(deadline.after) => {
                     let from = if deadline.named { "search.deadline" } else { "reckoned from the plan" };
                     tracing::warn!(
                         "warning: the deadline of {} has come ({from}): finishing what is in flight, then reporting",
                         Span(deadline.after)
                     );
-                    end(Why::Deadline(deadline));
+                    end(TerminationReason::Deadline(deadline));
                 }
             }
         });
-        Self { token, why, _waits: Arc::new(AbortOnDropHandle::new(waits)) }
+        Self { token, reason, _waits: Arc::new(AbortOnDropHandle::new(waits)) }
     }
 
     /// Ends the sweep. Only the first reason counts.
-    pub(super) fn end(&self, why: Why) {
-        set(&self.token, &self.why, why);
+    pub(super) fn end(&self, reason: TerminationReason) {
+        set(&self.token, &self.reason, reason);
     }
 
     /// Returns the token that is cancelled when the sweep must end.
@@ -76,43 +76,47 @@ impl Ending {
     }
 
     /// Returns true once the sweep is to end.
-    pub(super) fn has_come(&self) -> bool {
+    pub(super) fn is_requested(&self) -> bool {
         self.token.is_cancelled()
     }
 
     /// Returns the reason for the early end, if there is one.
-    pub(super) fn why(&self) -> Option<Why> {
-        self.why.get().copied()
+    pub(super) fn reason(&self) -> Option<TerminationReason> {
+        self.reason.get().copied()
     }
 
-    /// Returns the abort reason for a step that this ending interrupts.
+    /// Returns the abort reason for a step that this termination interrupts.
     pub(super) fn abort(&self) -> Abort {
-        match self.why() {
-            Some(Why::Deadline(_)) => Abort::Deadline,
-            Some(Why::Disk(_)) => Abort::Disk,
-            Some(Why::Interrupted) | None => Abort::Interrupted,
+        match self.reason() {
+            Some(TerminationReason::Deadline(_)) => Abort::Deadline,
+            Some(TerminationReason::Disk(_)) => Abort::Disk,
+            Some(TerminationReason::Interrupted) | None => Abort::Interrupted,
         }
     }
 
     /// Returns the caveat for reports, if the sweep ends early.
     pub(super) fn caveat(&self) -> Option<SweepCaveat> {
-        Some(match self.why()? {
-            Why::Interrupted => SweepCaveat::Interrupted,
-            Why::Deadline(d) => SweepCaveat::Deadline { deadline_s: d.after.as_secs_f64(), named: d.named },
-            Why::Disk(low) => SweepCaveat::DiskLow { free: low.free, reserve: low.reserve },
+        Some(match self.reason()? {
+            TerminationReason::Interrupted => SweepCaveat::Interrupted,
+            TerminationReason::Deadline(d) => {
+                SweepCaveat::Deadline { deadline_s: d.after.as_secs_f64(), named: d.named }
+            }
+            TerminationReason::Disk(low) => SweepCaveat::DiskLow { free: low.free, reserve: low.reserve },
         })
     }
 
     /// Returns the error of a sweep that ends before it has measured anything.
     pub(super) fn too_early(&self) -> Error {
-        match self.why() {
-            None | Some(Why::Interrupted) => anyhow!("interrupted before anything was measured"),
-            Some(Why::Deadline(deadline)) => anyhow!(
+        match self.reason() {
+            None | Some(TerminationReason::Interrupted) => {
+                anyhow!("interrupted before anything was measured")
+            }
+            Some(TerminationReason::Deadline(deadline)) => anyhow!(
                 "nothing was measured before the deadline of {}: the server did not get ready in that time; look at it, or give the sweep \
                  more (search.deadline)",
                 Span(deadline.after)
             ),
-            Some(Why::Disk(low)) => anyhow!(
+            Some(TerminationReason::Disk(low)) => anyhow!(
                 "nothing was measured: the disk is nearly full ({} free, and {} are kept for the reports)",
                 bytes(low.free),
                 bytes(low.reserve)
@@ -134,22 +138,26 @@ impl Ending {
     }
 }
 
-fn set(token: &CancellationToken, why: &OnceLock<Why>, is: Why) {
+fn set(token: &CancellationToken, reason: &OnceLock<TerminationReason>, is: TerminationReason) {
     // An earlier reason wins.
-    let _ = why.set(is);
+    let _ = reason.set(is);
     token.cancel();
 }
 
 /// Returns the caveat of a sweep that was ended early. `steps` are the measured steps; `left` returns true if there is
 /// anything left to measure.
-pub(super) fn caveat(ending: &Ending, steps: &[Step], left: impl FnOnce() -> bool) -> Option<SweepCaveat> {
-    let says = match ending.why()? {
+pub(super) fn caveat(
+    termination: &Termination,
+    steps: &[Step],
+    left: impl FnOnce() -> bool,
+) -> Option<SweepCaveat> {
+    let says = match termination.reason()? {
         // An interrupted step has its own caveat.
-        Why::Interrupted => !steps.iter().any(|s| s.abort == Some(Abort::Interrupted)),
+        TerminationReason::Interrupted => !steps.iter().any(|s| s.abort == Some(Abort::Interrupted)),
         // A deadline or a full disk after the last step has cut nothing off.
-        Why::Deadline(_) | Why::Disk(_) => left(),
+        TerminationReason::Deadline(_) | TerminationReason::Disk(_) => left(),
     };
-    ending.caveat().filter(|_| says)
+    termination.caveat().filter(|_| says)
 }
 
 /// Returns the message for a sweep that ended with an error.
@@ -173,34 +181,34 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_first_reason_stands() {
         let user = CancellationToken::new();
-        let ending = Ending::begin(user.clone(), SOON);
-        assert_eq!((ending.why(), ending.caveat()), (None, None));
+        let termination = Termination::begin(user.clone(), SOON);
+        assert_eq!((termination.reason(), termination.caveat()), (None, None));
         let began = tokio::time::Instant::now();
-        ending.token().cancelled().await;
-        assert_eq!((began.elapsed().as_secs(), ending.abort()), (5, Abort::Deadline));
+        termination.token().cancelled().await;
+        assert_eq!((began.elapsed().as_secs(), termination.abort()), (5, Abort::Deadline));
         user.cancel();
-        ending.end(Why::Disk(Low { free: 1, reserve: 2 }));
-        assert_eq!(ending.why(), Some(Why::Deadline(SOON)));
-        assert!(ending.too_early().to_string().contains("before the deadline of 5s"));
+        termination.end(TerminationReason::Disk(Low { free: 1, reserve: 2 }));
+        assert_eq!(termination.reason(), Some(TerminationReason::Deadline(SOON)));
+        assert!(termination.too_early().to_string().contains("before the deadline of 5s"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_user_is_heard_at_any_time() {
         let user = CancellationToken::new();
         user.cancel();
-        assert_eq!(Ending::begin(user, SOON).abort(), Abort::Interrupted);
+        assert_eq!(Termination::begin(user, SOON).abort(), Abort::Interrupted);
         let user = CancellationToken::new();
-        let ending = Ending::begin(user.clone(), SOON);
+        let termination = Termination::begin(user.clone(), SOON);
         user.cancel();
-        ending.token().cancelled().await;
-        assert_eq!(ending.caveat(), Some(SweepCaveat::Interrupted));
+        termination.token().cancelled().await;
+        assert_eq!(termination.caveat(), Some(SweepCaveat::Interrupted));
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_hangs_is_left_after_a_while() {
-        let ending = Ending::begin(CancellationToken::new(), SOON);
-        assert_eq!(ending.within(Duration::from_secs(2), sleep(Duration::from_secs(6))).await, Some(()));
-        let hangs = ending.within(Duration::from_secs(2), std::future::pending::<()>());
+        let termination = Termination::begin(CancellationToken::new(), SOON);
+        assert_eq!(termination.within(Duration::from_secs(2), sleep(Duration::from_secs(6))).await, Some(()));
+        let hangs = termination.within(Duration::from_secs(2), std::future::pending::<()>());
         assert_eq!(hangs.await, None);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct EarlyEnd {
 
 /// A step that has ended. Times count from the start of the sweep.
 #[derive(Debug, Clone)]
-pub(crate) struct StepSoFar<'a> {
+pub(crate) struct StepContext<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) ask: Ask,
     /// The name of its series; `number` is the step's number within the sweep.
@@ -41,12 +41,12 @@ pub(crate) struct StepSoFar<'a> {
     /// The early end, if the step did not run to the end of its window.
     pub(crate) abort: Option<EarlyEnd>,
     /// The delay that the client itself added within the window.
-    pub(crate) own: OwnDelay,
+    pub(crate) client_delay: OwnDelay,
     /// True if the client reached one of its limits.
     pub(crate) client_limit: bool,
 }
 
-impl StepSoFar<'_> {
+impl StepContext<'_> {
     /// Returns the input of the statistics. `classes` are the names of the classes of the mix.
     fn input<'b>(&'b self, tally: &'b StepTally, classes: &'b [&'b str]) -> StepInput<'b> {
         let window_end = self.settle + self.window;
@@ -71,9 +71,9 @@ impl StepSoFar<'_> {
             itl: &tally.itl,
             earlier: self.earlier,
             tiers: self.plan.slo.as_slice(),
-            receive_lag_p99_ms: self.own.lag_p99.map(ms),
-            client_busy: self.own.share.map(|s| s.busy),
-            client_waiting: self.own.share.and_then(|s| s.waiting),
+            receive_lag_p99_ms: self.client_delay.lag_p99.map(ms),
+            client_busy: self.client_delay.share.map(|s| s.busy),
+            client_waiting: self.client_delay.share.and_then(|s| s.waiting),
             confidence: self.ask.confidence,
             // The first is the client's limit on requests in flight, the second a limit of the operating system: no
             // descriptor or port was left.
