@@ -6,7 +6,7 @@ mod common;
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use common::{goodput, loose, plan, result};
+use common::{goodput, loose, plan, result, rows};
 use goodput::sim::serve::Embedded;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -19,11 +19,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 use tempfile::tempdir;
-
-/// Returns the rows of a CSV file by column.
-fn rows(path: &Path) -> Vec<HashMap<String, String>> {
-    csv::Reader::from_path(path).unwrap().deserialize().map(Result::unwrap).collect()
-}
 
 fn number(row: &HashMap<String, String>, column: &str) -> f64 {
     row[column].parse().unwrap_or_else(|_| panic!("{column} is {:?}", row[column]))

@@ -3,31 +3,25 @@
 
 mod common;
 
-use common::{goodput, result};
+use common::{goodput, result, sweep};
 use predicates::str::contains;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 
-fn sweep(dir: &Path, profile: &str) -> (PathBuf, String) {
-    let plan = dir.join("plan.toml");
+fn profiled(dir: &Path, profile: &str) -> (PathBuf, String) {
     let text = format!(
         "name = \"p\"\nserver.simulated = {{ preset = \"md1\", service = \"50ms\" }}\nslo.ttft.p99 = \"200ms\"\n\
          [search]\nrates = [2, 5, 15]\n[step]\nsettle = \"5s\"\nmeasure = \"15m\"\n[workload.prompts.synthetic]\n\
          input-tokens = {{ fixed = 20 }}\noutput-tokens = {{ fixed = 1 }}\n{profile}"
     );
-    fs::write(&plan, text).unwrap();
-    let out = dir.join("run");
-    let mut command = goodput();
-    command.args(["sweep", "--virtual-time", "--force"]).arg(&plan).arg("--out").arg(&out);
-    let said = command.assert().get_output().stdout.clone();
-    (out, String::from_utf8(said).unwrap())
+    sweep(dir, &text, &["--virtual-time", "--force"])
 }
 
 #[test]
 fn the_profiled_step_comes_last_and_decides_nothing() {
     let dir = tempdir().unwrap();
-    let (out, _) = sweep(dir.path(), "");
+    let (out, _) = profiled(dir.path(), "");
     let without = result(&out);
     let note = dir.path().join("note");
     let script = |word: &str| {
@@ -38,7 +32,7 @@ fn the_profiled_step_comes_last_and_decides_nothing() {
     };
     let table =
         format!("[profile]\nmeasure = \"20s\"\nbefore = {}\nafter = {}\n", script("on"), script("off"));
-    let (out, said) = sweep(dir.path(), &table);
+    let (out, said) = profiled(dir.path(), &table);
     let with = result(&out);
     let steps = with["steps"].as_array().unwrap();
     assert_eq!(steps.len(), 4);
@@ -62,7 +56,7 @@ fn a_profiler_that_is_not_there_is_told_and_the_answer_stands() {
         ("[profile]\nbefore = [\"/nowhere/nsys\", \"start\"]\n", "`/nowhere/nsys start` failed"),
         ("[profile]\nbefore = [\"sh\", \"-c\", \"echo no device >&2; exit 3\"]\n", "no device"),
     ] {
-        let (out, said) = sweep(dir.path(), profile);
+        let (out, said) = profiled(dir.path(), profile);
         let run = result(&out);
         assert!(run["caveats"].to_string().contains(tried), "{tried}: {}", run["caveats"]);
         assert_eq!(run["goodput"]["met"].as_f64(), Some(5.0), "{said}");

@@ -33,11 +33,7 @@ fn text(search: &str) -> String {
 }
 
 fn sweep(dir: &Path, search: &str, flags: &[&str]) -> Value {
-    let (plan, run) = (dir.join("plan.toml"), dir.join("run"));
-    fs::write(&plan, text(search)).unwrap();
-    let command = ["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", run.to_str().unwrap()];
-    goodput().args(command).args(flags).assert().code(predicates::ord::ne(1));
-    result(&run)
+    result(&common::sweep(dir, &text(search), &[&["--virtual-time"], flags].concat()).0)
 }
 
 fn copy(from: &Path, to: &Path) {

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{goodput, result};
+use common::{result, rows};
 use goodput::sim::engine::truth::{md1_mean_wait, md1_wait_cdf};
 use std::fs;
 use std::path::Path;
@@ -15,36 +15,21 @@ const SERVICE: Duration = Duration::from_millis(50);
 const GRAIN_MS: f64 = 1.0;
 
 fn sweep(dir: &Path, step: &str, rates: &str, flags: &[&str]) -> serde_json::Value {
-    let plan = dir.join("plan.toml");
     let text = format!(
         "name = \"md1\"\nseed = 1\n[server]\nsimulated = {{ preset = \"md1\", service = \"50ms\" }}\n\
          warmup-requests = 2\n[slo]\nttft.p99 = \"200ms\"\n[workload.prompts.synthetic]\n\
          input-tokens = {{ fixed = 30 }}\noutput-tokens = {{ fixed = 2 }}\n[step]\n{step}\n[search]\nrates = {rates}\n"
     );
-    fs::write(&plan, text).unwrap();
-    let out = dir.join("run");
-    goodput()
-        .arg("sweep")
-        .arg(&plan)
-        .arg("--out")
-        .arg(&out)
-        .args(flags)
-        .assert()
-        .code(predicates::ord::ne(1));
-    result(&out)
+    result(&common::sweep(dir, &text, flags).0)
 }
 
 /// TTFT of the measured requests of a step, in milliseconds, from `requests.csv`.
 fn ttfts(dir: &Path, step: u64) -> Vec<f64> {
-    let mut reader = csv::Reader::from_path(dir.join("run/requests.csv")).unwrap();
-    let heads = reader.headers().unwrap().clone();
-    let at = |name: &str| heads.iter().position(|h| h == name).unwrap();
-    let (step_at, phase, due, first) = (at("step"), at("phase"), at("due_ms"), at("first_token_ms"));
-    reader
-        .records()
-        .map(Result::unwrap)
-        .filter(|r| r[step_at] == step.to_string() && &r[phase] == "measure")
-        .map(|r| r[first].parse::<f64>().unwrap() - r[due].parse::<f64>().unwrap())
+    let number = |cell: &str| cell.parse::<f64>().unwrap();
+    rows(&dir.join("run/requests.csv"))
+        .iter()
+        .filter(|r| r["step"] == step.to_string() && r["phase"] == "measure")
+        .map(|r| number(&r["first_token_ms"]) - number(&r["due_ms"]))
         .collect()
 }
 

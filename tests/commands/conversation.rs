@@ -1,6 +1,6 @@
 //! Conversations: later turns carry the history with the server's own answers, in an open and in a closed loop.
 
-use crate::common::{goodput, result};
+use crate::common::{goodput, result, rows, simulate};
 use predicates::str::contains;
 use serde_json::Value;
 use std::fs;
@@ -12,35 +12,24 @@ const FURTHER: f64 = 60.0;
 const OUTPUT: f64 = 40.0;
 
 fn sweep(dir: &Path, search: &str) -> (PathBuf, String) {
-    let plan = dir.join("plan.toml");
     let text = format!(
         "name = \"talk\"\nslo.ttft.p90 = \"2s\"\n[server]\nsimulated = {{ preset = \"a40-qwen3-0.6b\" }}\nwarmup-requests = 2\n\
          [step]\nsettle = \"20s\"\nmeasure = \"120s\"\n[search]\n{search}\n[hardware]\ngpu = \"A40\"\ngpus = 2\n\
          [workload.prompts.synthetic]\ninput-tokens = {{ fixed = {INPUT} }}\noutput-tokens = {{ fixed = {OUTPUT} }}\n\
          [workload.conversation]\nturns = {{ fixed = 4 }}\ninput-tokens = {{ fixed = {FURTHER} }}\nthink = {{ exponential = \"3s\" }}\n"
     );
-    fs::write(&plan, text).unwrap();
-    let out = dir.join("run");
-    let args = ["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", out.to_str().unwrap()];
-    let done = goodput().args(args).assert().code(predicates::ord::ne(1));
-    let said = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
-    (out, said)
+    simulate(dir, &text)
 }
 
 /// Measured requests that were answered: turn, due, input and cached tokens; by session.
 fn answered(run: &Path) -> Vec<(u64, u64, f64, f64, f64, f64)> {
-    let mut reader = csv::Reader::from_path(run.join("requests.csv")).unwrap();
-    let heads = reader.headers().unwrap().clone();
-    let at = |name: &str| heads.iter().position(|h| h == name).unwrap();
-    let columns = ["session", "turn", "due_ms", "last_token_ms", "input_tokens", "cached_tokens"].map(at);
-    let (phase, outcome, step) = (at("phase"), at("outcome"), at("step"));
-    reader
-        .records()
-        .map(Result::unwrap)
-        .filter(|r| &r[step] == "1" && &r[phase] != "warmup" && &r[outcome] == "ok")
+    let columns = ["session", "turn", "due_ms", "last_token_ms", "input_tokens", "cached_tokens"];
+    rows(&run.join("requests.csv"))
+        .iter()
+        .filter(|r| r["step"] == "1" && r["phase"] != "warmup" && r["outcome"] == "ok")
         .map(|r| {
             let [session, turn, due, last, input, cached] =
-                columns.map(|c| r[c].parse::<f64>().unwrap_or(0.0));
+                columns.map(|column| r[column].parse::<f64>().unwrap_or(0.0));
             (session as u64, turn as u64, due, last, input, cached)
         })
         .collect()

@@ -1,30 +1,17 @@
 //! Verdicts that are fair: to a server whose answers take longer than we wait, and not to one that hides its work or never gets to the point.
 
-use crate::common::{goodput, result};
+use crate::common::{goodput, result, simulate};
 use predicates::str::contains;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 
-fn plan(dir: &Path, simulated: &str, slo: &str, more: &str, output: u32) -> PathBuf {
-    let path = dir.join("plan.toml");
-    let text = format!(
+fn plan(simulated: &str, slo: &str, more: &str, output: u32) -> String {
+    format!(
         "name = \"fair\"\n{slo}\n{more}\n[server]\nsimulated = {{ {simulated} }}\nwarmup-requests = 0\n\
          [workload.prompts.synthetic]\ninput-tokens.fixed = 20\noutput-tokens.fixed = {output}\n"
-    );
-    fs::write(&path, text).unwrap();
-    path
-}
-
-/// The result of a sweep in simulated time, and its folder.
-fn sweep(dir: &Path, plan: &Path) -> (Value, PathBuf) {
-    let run = dir.join("run");
-    goodput()
-        .args(["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", run.to_str().unwrap()])
-        .assert()
-        .code(predicates::ord::ne(1));
-    (result(&run), run)
+    )
 }
 
 /// Caveats of the result, by kind.
@@ -49,8 +36,9 @@ fn a_first_token_in_time_is_met_however_long_the_answer() {
     ] {
         let dir = tempdir().unwrap();
         let simulated = "preset = \"md1\", service = \"50ms\", decode = \"8s\"";
-        let plan = plan(dir.path(), simulated, "slo.ttft.p90 = \"200ms\"", &format!("{times}\n{more}"), 10);
-        let (result, run) = sweep(dir.path(), &plan);
+        let plan = plan(simulated, "slo.ttft.p90 = \"200ms\"", &format!("{times}\n{more}"), 10);
+        let run = simulate(dir.path(), &plan).0;
+        let result = result(&run);
         let step = &result["steps"][0];
         let got = (step["verdict"].as_str().unwrap(), step["binding"].as_str().unwrap());
         assert_eq!((got, step["abort"].as_str()), ((verdict, binding), None), "{more}: {step}");
@@ -92,8 +80,10 @@ fn check_shows_the_timeout_and_its_basis() {
         ),
     ] {
         let dir = tempdir().unwrap();
-        let plan = plan(dir.path(), "preset = \"fixed\"", slo, &format!("search.rates = [1]\n{more}"), 1000);
-        goodput().arg("check").arg(&plan).assert().success().stdout(contains(says));
+        let plan = plan("preset = \"fixed\"", slo, &format!("search.rates = [1]\n{more}"), 1000);
+        let path = dir.path().join("plan.toml");
+        fs::write(&path, plan).unwrap();
+        goodput().arg("check").arg(&path).assert().success().stdout(contains(says));
     }
 }
 
@@ -106,8 +96,9 @@ fn hidden_reasoning_makes_no_token_faster() {
         let simulated = format!(
             "preset = \"fixed\", ttft = \"20ms\", tpot = \"10ms\", reasoning = {{ share = 0.9, hidden = true, counted = {counted} }}"
         );
-        let plan = plan(dir.path(), &simulated, "slo.tpot.p90 = \"5ms\"", times, 100);
-        let (result, run) = sweep(dir.path(), &plan);
+        let plan = plan(&simulated, "slo.tpot.p90 = \"5ms\"", times, 100);
+        let run = simulate(dir.path(), &plan).0;
+        let result = result(&run);
         let step = &result["steps"][0];
         let ms = |metric: &str| step[metric]["p50"].as_f64().unwrap();
         assert!(
@@ -139,8 +130,8 @@ fn answers_that_never_reach_content_miss_ttfc() {
         let dir = tempdir().unwrap();
         let simulated =
             format!("preset = \"fixed\", ttft = \"20ms\", tpot = \"1ms\", reasoning = {{ share = {share} }}");
-        let plan = plan(dir.path(), &simulated, "slo.ttfc.p50 = \"5s\"", times, 20);
-        let (result, _) = sweep(dir.path(), &plan);
+        let plan = plan(&simulated, "slo.ttfc.p50 = \"5s\"", times, 20);
+        let result = result(&simulate(dir.path(), &plan).0);
         let step = &result["steps"][0];
         assert_eq!(step["verdict"].as_str(), Some(verdict), "{step}");
         assert_eq!(caveat(&result, "no-content").is_some(), verdict == "fails", "{share}");

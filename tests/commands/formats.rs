@@ -1,6 +1,6 @@
 //! Every format of prompts and traces, read from a fixture and sent to the simulated server by its own ready plan.
 
-use crate::common::{goodput, result};
+use crate::common::{column, goodput, result};
 use std::path::{Path, PathBuf};
 
 fn plans() -> Vec<PathBuf> {
@@ -11,9 +11,7 @@ fn plans() -> Vec<PathBuf> {
 }
 
 fn cells(dir: &Path, name: &str) -> Vec<String> {
-    let mut reader = csv::Reader::from_path(dir.join("run/requests.csv")).unwrap();
-    let at = reader.headers().unwrap().iter().position(|h| h == name).unwrap();
-    reader.records().map(|r| r.unwrap()[at].to_owned()).collect()
+    column(&dir.join("run/requests.csv"), name)
 }
 
 /// Observations of a plan's run, besides the success of its requests.

@@ -1,6 +1,6 @@
 //! The matrix of `sweeps/`, whole and in simulated time: its answers, an expectation that is wrong, and the pace of its rows.
 
-use crate::common::{goodput, result};
+use crate::common::{goodput, result, rows};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;
@@ -10,15 +10,10 @@ use tempfile::tempdir;
 
 /// When the requests of a series were sent and over, in milliseconds, those under load alone, by when they were sent.
 fn sent(dir: &Path, series: &str, step: u64) -> Vec<(f64, f64)> {
-    let mut rows = csv::Reader::from_path(dir.join("requests.csv")).unwrap();
-    let heads = rows.headers().unwrap().clone();
-    let column = |name: &str| heads.iter().position(|h| h == name).unwrap();
-    let (of, number, at, end) = (column("series"), column("step"), column("sent_ms"), column("end_ms"));
-    let mut all: Vec<(f64, f64)> = rows
-        .records()
-        .map(Result::unwrap)
-        .filter(|r| r[of] == *series && r[number].parse() == Ok(step))
-        .filter_map(|r| Some((r[at].parse().ok()?, r[end].parse().ok()?)))
+    let mut all: Vec<(f64, f64)> = rows(&dir.join("requests.csv"))
+        .iter()
+        .filter(|r| r["series"] == series && r["step"].parse() == Ok(step))
+        .filter_map(|r| Some((r["sent_ms"].parse().ok()?, r["end_ms"].parse().ok()?)))
         .collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     all

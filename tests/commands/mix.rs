@@ -1,6 +1,6 @@
 //! Mixes: several kinds of request on one server, each with limits of its own.
 
-use crate::common::{goodput, result};
+use crate::common::{column, goodput, result, simulate};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
@@ -13,17 +13,11 @@ const PROMPTS: &str = "input-tokens = { fixed = 30 }\noutput-tokens = { fixed = 
 
 /// A sweep in simulated time over these rates, each with so many requests at least.
 fn sweep(dir: &Path, slo: &str, workload: &str, rates: &str, requests: u32) -> (PathBuf, String) {
-    let plan = dir.join("plan.toml");
     let text = format!(
         "name = \"mix\"\n{slo}\n[server]\nsimulated = {{ preset = \"md1\", service = \"50ms\" }}\nwarmup-requests = 2\n\
          [step]\nsettle = \"10s\"\nmeasure = \"2m\"\nmin-requests = {requests}\nmax-duration = \"3h\"\n[search]\nrates = {rates}\n[workload]\n{workload}\n"
     );
-    fs::write(&plan, text).unwrap();
-    let out = dir.join("run");
-    let args = ["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", out.to_str().unwrap()];
-    let done = goodput().args(args).assert().code(predicates::ord::ne(1));
-    let said = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
-    (out, said)
+    simulate(dir, &text)
 }
 
 fn class(name: &str, weight: u32, slo: &str) -> String {
@@ -35,13 +29,6 @@ fn class(name: &str, weight: u32, slo: &str) -> String {
 fn row<'a>(step: &'a Value, class: &str, limit: &str) -> &'a Value {
     let rows = step["limits"].as_array().unwrap();
     rows.iter().find(|r| r["class"] == class && r["limit"] == limit).unwrap()
-}
-
-/// Cells of a CSV file by column.
-fn column(path: &Path, name: &str) -> Vec<String> {
-    let mut reader = csv::Reader::from_path(path).unwrap();
-    let at = reader.headers().unwrap().iter().position(|h| h == name).unwrap();
-    reader.records().map(|r| r.unwrap()[at].to_owned()).collect()
 }
 
 #[test]

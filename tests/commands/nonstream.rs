@@ -1,6 +1,6 @@
 //! Answers in one piece: only e2e is known of them, and a whole sweep makes do with it.
 
-use crate::common::{goodput, result};
+use crate::common::{column, result, simulate, sweep};
 use goodput::plan::Plan;
 use goodput::slo::Metric;
 use goodput::sweep::bare;
@@ -17,33 +17,11 @@ fn text(server: &str, slo: &str, search: &str) -> String {
     )
 }
 
-fn sweep(dir: &Path, plan: &str, virtual_time: bool) -> serde_json::Value {
-    let path = dir.join("plan.toml");
-    std::fs::write(&path, plan).unwrap();
-    let mut command = goodput();
-    command.current_dir(dir).args(["sweep", "plan.toml", "--out", "run"]);
-    if virtual_time {
-        command.arg("--virtual-time");
-    }
-    let out = command.assert();
-    let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
-    let code = out.get_output().status.code();
-    assert!(code.is_some_and(|c| c != 2), "{code:?}: {said}");
-    result(&dir.join("run"))
-}
-
-/// Every cell of a column of `requests.csv`.
-fn column(dir: &Path, name: &str) -> Vec<String> {
-    let mut reader = csv::Reader::from_path(dir.join("run/requests.csv")).unwrap();
-    let at = reader.headers().unwrap().iter().position(|h| h == name).unwrap();
-    reader.records().map(|r| r.unwrap()[at].to_owned()).collect()
-}
-
 #[test]
 fn a_whole_sweep_rests_on_e2e() {
     let dir = tempfile::tempdir().unwrap();
     let plan = text(MD1, "e2e.p99 = \"200ms\"", "adaptive = { budget = \"1h\" }\nmax-rate = 1000");
-    let result = sweep(dir.path(), &plan, true);
+    let result = result(&simulate(dir.path(), &plan).0);
     let steps = result["steps"].as_array().unwrap();
     assert!(steps.len() > 4, "{}", result["goodput"]);
     for step in steps {
@@ -54,9 +32,10 @@ fn a_whole_sweep_rests_on_e2e() {
     }
     let goodput = &result["goodput"];
     assert_eq!((&goodput["status"], &goodput["binding"]), (&"found".into(), &"e2e.p99".into()), "{goodput}");
-    assert!(column(dir.path(), "first_token_ms").iter().all(String::is_empty));
-    assert!(column(dir.path(), "last_token_ms").iter().any(|t| !t.is_empty()));
-    assert!(column(dir.path(), "token_source").iter().all(|t| t.is_empty() || t == "usage"));
+    let requests = dir.path().join("run/requests.csv");
+    assert!(column(&requests, "first_token_ms").iter().all(String::is_empty));
+    assert!(column(&requests, "last_token_ms").iter().any(|t| !t.is_empty()));
+    assert!(column(&requests, "token_source").iter().all(|t| t.is_empty() || t == "usage"));
     let report = std::fs::read_to_string(dir.path().join("run/report.md")).unwrap();
     let row = report.lines().find(|l| l.contains("e2e p99 ms")).unwrap();
     assert!(row.contains("TTFT p99 ms"), "{row}");
@@ -79,7 +58,7 @@ fn over_http_answers_come_in_one_piece_too() {
     {
         let dir = dir.path().join(api);
         std::fs::create_dir(&dir).unwrap();
-        let result = sweep(&dir, &plan, false);
+        let result = result(&sweep(&dir, &plan, &[]).0);
         let step = &result["steps"][0];
         assert_eq!((&step["ttft_ms"]["n"], &step["failed"]), (&0.into(), &0.into()), "{api}: {step}");
         assert!(step["e2e_ms"]["n"].as_u64().unwrap() > 5, "{api}: {step}");

@@ -1,6 +1,6 @@
 //! Pairs of a cold and a warm prefix cache: the use of the cache is reported, verified and compared.
 
-use crate::common::{goodput, plan, result};
+use crate::common::{goodput, plan, result, simulate};
 use axum::routing::post;
 use goodput::sim::config::Simulated;
 use goodput::sim::router::router;
@@ -25,15 +25,6 @@ fn a40(server: &str, workload: &str, rates: &str) -> String {
 
 const SHARED: &str = "prompts.synthetic = { input-tokens = { fixed = 600 }, output-tokens = { fixed = 8 }, shared-prefix = { tokens = 400 } }";
 
-/// Runs a plan in simulated time and returns its output.
-fn sweep(dir: &Path, text: &str) -> String {
-    let (plan, run) = (dir.join("plan.toml"), dir.join("run"));
-    fs::write(&plan, text).unwrap();
-    let args = ["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", run.to_str().unwrap()];
-    let out = goodput().args(args).assert().code(predicates::ord::ne(1));
-    String::from_utf8(out.get_output().stdout.clone()).unwrap()
-}
-
 fn caveats(result: &Value) -> String {
     result["caveats"].to_string()
 }
@@ -41,7 +32,7 @@ fn caveats(result: &Value) -> String {
 #[test]
 fn a_warm_cache_is_worth_what_it_saves() {
     let dir = tempdir().unwrap();
-    let said = sweep(dir.path(), &a40("", &format!("cache = \"pair\"\n{SHARED}"), "[10, 25, 50]"));
+    let said = simulate(dir.path(), &a40("", &format!("cache = \"pair\"\n{SHARED}"), "[10, 25, 50]")).1;
     let run = dir.path().join("run");
     let json = result(&run);
     let names: Vec<&str> =
@@ -104,7 +95,7 @@ fn a_cache_that_is_too_small_is_not_called_warm() {
     let dir = tempdir().unwrap();
     let many = SHARED.replace("tokens = 400 }", "tokens = 400, groups = 40 }");
     // Forty prefixes are a thousand blocks.
-    sweep(dir.path(), &a40(", kv-blocks = 400", &format!("cache = \"warm\"\n{many}"), "[15]"));
+    simulate(dir.path(), &a40(", kv-blocks = 400", &format!("cache = \"warm\"\n{many}"), "[15]")).1;
     let json = result(&dir.path().join("run"));
     let hits = json["steps"][0]["server"]["hit_rate"].as_f64().unwrap();
     assert!(hits < 0.4, "{hits}");

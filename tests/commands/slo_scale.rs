@@ -1,6 +1,6 @@
 //! Goodput as the limits of the SLO are scaled, against the closed form of the M/D/1 queue.
 
-use crate::common::{goodput, result};
+use crate::common::{goodput, result, simulate};
 use goodput::sim::engine::truth::{boundary, md1_wait_cdf};
 use predicates::str::contains;
 use serde_json::Value;
@@ -13,16 +13,12 @@ const SERVICE: Duration = Duration::from_millis(50);
 
 /// A sweep of the queue in virtual time; a request takes its wait and 50 ms, and 200 ms is the limit.
 fn sweep(dir: &Path, rest: &str) -> Value {
-    let plan = dir.join("plan.toml");
     let text = format!(
         "name = \"md1\"\nseed = 3\n[server]\nsimulated = {{ preset = \"md1\", service = \"50ms\" }}\nwarmup-requests = 2\n\
          [slo]\nttft.p99 = \"200ms\"\n[workload.prompts.synthetic]\ninput-tokens = {{ fixed = 30 }}\n\
          output-tokens = {{ fixed = 2 }}\n{rest}\n"
     );
-    fs::write(&plan, text).unwrap();
-    let out = dir.join("run");
-    goodput().arg("sweep").arg(&plan).arg("--out").arg(&out).arg("--virtual-time").assert().code(0);
-    result(&out)
+    result(&simulate(dir, &text).0)
 }
 
 /// The rate at which 99 % of the requests are within so many times the limit.

@@ -121,10 +121,3 @@ fn logs_lose_their_text_and_keep_their_prefixes() {
     };
     assert_eq!(salted(&once), salted(&again), "one salt, the same ids");
 }
-
-#[test]
-fn the_help_shows_what_can_be_done() {
-    let mut command = Command::cargo_bin("goodput").unwrap();
-    let says = contains("--anonymise").and(contains("goodput trace azure.csv.gz --window 10m..40m"));
-    command.args(["trace", "--help"]).assert().success().stdout(says);
-}

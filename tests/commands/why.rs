@@ -1,6 +1,6 @@
 //! Findings and floors, from whole sweeps of the simulated A40 in virtual time.
 
-use crate::common::{goodput, result};
+use crate::common::{goodput, result, simulate};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,11 @@ use tempfile::tempdir;
 
 /// Runs a plan in simulated time, and gives its run folder and what it printed.
 fn sweep(dir: &Path, server: &str, rest: &str) -> (PathBuf, String) {
-    let (plan, run) = (dir.join("plan.toml"), dir.join("run"));
     let text = format!(
         "name = \"why\"\nseed = 7\nserver = {{ simulated = {{ preset = \"a40-qwen3-0.6b\"{server} }}, warmup-requests = 4 }}\n\
          step = {{ settle = \"4s\", measure = \"60s\" }}\n{rest}"
     );
-    fs::write(&plan, text).unwrap();
-    let args = ["sweep", plan.to_str().unwrap(), "--virtual-time", "--out", run.to_str().unwrap()];
-    let out = goodput().args(args).assert().code(predicates::ord::ne(1));
-    (run, String::from_utf8(out.get_output().stdout.clone()).unwrap())
+    simulate(dir, &text)
 }
 
 fn kinds(result: &Value, series: &str) -> Vec<String> {

@@ -9,6 +9,7 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use goodput::sim::config::Simulated;
 use goodput::sim::router::router;
+use std::collections::HashMap;
 use std::io::Read;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -195,6 +196,31 @@ pub fn until(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Sweeps a plan into `dir/run`, which must not end with an error. Returns the run folder and standard output.
+pub fn sweep(dir: &Path, plan: &str, flags: &[&str]) -> (PathBuf, String) {
+    let (path, run) = (dir.join("plan.toml"), dir.join("run"));
+    std::fs::write(&path, plan).unwrap();
+    let mut command = goodput();
+    let done = command.arg("sweep").arg(&path).arg("--out").arg(&run).args(flags).assert();
+    let done = done.code(predicates::ord::ne(1));
+    (run, String::from_utf8_lossy(&done.get_output().stdout).into_owned())
+}
+
+/// Sweeps a plan as [`sweep`] does, in simulated time.
+pub fn simulate(dir: &Path, plan: &str) -> (PathBuf, String) {
+    sweep(dir, plan, &["--virtual-time"])
+}
+
+/// Returns the rows of a CSV file by column.
+pub fn rows(path: &Path) -> Vec<HashMap<String, String>> {
+    csv::Reader::from_path(path).unwrap().deserialize().map(Result::unwrap).collect()
+}
+
+/// Returns the cells of a column of a CSV file.
+pub fn column(path: &Path, name: &str) -> Vec<String> {
+    rows(path).into_iter().map(|mut row| row.remove(name).unwrap()).collect()
 }
 
 /// Returns the parsed `result.json` of a run.

@@ -1,7 +1,7 @@
 //! Whole steps on a server with all faults at once: they end in time and account for every request.
 
 use crate::accounts::{Account, accounts};
-use crate::common::{goodput, result};
+use crate::common::{goodput, result, simulate, sweep};
 use crate::simulated::expected;
 use goodput::sim::fault::Fault;
 use std::collections::BTreeMap;
@@ -9,24 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Writes a plan whose simulated server has these faults, each on this share of the requests.
-fn plan(dir: &Path, faults: &[Fault], share: f64, step: &str, rate: u32) -> PathBuf {
+fn plan(faults: &[Fault], share: f64, step: &str, rate: u32) -> String {
     let faults: Vec<String> = faults.iter().map(|f| format!("{} = {share}", f.name())).collect();
-    let text = format!(
+    format!(
         "name = \"faults\"\nseed = 1\n[server]\nwarmup-requests = 2\n[server.simulated]\npreset = \"fixed\"\n\
          ttft = \"20ms\"\ntpot = \"5ms\"\nfault-after = 100\nfault = {{ {} }}\n[slo]\nttft.p99 = \"1s\"\nerror-rate = 0.01\n\
          [workload.prompts.synthetic]\ninput-tokens = {{ fixed = 40 }}\noutput-tokens = {{ fixed = 6 }}\n\
          [step]\nmax-error-share = 1\n{step}\n[search]\nrates = [{rate}]\n",
         faults.join(", ")
-    );
-    let path = dir.join("plan.toml");
-    fs::write(&path, text).unwrap();
-    path
-}
-
-fn sweep(dir: &Path, plan: &Path, flags: &[&str]) -> PathBuf {
-    let run = dir.join("run");
-    goodput().arg("sweep").arg(plan).arg("--out").arg(&run).args(flags).assert().code(predicates::ord::ne(1));
-    run
+    )
 }
 
 /// Checks that the failures of a step have only kinds and statuses that its faults cause.
@@ -46,8 +37,8 @@ fn a_step_of_faults_ends_in_time_and_accounts_for_every_request() {
     let dir = tempfile::tempdir().unwrap();
     let faults: Vec<Fault> = Fault::ALL.into_iter().filter(|f| !f.needs_socket()).collect();
     let step = "settle = \"5s\"\nmeasure = \"60s\"\ndrain = \"5s\"\ntimeout = \"20s\"";
-    let plan = plan(dir.path(), &faults, 0.02, step, 40);
-    let run = sweep(dir.path(), &plan, &["--virtual-time"]);
+    let plan = plan(&faults, 0.02, step, 40);
+    let run = simulate(dir.path(), &plan).0;
     let before = result(&run);
     let step = &before["steps"][0];
     assert_eq!((step["abort"].as_str(), step["verdict"].as_str()), (None, Some("fails")), "{step}");
@@ -98,8 +89,8 @@ fn the_wall_clock_says_nothing(run: &Path, before: &serde_json::Value) {
 fn nothing_is_lost_over_a_socket() {
     let dir = tempfile::tempdir().unwrap();
     let step = "settle = \"200ms\"\nmeasure = \"3s\"\ndrain = \"1s\"\ntimeout = \"2s\"";
-    let plan = plan(dir.path(), &Fault::ALL, 0.02, step, 60);
-    let run = sweep(dir.path(), &plan, &[]);
+    let plan = plan(&Fault::ALL, 0.02, step, 60);
+    let run = sweep(dir.path(), &plan, &[]).0;
     let account = &accounts(&run)[&1];
     known(account, &Fault::ALL);
     assert!(account.completed > 0 && account.failures() > 0, "{account:?}");
@@ -108,7 +99,7 @@ fn nothing_is_lost_over_a_socket() {
 #[test]
 fn faults_of_connections_need_one() {
     let dir = tempfile::tempdir().unwrap();
-    let plan = plan(dir.path(), &[Fault::Goaway, Fault::Stall, Fault::Reset], 0.1, "measure = \"1s\"", 1);
+    let plan = plan(&[Fault::Goaway, Fault::Stall, Fault::Reset], 0.1, "measure = \"1s\"", 1);
     let said = goodput().arg("sweep").arg(&plan).arg("--virtual-time").assert().code(1);
     let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
     assert!(said.contains("reset, goaway") && said.contains("in real time"), "{said}");
