@@ -23,18 +23,18 @@ mod trace;
 
 pub use answers::AnswersCaveat;
 pub use cache::CacheCaveat;
-pub use client::ClientCaveat;
+pub use client::{CalibratedUnit, ClientCaveat};
 pub use counters::CountersCaveat;
 pub use fault::{Cause, Excess, OwnFault};
 pub use host::{HostCaveat, Neighbours};
-pub use lengths::{LengthsCaveat, LengthsOf};
-pub use origin::OriginCaveat;
+pub use lengths::{CalibrationFailure, LengthsCaveat, LengthsOf};
+pub use origin::{ImportedCount, OriginCaveat};
 pub use refusal::Refusal;
 pub use replicas::ReplicasCaveat;
 pub use route::RouteCaveat;
 pub use scope::{OnResume, Scope};
 pub use search::SearchCaveat;
-pub use server::ServerCaveat;
+pub use server::{ProfilerCall, ServerCaveat};
 pub use sweep::SweepCaveat;
 pub use trace::TraceCaveat;
 

@@ -2,7 +2,7 @@
 
 use super::prepare::PlanSeries;
 use anyhow::Result;
-use goodput_core::caveat::{Caveat, LengthsCaveat};
+use goodput_core::caveat::{CalibrationFailure, Caveat, LengthsCaveat};
 use goodput_core::level::Level;
 use goodput_core::message::Message;
 use goodput_core::record::{Phase, Record};
@@ -32,7 +32,7 @@ const PREFIXES: u32 = 4;
 const TEXTS: usize = 12;
 
 /// The result of a query to a server; the inner error is the reason why the server gives none.
-type Answer<T> = Result<Result<T, String>>;
+type Answer<T> = Result<Result<T, CalibrationFailure>>;
 
 /// Finds the relation between words and tokens from the server's `usage`, once for all series of a sweep.
 ///
@@ -64,14 +64,9 @@ pub(crate) async fn calibrate(
     for (_, class) in
         traffic.natural_text_classes().iter().filter(|(_, class)| rates.of(class).per_char.is_none())
     {
-        let of = if traffic.workload().classes().is_empty() {
-            String::new()
-        } else {
-            format!(" of class {class}")
-        };
-        noted.push(Caveat::Lengths(LengthsCaveat::InputNotCalibrated {
-            reason: format!("the server counted none of the texts{of}"),
-        }));
+        let class = (!traffic.workload().classes().is_empty()).then(|| (*class).to_owned());
+        let reason = CalibrationFailure::TextsNotCounted { class };
+        noted.push(Caveat::Lengths(LengthsCaveat::InputNotCalibrated { reason }));
     }
     Ok((rates, noted))
 }
@@ -113,7 +108,7 @@ impl Probe<'_> {
         let overhead = counts[0] + counts[1] - counts[2];
         let per_word = (counts[2] - overhead) / CENSUS as f64;
         if per_word <= 0.0 {
-            return Ok(Err("the server's token counts do not grow with the prompt".into()));
+            return Ok(Err(CalibrationFailure::ConstantCounts));
         }
         Ok(Ok(WordRate { overhead, per_word, per_char: None }))
     }
@@ -208,10 +203,9 @@ impl Probe<'_> {
         Ok(match (finished.record.input_tokens, finished.record.failure) {
             (Some(n), _) => Ok(f64::from(n)),
             (None, Some(kind)) => {
-                let body = finished.sample.as_deref().unwrap_or("no body");
-                Err(format!("a request failed ({}: {body})", kind.name()))
+                Err(CalibrationFailure::RequestFailed { kind, body: finished.sample.map(Into::into) })
             }
-            (None, None) => Err("the server sends no usage".into()),
+            (None, None) => Err(CalibrationFailure::NoUsage),
         })
     }
 }

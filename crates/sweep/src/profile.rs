@@ -4,7 +4,7 @@
 use super::runner::{Runner, Task};
 use super::termination::Termination;
 use anyhow::{Result, anyhow, bail};
-use goodput_core::caveat::ServerCaveat;
+use goodput_core::caveat::{ProfilerCall, ServerCaveat};
 use goodput_core::units::Span;
 use goodput_load::client::Client;
 use goodput_load::launch::Launch;
@@ -61,7 +61,7 @@ impl Runner {
             By::Server { start, stop } => {
                 let path = if moment == Moment::Before { start } else { stop }.clone();
                 let client = self.ready.client().clone();
-                let tried = format!("POST {path} failed");
+                let tried = ProfilerCall::Post(path.clone());
                 let asked = self.host.run(async move { ask(&client, &path).await });
                 match termination.within(task.plan().step.drain.0, asked).await {
                     Some(done) => (tried, done?),
@@ -73,7 +73,7 @@ impl Runner {
                 if argv.is_empty() {
                     return Ok(Profiled::Done);
                 }
-                (format!("`{}` failed", argv.join(" ")), self.command(argv, task, dir, termination).await?)
+                (ProfilerCall::Command(argv.clone()), self.command(argv, task, dir, termination).await?)
             }
         };
         Ok(match done {

@@ -16,8 +16,8 @@ pub enum ClientCaveat {
         /// The most that the client did when it was calibrated.
         #[serde(deserialize_with = "number")]
         most: f64,
-        /// Unit of both: `requests/s`.
-        unit: String,
+        /// Unit of both.
+        unit: CalibratedUnit,
     },
     /// The client reached a limit of its own in a step.
     #[serde(rename = "client")]
@@ -29,6 +29,27 @@ pub enum ClientCaveat {
         /// The step is invalid for it; else its verdict does not depend on it.
         invalid: bool,
     },
+}
+
+/// The unit of a limit that a client was calibrated for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CalibratedUnit {
+    /// Requests per second.
+    #[serde(rename = "req/s")]
+    RequestsPerSecond,
+    /// Streams that are open at once.
+    #[serde(rename = "streams")]
+    Streams,
+}
+
+impl CalibratedUnit {
+    /// Returns the name in files and messages.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::RequestsPerSecond => "req/s",
+            Self::Streams => "streams",
+        }
+    }
 }
 
 impl ClientCaveat {

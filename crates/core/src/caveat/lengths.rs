@@ -2,6 +2,7 @@
 
 use super::Scope;
 use super::number::number;
+use crate::record::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The requests of a sweep whose lengths are off: all of them where neither series nor class is named.
@@ -13,6 +14,31 @@ pub struct LengthsOf {
     /// The class, where there are several kinds of requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+}
+
+/// The cause of a failed calibration of input lengths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CalibrationFailure {
+    /// A request failed.
+    RequestFailed {
+        /// Kind of the failure.
+        kind: Failure,
+        /// Beginning of the answer's body, if there was one.
+        body: Option<String>,
+    },
+    /// The server sends no usage.
+    NoUsage,
+    /// The server's token counts do not grow with the prompt.
+    ConstantCounts,
+    /// The server counted none of the natural texts.
+    TextsNotCounted {
+        /// The class of the texts, where there are several kinds of requests.
+        class: Option<String>,
+    },
+    /// A clause that an earlier version wrote.
+    #[serde(untagged)]
+    Text(String),
 }
 
 /// A caveat on token counts, or on the lengths of prompts and answers.
@@ -69,8 +95,8 @@ pub enum LengthsCaveat {
     },
     /// Input lengths could not be calibrated.
     InputNotCalibrated {
-        /// Cause, as a clause without a full stop.
-        reason: String,
+        /// Cause.
+        reason: CalibrationFailure,
     },
 }
 

@@ -1,6 +1,7 @@
 //! Caveats on figures that goodput did not measure on a real server.
 
 use super::Scope;
+use crate::units::Span;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on figures that goodput did not measure on a real server.
@@ -13,13 +14,32 @@ pub enum OriginCaveat {
         tool: String,
         /// Facts that its files do not hold.
         missing: Vec<String>,
-        /// How goodput counts its requests where the tool counts otherwise.
-        counted: String,
+        /// The requests of a step that goodput counts.
+        counted: ImportedCount,
     },
     /// Time was simulated.
     VirtualTime,
     /// The server was simulated.
     Simulated,
+}
+
+/// The requests of an imported step that count, and the time from which their latency counts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ImportedCount {
+    /// As facts.
+    Facts {
+        /// The tool tells when each request was due; else its latency counts from when it was sent.
+        due_known: bool,
+        /// The steps hold a number in flight, so that no request waits in the client.
+        closed_loop: bool,
+        /// Time at the beginning of each step that does not count, if one was named.
+        settle: Option<Span>,
+        /// Steps end with the tool's own window; else when their last request was sent.
+        tool_window: bool,
+    },
+    /// A sentence that an earlier version wrote.
+    Text(String),
 }
 
 impl OriginCaveat {

@@ -2,6 +2,7 @@
 
 use super::Scope;
 use super::number::number;
+use crate::slo::Metric;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on one of several replicas that is worse than the others.
@@ -12,8 +13,9 @@ pub enum ReplicasCaveat {
     SlowReplica {
         /// Its URL.
         url: String,
-        /// The slow metric: `TTFT` or `TPOT`.
-        metric: String,
+        /// The slow metric: TTFT or TPOT.
+        #[serde(with = "title")]
+        metric: Metric,
         /// Its p99 in one step, in milliseconds.
         #[serde(deserialize_with = "number")]
         p99_ms: f64,
@@ -44,6 +46,24 @@ pub enum ReplicasCaveat {
         /// Number of steps counted.
         of: u32,
     },
+}
+
+/// A metric, written with its title: `TTFT`.
+mod title {
+    use crate::slo::Metric;
+    use serde::de::{Deserialize, Deserializer, Error};
+    use serde::ser::Serializer;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+    pub(super) fn serialize<S: Serializer>(metric: &Metric, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(metric.title())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Metric, D::Error> {
+        let title = String::deserialize(from)?;
+        let known = Metric::ALL.into_iter().find(|metric| metric.title() == title);
+        known.ok_or_else(|| D::Error::custom(format!("{title:?} is not a metric")))
+    }
 }
 
 impl ReplicasCaveat {

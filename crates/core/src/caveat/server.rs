@@ -53,11 +53,24 @@ pub enum ServerCaveat {
     Profiler {
         /// The step that was to be profiled.
         step: u32,
-        /// Path of the server or command that was tried, and that it failed.
-        tried: String,
+        /// The call that failed.
+        tried: ProfilerCall,
         /// Cause of the failure.
         why: String,
     },
+}
+
+/// A call that starts or stops a profiler.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProfilerCall {
+    /// A POST to this path of the server.
+    Post(String),
+    /// This command on the client's machine.
+    Command(Vec<String>),
+    /// A call and its failure, as an earlier version wrote them.
+    #[serde(untagged)]
+    Text(String),
 }
 
 impl ServerCaveat {

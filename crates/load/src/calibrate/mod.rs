@@ -10,7 +10,7 @@ use crate::load::descriptors::{Descriptors, ports};
 use crate::load::host::{Share, machine};
 use anyhow::Result;
 use driver::{Driver, Load};
-use goodput_core::caveat::ClientCaveat;
+use goodput_core::caveat::{CalibratedUnit, ClientCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::units::Span;
 use goodput_plan::client::ClientLimits;
@@ -135,11 +135,12 @@ async fn streams(driver: &mut Driver, held: Duration, descriptors: Descriptors) 
 /// Returns a caveat if a level exceeds what this machine's client achieved in its calibration: more requests per second
 /// than it sends on time, or more streams than it had open.
 pub fn beyond(measured: &Calibration, share: &Share) -> Option<ClientCaveat> {
-    let over = |asked: f64, most: f64, unit: &str| {
-        (asked > most).then(|| ClientCaveat::BeyondCalibration { asked, most, unit: unit.into() })
+    let over = |asked: f64, most: f64, unit: CalibratedUnit| {
+        (asked > most).then_some(ClientCaveat::BeyondCalibration { asked, most, unit })
     };
-    let rate = share.rate.and_then(|asked| over(asked, measured.ceiling_for(share.tokens), "req/s"));
-    rate.or_else(|| over(share.slots? as f64, measured.streams?.open as f64, "streams"))
+    let ceiling = measured.ceiling_for(share.tokens);
+    let rate = share.rate.and_then(|asked| over(asked, ceiling, CalibratedUnit::RequestsPerSecond));
+    rate.or_else(|| over(share.slots? as f64, measured.streams?.open as f64, CalibratedUnit::Streams))
 }
 
 #[cfg(test)]

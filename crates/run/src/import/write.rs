@@ -5,7 +5,7 @@ use super::{Options, plan};
 use crate::rundir::table::{CountedColumns, RowsWriter};
 use crate::rundir::{self, Imported, ImportedStep, Meta, Run, Sent, Writer, json};
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::{Caveat, OriginCaveat};
+use goodput_core::caveat::{Caveat, ImportedCount, OriginCaveat};
 use goodput_core::distribution::Lengths;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase};
@@ -242,7 +242,12 @@ fn meta(
         noted: vec![Caveat::Origin(OriginCaveat::Imported {
             tool: imported.title(),
             missing: imported.missing.clone(),
-            counted: counted(found, options),
+            counted: ImportedCount::Facts {
+                due_known: found.due_known,
+                closed_loop: found.steps.first().is_some_and(|s| s.level.control == Control::Concurrency),
+                settle: options.settle,
+                tool_window: found.steps.iter().any(|s| s.window.is_some()),
+            },
         })],
         budget: None,
         words: None,
@@ -255,27 +260,6 @@ fn meta(
         imported: Some(imported),
         plan: None,
     }
-}
-
-/// Returns a note on the rules by which the requests of a step are counted.
-fn counted(found: &Found, options: &Options) -> String {
-    let from = match (found.due_known, found.steps.first().map(|s| s.level.control)) {
-        (true, _) => "",
-        (false, Some(Control::Concurrency)) => "Latency counts from when a request was sent. ",
-        (false, _) => {
-            "Latency counts from when a request was sent, not from when it was due: waiting in the client is not in it. "
-        }
-    };
-    let settle = match options.settle {
-        Some(settle) => format!("all but the first {settle}"),
-        None => "all requests from the first on, the start into an empty server among them (--settle 5s cuts it off)".into(),
-    };
-    let until = if found.steps.iter().any(|s| s.window.is_some()) {
-        "until the tool's own window ended"
-    } else {
-        "until the last one was sent"
-    };
-    format!("{from}Each step counts {settle}, {until}.")
 }
 
 /// Writer of the tool's own counts of output tokens where they differ; creates the file only if there are any.

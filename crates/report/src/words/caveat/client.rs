@@ -9,9 +9,10 @@ pub(super) fn words(caveat: &ClientCaveat, context: Context) -> CaveatWords {
     match caveat {
         ClientCaveat::BeyondCalibration { asked, most, unit } => CaveatWords::new(
             format!(
-                "The plan asks for up to {} {unit}, and this machine's client was calibrated for {}: beyond that the client is measured, \
+                "The plan asks for up to {} {}, and this machine's client was calibrated for {}: beyond that the client is measured, \
                  not the server.",
                 short(*asked),
+                unit.name(),
                 short(*most)
             ),
             "Measure from a machine with more cores, or split the load over several; `goodput calibrate` shows what each can do.",

@@ -1,7 +1,7 @@
 //! The words of caveats on token counts and on the lengths of prompts and answers.
 
 use super::CaveatWords;
-use goodput_core::caveat::{LengthsCaveat, LengthsOf};
+use goodput_core::caveat::{CalibrationFailure, LengthsCaveat, LengthsOf};
 
 /// Advice if output lengths may differ from those requested.
 const OUTPUT: &str =
@@ -56,8 +56,24 @@ pub(super) fn words(caveat: &LengthsCaveat) -> CaveatWords {
             INPUT,
         ),
         LengthsCaveat::InputNotCalibrated { reason } => {
-            CaveatWords::new(format!("Input lengths were not calibrated: {reason}."), INPUT)
+            CaveatWords::new(format!("Input lengths were not calibrated: {}.", cause(reason)), INPUT)
         }
+    }
+}
+
+/// Returns the cause of a failed calibration, as a clause.
+fn cause(failure: &CalibrationFailure) -> String {
+    match failure {
+        CalibrationFailure::RequestFailed { kind, body } => {
+            format!("a request failed ({}: {})", kind.name(), body.as_deref().unwrap_or("no body"))
+        }
+        CalibrationFailure::NoUsage => "the server sends no usage".into(),
+        CalibrationFailure::ConstantCounts => "the server's token counts do not grow with the prompt".into(),
+        CalibrationFailure::TextsNotCounted { class } => {
+            let of = class.iter().map(|class| format!(" of class {class}")).collect::<String>();
+            format!("the server counted none of the texts{of}")
+        }
+        CalibrationFailure::Text(clause) => clause.clone(),
     }
 }
 

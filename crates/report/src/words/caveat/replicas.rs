@@ -11,7 +11,8 @@ pub(super) fn words(caveat: &ReplicasCaveat) -> CaveatWords {
     match caveat {
         ReplicasCaveat::SlowReplica { url, metric, p99_ms, others_ms, step, steps, of } => CaveatWords::new(
             format!(
-                "Replica {url} is slower than the others: in step {step} its p99 {metric} was {} ms, theirs {} ms{}.",
+                "Replica {url} is slower than the others: in step {step} its p99 {} was {} ms, theirs {} ms{}.",
+                metric.title(),
                 short(*p99_ms),
                 short(*others_ms),
                 among(*steps, *of)

@@ -1,7 +1,7 @@
 //! The words of caveats on the state of the server and on refused requests.
 
 use super::CaveatWords;
-use goodput_core::caveat::{Refusal, ServerCaveat};
+use goodput_core::caveat::{ProfilerCall, Refusal, ServerCaveat};
 use goodput_core::units::short;
 
 /// Advice if a rate limit was hit.
@@ -34,10 +34,19 @@ pub(super) fn words(caveat: &ServerCaveat) -> CaveatWords {
         ),
         ServerCaveat::Refused { step, how } => refused(*step, how),
         ServerCaveat::Profiler { step, tried, why } => CaveatWords::new(
-            format!("Step {step} was to be profiled, but {tried}: {why}."),
+            format!("Step {step} was to be profiled, but {}: {why}.", failed_call(tried)),
             "vLLM has these paths only where it was started with --profiler-config (or, before, VLLM_TORCH_PROFILER_DIR); profile.start and \
              profile.stop name others, profile.before and profile.after commands.",
         ),
+    }
+}
+
+/// Returns the call of a profiler, and that it failed.
+fn failed_call(call: &ProfilerCall) -> String {
+    match call {
+        ProfilerCall::Post(path) => format!("POST {path} failed"),
+        ProfilerCall::Command(argv) => format!("`{}` failed", argv.join(" ")),
+        ProfilerCall::Text(text) => text.clone(),
     }
 }
 

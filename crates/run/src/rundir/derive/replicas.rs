@@ -31,10 +31,10 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
         let (s, r) = seen.into_iter().max_by_key(|(s, _)| (!s.overloaded(), s.due_n))?;
         let (url, step, others) = (r.url.clone(), s.step, r.others?);
         let slow = |m: Metric| {
-            let (metric, p99_ms) = (m.title().to_owned(), r.quantiles(m).p99?);
+            let p99_ms = r.quantiles(m).p99?;
             Some(Caveat::Replicas(ReplicasCaveat::SlowReplica {
                 url: url.clone(),
-                metric,
+                metric: m,
                 p99_ms,
                 others_ms: others,
                 step,
@@ -79,7 +79,7 @@ mod tests {
         let [
             Caveat::Replicas(ReplicasCaveat::SlowReplica {
                 url,
-                metric,
+                metric: m,
                 p99_ms,
                 others_ms,
                 step,
