@@ -400,7 +400,7 @@ fn a_server_without_metrics_is_asked_once() {
         let out = goodput().args(args).assert().code(predicates::ord::ne(1));
         assert_eq!(asked.load(Ordering::SeqCst), times, "both places, once");
         let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();
-        assert_eq!(said.contains("tells nothing of its own side"), times > 0, "{said}");
+        assert_eq!(said.contains("gives no metrics"), times > 0, "{said}");
         let metrics = result(&run)["meta"]["facts"][0]["metrics"].as_str().unwrap().to_owned();
         assert!(metrics.contains(if times > 0 { "HTTP 404" } else { "metrics = false" }), "{metrics}");
         assert!(!run.join("server.csv").exists() && !run.join("charts/server.png").exists());

@@ -231,11 +231,11 @@ fn what_cannot_go_on_says_why() {
     );
     broken(
         |run| edit(run, "result.json", "\"max_model_len\": ", "\"max_model_len\": 1"),
-        "the server is not the one that the run was made with:\n  max_model_len was 1",
+        "the server has changed since the run began:\n  max_model_len was 1",
     );
     broken(
         |run| edit(run, "result.json", "\"per_word\": 1.0", "\"per_word\": 1.4"),
-        "counts prompts otherwise",
+        "counts the tokens of prompts differently",
     );
     broken(|run| edit(run, "steps.csv", "main,1,", "main,7,"), "not numbered 1, 2, 3");
     goodput().args(["sweep", "--resume", "/nowhere"]).assert().code(1).stderr(contains("not a run folder"));

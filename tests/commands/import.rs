@@ -74,7 +74,7 @@ fn vllm_bench_serve_is_imported_and_reconciled() {
         .arg(&run)
         .assert()
         .code(1)
-        .stderr(contains("imported from vLLM bench serve").and(contains("cannot be gone on with")));
+        .stderr(contains("imported from vLLM bench serve").and(contains("cannot be resumed")));
     goodput().arg("report").arg(&run).args(["--as", "vllm"]).assert().code(0).stdout(
         contains("p99_ttft_ms")
             .and(contains("it reported"))

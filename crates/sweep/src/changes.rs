@@ -22,8 +22,7 @@ pub(super) fn check_plan(dir: &Path, earlier: &Meta, now: &Plan, force: bool) ->
     }
     if !force {
         bail!(
-            "the plan of {} is not the one that the run was made with:\n  {}\nput plan.toml back, start a new sweep, or go on all the same \
-             with --force",
+            "the plan of {} has changed since the run began:\n  {}\nrestore plan.toml, start a new sweep, or continue with --force",
             dir.display(),
             differences.join("\n  ")
         );
@@ -75,7 +74,7 @@ pub(super) fn check(changed: Vec<ChangedSetting>, force: bool, noted: &mut Vec<C
         let lines: Vec<String> =
             changed.iter().map(|c| format!("{} was {} and is {}", c.what, c.was, c.is)).collect();
         bail!(
-            "the server is not the one that the run was made with:\n  {}\nput it back, start a new sweep, or go on all the same with --force",
+            "the server has changed since the run began:\n  {}\nrestore it, start a new sweep, or continue with --force",
             lines.join("\n  ")
         );
     }

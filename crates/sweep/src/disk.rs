@@ -18,7 +18,7 @@ pub(super) fn check_left(dir: &Path) -> Result<()> {
     let lines: Vec<String> =
         left.iter().map(|(name, mark)| format!("{name}: {mark}: kill -- -{}", mark.pid)).collect();
     bail!(
-        "goodput was killed before it could stop what it had started for {}, and it is still there:\n  {}\nend it, then try again (with \
+        "goodput was killed before it could stop the servers of {}, which still run:\n  {}\nend it, then try again (with \
          the minus, all that it started ends as well)",
         dir.display(),
         lines.join("\n  ")

@@ -156,7 +156,7 @@ impl Journal {
         }
         if let Some(low) = self.disk.low(self.dir()) {
             tracing::warn!(
-                "warning: the disk of {} is nearly full, {} are free and {} are kept for the reports: finishing what is in flight, then \
+                "warning: the disk of {} is nearly full, {} are free and {} are kept for the reports: finishing the requests in flight, then \
                  reporting",
                 self.dir().display(),
                 bytes(low.free),

@@ -63,8 +63,7 @@ impl Resumption {
         }
         if let Some(imported) = &left.meta.imported {
             bail!(
-                "{} was imported from {}, whose results cannot be gone on with: measure with `goodput sweep`, or make its reports again \
-                 with `goodput report`",
+                "{} was imported from {} and cannot be resumed: measure with `goodput sweep`, or rebuild its reports with `goodput report`",
                 dir.display(),
                 imported.title()
             );
@@ -228,7 +227,7 @@ impl EarlierAttempts {
         }
         let mut ready = prepare::prepare(&asked, all, host).await.with_context(|| {
             format!(
-                "cannot go on with the run, which was made against the model {:?} (--force goes on with another)",
+                "cannot resume the run, which measured the model {:?} (--force continues with another)",
                 earlier.model
             )
         })?;
@@ -239,7 +238,7 @@ impl EarlierAttempts {
         ready.load.set_resumed(earlier.resumed.len() as u32 + 1);
         match earlier.words.as_ref().filter(|_| !force) {
             Some(words) => reuse_word_rates(words, &earlier.noted, &mut ready)?,
-            None => tracing::info!("the lengths of prompts were measured anew"),
+            None => tracing::info!("the lengths of prompts were calibrated again"),
         }
         Ok(ready)
     }
@@ -308,7 +307,7 @@ pub(super) fn reuse_word_rates(kept: &WordRates, noted: &[Caveat], ready: &mut P
         let (was, is) = (was.tokens(words), is.tokens(words));
         if (is - was).abs() > (0.02 * was).max(2.0) {
             bail!(
-                "the server counts prompts otherwise than in the run: {words} words were {was:.0} tokens and are now {is:.0}; \
+                "the server counts the tokens of prompts differently than in the run: {words} words were {was:.0} tokens and are now {is:.0}; \
                  serve the same model with the same chat template, or start a new sweep"
             );
         }

@@ -98,7 +98,7 @@ pub(super) async fn wait_on_resume(
 ) -> Result<Option<Caveat>> {
     let waits = Waits::restored(earlier);
     let Some(left) = waits.asked("").filter(|_| !earlier.virtual_time) else { return Ok(None) };
-    tracing::info!("the server asked to be left alone (Retry-After): {} more", whole_seconds(left));
+    tracing::info!("the server asked the client to wait (Retry-After): {} left", whole_seconds(left));
     let interrupt = termination.token();
     tokio::select! {
         biased;
@@ -124,7 +124,7 @@ impl super::director::Sweep<'_> {
         }
         let (asked_s, waited_s) = (asked.as_secs_f64(), wait.as_secs_f64());
         self.journal.say(&format!(
-            "the server asks to be left alone for {} (Retry-After): step {step} begins {} later",
+            "the server asks the client to wait {} (Retry-After): step {step} begins after {}",
             whole_seconds(asked),
             whole_seconds(wait),
         ));

@@ -70,13 +70,13 @@ impl Started {
         let Self { name, launched, start, urls } = self;
         if !launched.stop(start.stop_timeout.0).await? {
             tracing::warn!(
-                "warning: {name} did not end within {} and was killed (stop-timeout)",
+                "warning: {name} did not exit within {} and was killed (stop-timeout)",
                 start.stop_timeout
             );
         }
         if let Err(url) = port::closed(&urls, CLOSE).await {
             tracing::warn!(
-                "warning: {name} was stopped, and something still answers at {url}: it is none of its process group"
+                "warning: {name} was stopped, but a process outside its process group still answers at {url}"
             );
         }
         Ok(())

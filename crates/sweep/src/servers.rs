@@ -282,7 +282,7 @@ impl Servers {
         let filled = filled?;
         if filled.exposed {
             tracing::warn!(
-                "warning: the command line of {} holds a secret, and every user of this machine can read it (ps): hand it over in env \
+                "warning: the command line of {} holds a secret, and every user of this machine can read it (ps): pass it in env \
                  instead, as VLLM_API_KEY or HF_TOKEN, or in a file",
                 variant.name
             );
@@ -316,7 +316,7 @@ impl Servers {
         }
         match who(&stale::Obstacle::is_left) {
             none if none.is_empty() => Ok(()),
-            left => Err(format!("a server of an earlier run is in its way: {left}")),
+            left => Err(format!("a server of an earlier run still runs: {left}")),
         }
     }
 

@@ -53,9 +53,9 @@ impl Termination {
                 biased;
                 () = user.cancelled() => end(TerminationReason::Interrupted),
                 () = sleep(deadline.after) => {
-                    let from = if deadline.named { "search.deadline" } else { "reckoned from the plan" };
+                    let from = if deadline.named { "search.deadline" } else { "computed from the plan" };
                     tracing::warn!(
-                        "warning: the deadline of {} has come ({from}): finishing what is in flight, then reporting",
+                        "warning: the deadline of {} is reached ({from}): finishing the requests in flight, then reporting",
                         Span(deadline.after)
                     );
                     end(TerminationReason::Deadline(deadline));
@@ -112,8 +112,7 @@ impl Termination {
                 anyhow!("interrupted before anything was measured")
             }
             Some(TerminationReason::Deadline(deadline)) => anyhow!(
-                "nothing was measured before the deadline of {}: the server did not get ready in that time; look at it, or give the sweep \
-                 more (search.deadline)",
+                "nothing was measured before the deadline of {}: the server was not ready in time; look at it, or set a later search.deadline",
                 Span(deadline.after)
             ),
             Some(TerminationReason::Disk(low)) => anyhow!(
@@ -165,11 +164,11 @@ pub(super) fn broke_off(dir: &Path) -> String {
     if dir.join(RESULT).is_file() {
         let dir = dir.display();
         return format!(
-            "the sweep broke off; what was measured until then is kept, `goodput report {dir}` shows it, and once the cause is mended \
-             `goodput sweep --resume {dir}` goes on"
+            "the sweep failed; the steps before are kept: `goodput report {dir}` shows them, and `goodput sweep --resume {dir}` continues once \
+             the cause is fixed"
         );
     }
-    "the sweep broke off".to_owned()
+    "the sweep failed".to_owned()
 }
 
 #[cfg(test)]

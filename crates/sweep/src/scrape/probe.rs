@@ -206,8 +206,8 @@ pub(crate) fn missing_metrics_hint(facts: &[Facts], settings: &ServerMetrics) ->
     let silent: Vec<&Facts> = facts.iter().filter(|f| f.engine.is_none()).collect();
     let first = silent.first().filter(|_| settings.read)?;
     Some(format!(
-        "the server tells nothing of its own side ({}), so the report has no queue, no use of its KV cache and no preemptions; \
-         llama.cpp wants --metrics, SGLang --enable-metrics, and metrics-url in [server] names a page elsewhere",
+        "the server gives no metrics ({}), so the report shows no queue, no KV cache use and no preemptions; llama.cpp needs --metrics, \
+         SGLang --enable-metrics, and metrics-url in [server] names another page",
         first.metrics
     ))
 }
