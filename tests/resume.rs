@@ -227,7 +227,7 @@ fn what_cannot_go_on_says_why() {
             edit(run, "plan.toml", "seed = 3", "seed = 4");
             edit(run, "plan.toml", "50.0", "60.0");
         },
-        "\n  search.rates was [50.0,150.0] and is [60.0,160.0]\n  seed was 3 and is 4\nput plan.toml back",
+        "\n  search.rates was [50.0,150.0] and is [60.0,160.0]\n  seed was 3 and is 4\nrestore plan.toml",
     );
     broken(
         |run| edit(run, "result.json", "\"max_model_len\": ", "\"max_model_len\": 1"),

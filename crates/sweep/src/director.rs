@@ -218,8 +218,8 @@ impl<'a> Sweep<'a> {
         if let Some(caveat) = beyond.filter(|_| !is_noted) {
             if let ClientCaveat::BeyondCalibration { asked, most, unit } = &caveat {
                 tracing::warn!(
-                    "warning: the plan asks for up to {} {}, and this machine's client was calibrated for {}: beyond that it is the \
-                     client that is measured",
+                    "warning: the plan asks for up to {} {}, and this machine's client was calibrated for {}: beyond that \
+                     the client is measured, not the server",
                     short(*asked),
                     unit.name(),
                     short(*most)
