@@ -12,7 +12,7 @@ pub use compare::CompareArgs;
 pub use import::ImportArgs;
 pub use report::ChartArgs;
 pub use sensitivity::SensitivityArgs;
-pub use shared::{FolderArgs, PlanArgs};
+pub use shared::{FolderArgs, MeasureArgs};
 
 use crate::rundir::Tool;
 use crate::units::Span;
@@ -141,7 +141,7 @@ pub struct SweepArgs {
     pub listen: Option<SocketAddr>,
     /// Overrides, clock and consent.
     #[command(flatten)]
-    pub measure: PlanArgs,
+    pub measure: MeasureArgs,
     /// Run folder and output.
     #[command(flatten)]
     pub folder: FolderArgs,
@@ -167,7 +167,7 @@ pub struct OfflineArgs {
     pub output_tokens: u32,
     /// Overrides, clock and consent.
     #[command(flatten)]
-    pub measure: PlanArgs,
+    pub measure: MeasureArgs,
     /// Run folder and output.
     #[command(flatten)]
     pub folder: FolderArgs,
@@ -387,7 +387,7 @@ pub struct TraceArgs {
     after_help = "Example:\n  goodput completions bash > ~/.local/share/bash-completion/completions/goodput"
 )]
 pub struct CompletionsArgs {
-    /// Shell.
+    /// Shell to print completions for.
     pub shell: clap_complete::Shell,
 }
 

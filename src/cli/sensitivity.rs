@@ -1,6 +1,6 @@
 //! Arguments of `sensitivity`.
 
-use super::{FolderArgs, PlanArgs};
+use super::{FolderArgs, MeasureArgs};
 use crate::units::Span;
 use clap::Args;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub struct SensitivityArgs {
     pub budget: Option<Span>,
     /// Overrides, clock and consent.
     #[command(flatten)]
-    pub measure: PlanArgs,
+    pub measure: MeasureArgs,
     /// Run folder and output.
     #[command(flatten)]
     pub folder: FolderArgs,

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Options of the commands that measure a server under a plan.
 #[derive(Debug, Args)]
-pub struct PlanArgs {
+pub struct MeasureArgs {
     /// Override a key of the plan, as in step.measure=30s. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,

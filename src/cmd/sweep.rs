@@ -2,7 +2,7 @@
 
 use crate::capacity::CostVerdict;
 use crate::caveat::{Caveat, ServerCaveat, SweepCaveat};
-use crate::cli::{FolderArgs, PlanArgs, SweepArgs};
+use crate::cli::{FolderArgs, MeasureArgs, SweepArgs};
 use crate::cmd::offline::quoted;
 use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals};
 use crate::launch::Groups;
@@ -177,7 +177,7 @@ fn sets(args: &SweepArgs) -> Vec<String> {
 }
 
 /// Returns the options of a sweep as the command line gives them.
-pub(crate) fn options(plan: &Plan, measure: &PlanArgs, folder: &FolderArgs) -> Options {
+pub(crate) fn options(plan: &Plan, measure: &MeasureArgs, folder: &FolderArgs) -> Options {
     Options {
         out: folder.out.clone().unwrap_or_else(|| default_folder(&plan.name)),
         force: folder.force,
