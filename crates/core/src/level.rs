@@ -1,31 +1,28 @@
 //! Levels of load.
 
+use crate::named_enum;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The quantity that a step holds constant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Control {
-    /// Requests per second, open loop: sent when due, however slowly the server answers.
-    Rate,
-    /// Requests in flight, closed loop: the next is sent when one finishes.
-    Concurrency,
-    /// Conversations started per second.
-    Sessions,
-    /// Factor on the speed of a replayed trace.
-    TraceScale,
+named_enum! {
+    /// The quantity that a step holds constant.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Control {
+        /// Requests per second, open loop: sent when due, however slowly the server answers.
+        Rate = "rate",
+        /// Requests in flight, closed loop: the next is sent when one finishes.
+        Concurrency = "concurrency",
+        /// Conversations started per second.
+        Sessions = "sessions",
+        /// Factor on the speed of a replayed trace.
+        TraceScale = "trace-scale",
+    }
 }
 
 impl Control {
-    /// Returns the name used in files.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "rate",
-            Self::Concurrency => "concurrency",
-            Self::Sessions => "sessions",
-            Self::TraceScale => "trace-scale",
-        }
+    /// Finds the control of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|control| control.name() == name)
     }
 
     /// Returns the unit that follows the value, with its leading space.
@@ -36,13 +33,6 @@ impl Control {
             Self::Sessions => " sessions/s",
             Self::TraceScale => " × trace speed",
         }
-    }
-
-    /// Finds the control of that name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Rate, Self::Concurrency, Self::Sessions, Self::TraceScale]
-            .into_iter()
-            .find(|c| c.name() == name)
     }
 }
 

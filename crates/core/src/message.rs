@@ -1,33 +1,20 @@
 //! Chat messages, as workloads make them and requests carry them.
 
+use crate::named_enum;
 use serde::{Deserialize, Serialize};
 
-/// Author of a chat message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// Instructions for the whole conversation.
-    System,
-    /// The person or program that asks.
-    User,
-    /// The model.
-    Assistant,
-    /// The output of a tool call.
-    Tool,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Self; 4] = [Self::System, Self::User, Self::Assistant, Self::Tool];
-
-    /// Returns the role's name in the API.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::User => "user",
-            Self::Assistant => "assistant",
-            Self::Tool => "tool",
-        }
+named_enum! {
+    /// Author of a chat message.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Role {
+        /// Instructions for the whole conversation.
+        System = "system",
+        /// The person or program that asks.
+        User = "user",
+        /// The model.
+        Assistant = "assistant",
+        /// The output of a tool call.
+        Tool = "tool",
     }
 }
 

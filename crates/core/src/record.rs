@@ -1,5 +1,6 @@
 //! Requests as measured: timestamps, sizes and outcome. One [`Record`] is one row of `requests.csv`.
 
+use crate::named_enum;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -41,86 +42,62 @@ pub enum TokenSource {
     Events,
 }
 
-/// Outcome of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Outcome {
-    /// A complete answer arrived.
-    Ok,
-    /// The request failed, for the reason in [`Record::failure`]. Misses every limit, unless our own timeout ended it:
-    /// see [`Record::is_cut_off`].
-    Failed,
-    /// We cancelled it, at the end of its step or by the default timeout ([`Failure::Timeout`]). Not an error; the
-    /// statistics count its undecided limits as met for one bound and as missed for the other.
-    Cut,
+named_enum! {
+    /// Outcome of a request.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Outcome {
+        /// A complete answer arrived.
+        Ok = "ok",
+        /// The request failed, for the reason in [`Record::failure`]. Misses every limit, unless our own timeout ended it:
+        /// see [`Record::is_cut_off`].
+        Failed = "failed",
+        /// We cancelled it, at the end of its step or by the default timeout ([`Failure::Timeout`]). Not an error; the
+        /// statistics count its undecided limits as met for one bound and as missed for the other.
+        Cut = "cut",
+    }
 }
 
-/// Kind of failure; each kind is counted separately.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Failure {
-    /// No connection: refused, unreachable, or not made within the connect timeout.
-    Connect,
-    /// The name does not resolve.
-    Dns,
-    /// The TLS handshake failed.
-    Tls,
-    /// The connection closed or was reset before the answer was complete.
-    Reset,
-    /// Our own timeout ended the request. An error ([`Outcome::Failed`]) if the plan sets the timeout; with the default
-    /// timeout the request was cut off ([`Outcome::Cut`]).
-    Timeout,
-    /// 401 or 403.
-    Unauthorized,
-    /// 429: the server refused the load. Never counted as a latency.
-    RateLimited,
-    /// Another 4xx.
-    ClientError,
-    /// A 5xx.
-    ServerError,
-    /// A status that carries no answer: 1xx, 3xx.
-    UnexpectedStatus,
-    /// An error object in the stream, under HTTP 200.
-    StreamError,
-    /// The stream ended without a finish reason and without `[DONE]`.
-    Truncated,
-    /// An event that is not JSON or exceeds the size limit.
-    Malformed,
-    /// The answer ended without a single token.
-    Empty,
-    /// The finish reason is an abort or an error.
-    Aborted,
-    /// Not sent: the client ran out of descriptors or ports, or reached `max-in-flight`.
-    ClientLimit,
-    /// Another tool measured the request, and its message names no kind.
-    Unknown,
-    /// The answer ran far beyond the tokens asked for and was cancelled.
-    Overrun,
-}
-
-impl Failure {
-    /// Returns the name used in files and messages: kebab-case.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::Dns => "dns",
-            Self::Tls => "tls",
-            Self::Reset => "reset",
-            Self::Timeout => "timeout",
-            Self::Unauthorized => "unauthorized",
-            Self::RateLimited => "rate-limited",
-            Self::ClientError => "client-error",
-            Self::ServerError => "server-error",
-            Self::UnexpectedStatus => "unexpected-status",
-            Self::StreamError => "stream-error",
-            Self::Truncated => "truncated",
-            Self::Malformed => "malformed",
-            Self::Empty => "empty",
-            Self::Aborted => "aborted",
-            Self::ClientLimit => "client-limit",
-            Self::Unknown => "unknown",
-            Self::Overrun => "overrun",
-        }
+named_enum! {
+    /// Kind of failure; each kind is counted separately.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum Failure {
+        /// No connection: refused, unreachable, or not made within the connect timeout.
+        Connect = "connect",
+        /// The name does not resolve.
+        Dns = "dns",
+        /// The TLS handshake failed.
+        Tls = "tls",
+        /// The connection closed or was reset before the answer was complete.
+        Reset = "reset",
+        /// Our own timeout ended the request. An error ([`Outcome::Failed`]) if the plan sets the timeout; with the default
+        /// timeout the request was cut off ([`Outcome::Cut`]).
+        Timeout = "timeout",
+        /// 401 or 403.
+        Unauthorized = "unauthorized",
+        /// 429: the server refused the load. Never counted as a latency.
+        RateLimited = "rate-limited",
+        /// Another 4xx.
+        ClientError = "client-error",
+        /// A 5xx.
+        ServerError = "server-error",
+        /// A status that carries no answer: 1xx, 3xx.
+        UnexpectedStatus = "unexpected-status",
+        /// An error object in the stream, under HTTP 200.
+        StreamError = "stream-error",
+        /// The stream ended without a finish reason and without `[DONE]`.
+        Truncated = "truncated",
+        /// An event that is not JSON or exceeds the size limit.
+        Malformed = "malformed",
+        /// The answer ended without a single token.
+        Empty = "empty",
+        /// The finish reason is an abort or an error.
+        Aborted = "aborted",
+        /// Not sent: the client ran out of descriptors or ports, or reached `max-in-flight`.
+        ClientLimit = "client-limit",
+        /// Another tool measured the request, and its message names no kind.
+        Unknown = "unknown",
+        /// The answer ran far beyond the tokens asked for and was cancelled.
+        Overrun = "overrun",
     }
 }
 

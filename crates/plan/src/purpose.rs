@@ -1,38 +1,29 @@
 //! The goal of a plan.
 
 use super::Plan;
+use goodput_core::named_enum;
 use goodput_stats::search::config::Mode;
-use serde::{Deserialize, Serialize};
 
-/// Goal of a measurement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Purpose {
-    /// Find the highest load within the SLO.
-    #[default]
-    Goodput,
-    /// Measure latency at a few levels of a closed loop, without an SLO, as `goodput latency` does.
-    Latency,
-    /// Measure peak throughput, ignoring latency, as `goodput throughput` does.
-    Throughput,
-    /// Paired steps with one property of the workload changed; only for plans that `goodput sensitivity` writes.
-    Sensitivity,
+named_enum! {
+    /// Goal of a measurement.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+    pub enum Purpose {
+        /// Find the highest load within the SLO.
+        #[default]
+        Goodput = "goodput",
+        /// Measure latency at a few levels of a closed loop, without an SLO, as `goodput latency` does.
+        Latency = "latency",
+        /// Measure peak throughput, ignoring latency, as `goodput throughput` does.
+        Throughput = "throughput",
+        /// Paired steps with one property of the workload changed; only for plans that `goodput sensitivity` writes.
+        Sensitivity = "sensitivity",
+    }
 }
 
 impl Purpose {
     /// Returns true for the default goal, which a plan may leave out.
     pub fn is_goodput(&self) -> bool {
         *self == Self::Goodput
-    }
-
-    /// Returns the name in plans.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Goodput => "goodput",
-            Self::Latency => "latency",
-            Self::Throughput => "throughput",
-            Self::Sensitivity => "sensitivity",
-        }
     }
 
     /// Returns the first problem with the levels of a plan for this goal.

@@ -1,6 +1,7 @@
 //! `[[row]]`: one question of a matrix, with its load and the expected bottleneck.
 
 use super::{Plan, Tiers};
+use goodput_core::named_enum;
 use goodput_core::slo::{Metric, Slo};
 use goodput_core::units::{Fraction, NonEmpty, Rate, Span};
 use goodput_stats::search::config::{Mode, SearchPlan};
@@ -55,37 +56,26 @@ pub struct MatrixRow {
     pub slo: Option<Slo>,
 }
 
-/// The part that dominates a latency, as seen by the client. `rundir::matrix` documents how each is detected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Bottleneck {
-    /// Fixed cost of a request before prefill: network, scheduling, one iteration of the server.
-    Overhead,
-    /// Processing the prompt.
-    Prefill,
-    /// Generating the answer, at the speed of a single request.
-    Decode,
-    /// Slower tokens than for a single request, because each iteration serves other requests too.
-    Batching,
-    /// A later first token than for a single request, because it waits behind other requests.
-    Queue,
-    /// The prefix cache: the first token comes sooner than the whole prompt could be processed.
-    Cache,
+named_enum! {
+    /// The part that dominates a latency, as seen by the client. `rundir::matrix` documents how each is detected.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Bottleneck {
+        /// Fixed cost of a request before prefill: network, scheduling, one iteration of the server.
+        Overhead = "overhead",
+        /// Processing the prompt.
+        Prefill = "prefill",
+        /// Generating the answer, at the speed of a single request.
+        Decode = "decode",
+        /// Slower tokens than for a single request, because each iteration serves other requests too.
+        Batching = "batching",
+        /// A later first token than for a single request, because it waits behind other requests.
+        Queue = "queue",
+        /// The prefix cache: the first token comes sooner than the whole prompt could be processed.
+        Cache = "cache",
+    }
 }
 
 impl Bottleneck {
-    /// Returns the name in plans and reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Overhead => "overhead",
-            Self::Prefill => "prefill",
-            Self::Decode => "decode",
-            Self::Batching => "batching",
-            Self::Queue => "queue",
-            Self::Cache => "cache",
-        }
-    }
-
     /// Returns true if it can dominate this latency.
     const fn sets(self, metric: Metric) -> bool {
         match self {

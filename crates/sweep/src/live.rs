@@ -4,7 +4,7 @@
 //! no result is computed from them.
 
 use goodput_core::level::{Control, Level};
-use goodput_core::record::{Outcome, Phase, Record};
+use goodput_core::record::{Phase, Record};
 use goodput_core::slo::{Metric, Slo};
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
@@ -209,11 +209,6 @@ impl Live {
             return;
         }
         let of = labels([("series", series), ("class", class)]);
-        let outcome = match record.outcome {
-            Outcome::Ok => "ok",
-            Outcome::Failed => "failed",
-            Outcome::Cut => "cut",
-        };
         let of_series = labels([("series", series)]);
         for (tokens, counter) in
             [(record.output_tokens, &self.output_tokens), (record.input_tokens, &self.prompt_tokens)]
@@ -231,7 +226,12 @@ impl Live {
             observe(&self.e2e, record.e2e());
         }
         let failure = record.failure.map_or("", |f| f.name());
-        let of = labels([("series", series), ("class", class), ("outcome", outcome), ("failure", failure)]);
+        let of = labels([
+            ("series", series),
+            ("class", class),
+            ("outcome", record.outcome.name()),
+            ("failure", failure),
+        ]);
         self.requests.get_or_create(&of).inc();
     }
 

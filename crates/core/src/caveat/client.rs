@@ -2,6 +2,7 @@
 
 use super::number::number;
 use super::{OwnFault, Scope};
+use crate::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the client.
@@ -31,24 +32,14 @@ pub enum ClientCaveat {
     },
 }
 
-/// The unit of a limit that a client was calibrated for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CalibratedUnit {
-    /// Requests per second.
-    #[serde(rename = "req/s")]
-    RequestsPerSecond,
-    /// Streams that are open at once.
-    #[serde(rename = "streams")]
-    Streams,
-}
-
-impl CalibratedUnit {
-    /// Returns the name in files and messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RequestsPerSecond => "req/s",
-            Self::Streams => "streams",
-        }
+named_enum! {
+    /// The unit of a limit that a client was calibrated for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum CalibratedUnit {
+        /// Requests per second.
+        RequestsPerSecond = "req/s",
+        /// Streams that are open at once.
+        Streams = "streams",
     }
 }
 

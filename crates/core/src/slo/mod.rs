@@ -6,34 +6,31 @@ mod profile;
 pub use limit_group::{ALL, ClassSlo, LimitGroup, limit_key, split_limit_key};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 
+use crate::named_enum;
 use crate::record::{Outcome, Record};
 use crate::units::{Fraction, Percentile, Span, ms};
 use jiff::fmt::friendly::{Spacing, SpanPrinter};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-/// Latency that a limit can be set on.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "kebab-case")]
-pub enum Metric {
-    /// Time to first token on any channel.
-    Ttft,
-    /// Time to first content token.
-    Ttfc,
-    /// Time per output token, per request.
-    Tpot,
-    /// Gap between successive events with tokens, pooled over the step.
-    Itl,
-    /// Due → last token.
-    E2e,
+named_enum! {
+    /// Latency that a limit can be set on.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Metric {
+        /// Time to first token on any channel.
+        Ttft = "ttft",
+        /// Time to first content token.
+        Ttfc = "ttfc",
+        /// Time per output token, per request.
+        Tpot = "tpot",
+        /// Gap between successive events with tokens, pooled over the step.
+        Itl = "itl",
+        /// Due → last token.
+        E2e = "e2e",
+    }
 }
 
 impl Metric {
-    /// All metrics, in the order of the columns.
-    pub const ALL: [Self; 5] = [Self::Ttft, Self::Ttfc, Self::Tpot, Self::Itl, Self::E2e];
-
     /// Metrics that count from `due`; the others count between tokens.
     pub const FROM_DUE: [Self; 3] = [Self::Ttft, Self::Ttfc, Self::E2e];
 
@@ -41,17 +38,6 @@ impl Metric {
     pub fn of_limit(limit: &str) -> Option<Self> {
         let (name, _) = split_limit_key(limit).1.split_once('.')?;
         Self::ALL.into_iter().find(|m| m.name() == name)
-    }
-
-    /// Returns the name in plans and columns.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ttft => "ttft",
-            Self::Ttfc => "ttfc",
-            Self::Tpot => "tpot",
-            Self::Itl => "itl",
-            Self::E2e => "e2e",
-        }
     }
 
     /// Returns the name shown to users.

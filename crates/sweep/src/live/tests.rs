@@ -1,7 +1,7 @@
 //! Tests that Prometheus can read the page, and that it has every metric of the dashboard.
 
 use super::*;
-use goodput_core::record::Failure;
+use goodput_core::record::{Failure, Outcome};
 use goodput_plan::Plan;
 use goodput_stats::search::answer::{AnswerLevel, Conclusion, Located};
 use goodput_stats::server::prometheus::samples;

@@ -26,7 +26,10 @@ fn imported(tool: &str, missing: &[String], counted: &ImportedCount) -> String {
         [] => String::new(),
         some => format!(" Not known: {}.", some.join("; ")),
     };
-    format!("Imported from {tool}: that tool's client measured this, not goodput's. {}{missing}", rules(counted))
+    format!(
+        "Imported from {tool}: that tool's client measured this, not goodput's. {}{missing}",
+        rules(counted)
+    )
 }
 
 /// Returns the rules by which the requests of an imported step are counted.
@@ -48,7 +51,6 @@ fn rules(counted: &ImportedCount) -> String {
         Some(settle) => format!("all but the first {settle}"),
         None => "all requests from the first on, the start into an empty server among them (--settle 5s cuts it off)".into(),
     };
-    let until =
-        if tool_window { "until the tool's own window ended" } else { "until the last one was sent" };
+    let until = if tool_window { "until the tool's own window ended" } else { "until the last one was sent" };
     format!("{from}Each step counts {settle}, {until}.")
 }
