@@ -30,7 +30,7 @@ pub use host::{HostCaveat, Neighbours};
 pub use lengths::{CalibrationFailure, LengthsCaveat, LengthsOf};
 pub use origin::{ImportedCount, OriginCaveat};
 pub use refusal::Refusal;
-pub use replicas::ReplicasCaveat;
+pub use replicas::{ReplicasCaveat, SlowMetric};
 pub use route::RouteCaveat;
 pub use scope::{OnResume, Scope};
 pub use search::SearchCaveat;

@@ -2,7 +2,7 @@
 
 use super::Scope;
 use super::number::number;
-use crate::slo::Metric;
+use crate::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on one of several replicas that is worse than the others.
@@ -13,9 +13,8 @@ pub enum ReplicasCaveat {
     SlowReplica {
         /// Its URL.
         url: String,
-        /// The slow metric: TTFT or TPOT.
-        #[serde(with = "title")]
-        metric: Metric,
+        /// The slow metric.
+        metric: SlowMetric,
         /// Its p99 in one step, in milliseconds.
         #[serde(deserialize_with = "number")]
         p99_ms: f64,
@@ -48,21 +47,13 @@ pub enum ReplicasCaveat {
     },
 }
 
-/// A metric, written with its title: `TTFT`.
-mod title {
-    use crate::slo::Metric;
-    use serde::de::{Deserialize, Deserializer, Error};
-    use serde::ser::Serializer;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-    pub(super) fn serialize<S: Serializer>(metric: &Metric, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(metric.title())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Metric, D::Error> {
-        let title = String::deserialize(from)?;
-        let known = Metric::ALL.into_iter().find(|metric| metric.title() == title);
-        known.ok_or_else(|| D::Error::custom(format!("{title:?} is not a metric")))
+named_enum! {
+    /// The metric in which a replica is slow.
+    pub enum SlowMetric {
+        /// The time to the first token.
+        Ttft = "TTFT",
+        /// The time per output token.
+        Tpot = "TPOT",
     }
 }
 

@@ -12,7 +12,7 @@ pub(super) fn words(caveat: &ReplicasCaveat) -> CaveatWords {
         ReplicasCaveat::SlowReplica { url, metric, p99_ms, others_ms, step, steps, of } => CaveatWords::new(
             format!(
                 "Replica {url} is slower than the others: in step {step} its p99 {} was {} ms, theirs {} ms{}.",
-                metric.title(),
+                metric.name(),
                 short(*p99_ms),
                 short(*others_ms),
                 among(*steps, *of)

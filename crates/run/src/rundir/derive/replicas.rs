@@ -1,6 +1,6 @@
 //! Caveats on the replicas of a service.
 
-use goodput_core::caveat::{Caveat, ReplicasCaveat};
+use goodput_core::caveat::{Caveat, ReplicasCaveat, SlowMetric};
 use goodput_core::slo::Metric;
 use goodput_stats::stats::step::{OutlierMetric, Replica, Step, Verdict};
 use std::collections::BTreeMap;
@@ -30,11 +30,11 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
         let steps = seen.len() as u32;
         let (s, r) = seen.into_iter().max_by_key(|(s, _)| (!s.overloaded(), s.due_n))?;
         let (url, step, others) = (r.url.clone(), s.step, r.others?);
-        let slow = |m: Metric| {
-            let p99_ms = r.quantiles(m).p99?;
+        let slow = |latency: Metric, metric: SlowMetric| {
+            let p99_ms = r.quantiles(latency).p99?;
             Some(Caveat::Replicas(ReplicasCaveat::SlowReplica {
                 url: url.clone(),
-                metric: m,
+                metric,
                 p99_ms,
                 others_ms: others,
                 step,
@@ -43,8 +43,8 @@ pub(super) fn replicas(steps: &[Step]) -> Vec<Caveat> {
             }))
         };
         match r.outlier? {
-            OutlierMetric::Ttft => slow(Metric::Ttft),
-            OutlierMetric::Tpot => slow(Metric::Tpot),
+            OutlierMetric::Ttft => slow(Metric::Ttft, SlowMetric::Ttft),
+            OutlierMetric::Tpot => slow(Metric::Tpot, SlowMetric::Tpot),
             OutlierMetric::Failures => Some(Caveat::Replicas(ReplicasCaveat::FailingReplica {
                 url: url.clone(),
                 share: r.failed_share(),
@@ -79,7 +79,7 @@ mod tests {
         let [
             Caveat::Replicas(ReplicasCaveat::SlowReplica {
                 url,
-                metric: m,
+                metric,
                 p99_ms,
                 others_ms,
                 step,
