@@ -256,7 +256,9 @@ fn the_job_is_one_that_the_command_takes() {
     let Command::Sweep(sweep) = &cli.command else { panic!("{args:?}") };
     let at =
         |path: &Path, mount: &str| path.starts_with(mount) && job.contains(&format!("mountPath: {mount}\n"));
-    assert!(at(sweep.plan.as_deref().unwrap(), "/plan") && at(sweep.out.as_deref().unwrap(), "/work/runs"));
+    assert!(
+        at(sweep.plan.as_deref().unwrap(), "/plan") && at(sweep.folder.out.as_deref().unwrap(), "/work/runs")
+    );
     let plan = Plan::from_text(&below(&job, "plan.toml: |").join("\n")).unwrap();
     assert!(plan.measured_server().to_string().contains(".svc.cluster.local"));
     let manifest = toml("Cargo.toml");

@@ -5,7 +5,6 @@ mod common;
 
 use common::{result, rows};
 use goodput::sim::engine::truth::{md1_mean_wait, md1_wait_cdf};
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 use tempfile::tempdir;

@@ -4,7 +4,6 @@ use crate::common::{goodput, result, simulate};
 use predicates::str::contains;
 use serde_json::Value;
 use std::fs;
-use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 
 fn plan(simulated: &str, slo: &str, more: &str, output: u32) -> String {

@@ -4,7 +4,6 @@ use crate::common::{column, result, simulate, sweep};
 use goodput::plan::Plan;
 use goodput::slo::Metric;
 use goodput::sweep::bare;
-use std::path::Path;
 
 const MD1: &str = "simulated = { preset = \"md1\" }\nwarmup-requests = 2";
 const ENGINE: &str = "simulated = { preset = \"demo\" }\nwarmup-requests = 4";

@@ -6,7 +6,7 @@ use crate::simulated::expected;
 use goodput::sim::fault::Fault;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Writes a plan whose simulated server has these faults, each on this share of the requests.
 fn plan(faults: &[Fault], share: f64, step: &str, rate: u32) -> String {
@@ -99,8 +99,10 @@ fn nothing_is_lost_over_a_socket() {
 #[test]
 fn faults_of_connections_need_one() {
     let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plan.toml");
     let plan = plan(&[Fault::Goaway, Fault::Stall, Fault::Reset], 0.1, "measure = \"1s\"", 1);
-    let said = goodput().arg("sweep").arg(&plan).arg("--virtual-time").assert().code(1);
+    fs::write(&path, plan).unwrap();
+    let said = goodput().arg("sweep").arg(&path).arg("--virtual-time").assert().code(1);
     let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();
     assert!(said.contains("reset, goaway") && said.contains("in real time"), "{said}");
 }
