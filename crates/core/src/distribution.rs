@@ -50,13 +50,13 @@ const FEW: usize = 12;
 
 /// Accumulator of lengths in tokens.
 #[derive(Debug, Clone)]
-pub struct Lengths {
+pub struct LengthHistogram {
     histogram: Histogram<u64>,
     sum: u64,
     max: u64,
 }
 
-impl Default for Lengths {
+impl Default for LengthHistogram {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, u64::from(u32::MAX), 3);
         Self {
@@ -67,7 +67,7 @@ impl Default for Lengths {
     }
 }
 
-impl Lengths {
+impl LengthHistogram {
     /// Adds one length.
     pub fn push(&mut self, tokens: u32) {
         self.histogram.saturating_record(u64::from(tokens));
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn percentiles_and_bars_count_every_length() {
-        let mut lengths = Lengths::default();
+        let mut lengths = LengthHistogram::default();
         assert_eq!(lengths.finish(), None);
         for n in 1..=1000 {
             lengths.push(n);
@@ -153,13 +153,13 @@ mod tests {
         assert_eq!((d.n, d.p50, d.p90, d.p99, d.max), (1000, 500, 900, 990, 1000));
         assert!((d.mean - 500.5).abs() < 1e-9);
         assert_eq!(d.bars.iter().map(|b| b.n).sum::<u64>(), 1000);
-        let mut more = Lengths::default();
+        let mut more = LengthHistogram::default();
         more.push(5000);
         more.merge(&lengths);
         let both = more.finish().unwrap();
         assert_eq!((both.n, both.p50, both.max), (1001, 501, 5000));
         let alike = |from: u32, to: u32| {
-            let mut lengths = Lengths::default();
+            let mut lengths = LengthHistogram::default();
             (from..=to).for_each(|n| lengths.push(n));
             lengths.finish().unwrap().bars
         };

@@ -105,8 +105,8 @@ impl JsonSchema for Tiers {
 
 impl<'de> Deserialize<'de> for Tiers {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct Either;
-        impl<'de> de::Visitor<'de> for Either {
+        struct OneOrSeveral;
+        impl<'de> de::Visitor<'de> for OneOrSeveral {
             type Value = Tiers;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,6 +126,6 @@ impl<'de> Deserialize<'de> for Tiers {
                 }
             }
         }
-        d.deserialize_any(Either)
+        d.deserialize_any(OneOrSeveral)
     }
 }

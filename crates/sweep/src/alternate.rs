@@ -21,13 +21,13 @@ use goodput_stats::stats::step::Step;
 pub(super) const TOGETHER: &str = "in turns";
 
 /// The servers of the variants, by series. The entry of the server that the runner holds is empty.
-struct Bench {
+struct ReadyServers {
     waiting: Vec<Option<Prepared>>,
     /// Index of the series whose server the runner holds.
     current: usize,
 }
 
-impl Bench {
+impl ReadyServers {
     /// Passes the server of another series to the runner.
     fn turn_to(&mut self, runner: &mut Runner, next: usize) -> Result<()> {
         if next != self.current {
@@ -80,7 +80,7 @@ impl Sweep<'_> {
             .iter()
             .map(|one| one.plan.searcher().map_err(anyhow::Error::msg))
             .collect::<Result<_>>()?;
-        let mut bench = self.all_ready(runner).await?;
+        let mut servers = self.all_ready(runner).await?;
         let rates = series.first().map_or(1, rates);
         loop {
             let done: Vec<usize> = series.iter().map(|one| measured(&one.name, &self.steps)).collect();
@@ -96,7 +96,7 @@ impl Sweep<'_> {
                 self.note(SweepCaveat::BudgetSpent { next: ask.level.value });
                 return self.write_result(&runner.servers);
             }
-            bench.turn_to(runner, next)?;
+            servers.turn_to(runner, next)?;
             self.measure(runner, one, ask, Some(done[next] as u32 + 1)).await?;
             match after(&self.steps) {
                 After::Continue => {}
@@ -119,11 +119,11 @@ impl Sweep<'_> {
     }
 
     /// Prepares every server and warms it up. The time for this does not count against the sweep.
-    async fn all_ready(&mut self, runner: &mut Runner) -> Result<Bench> {
+    async fn all_ready(&mut self, runner: &mut Runner) -> Result<ReadyServers> {
         let (spent, series) = (self.clock.now(), self.all.series);
         let first = series.iter().position(|one| runner.servers.serves(one)).context("a server is ready")?;
-        let mut bench = Bench { waiting: Vec::new(), current: first };
-        bench.waiting.resize_with(series.len(), || None);
+        let mut servers = ReadyServers { waiting: Vec::new(), current: first };
+        servers.waiting.resize_with(series.len(), || None);
         for at in std::iter::once(first).chain((0..series.len()).filter(|i| *i != first)) {
             let one = &series[at];
             if at != first {
@@ -140,14 +140,14 @@ impl Sweep<'_> {
                         one.name
                     );
                 };
-                bench.seat(runner, at, ready);
+                servers.seat(runner, at, ready);
             }
             runner.ready.turn_to(&one.plan).with_context(|| format!("in the series {}", one.name))?;
             runner.warm_up(one, &mut self.journal, &self.termination).await?;
         }
         self.clock = SweepClock::at(spent);
         self.write_result(&runner.servers)?;
-        Ok(bench)
+        Ok(servers)
     }
 }
 

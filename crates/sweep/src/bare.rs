@@ -22,7 +22,7 @@ use goodput_workload::data::Counter;
 use goodput_workload::draw::{Chains, StepKey};
 use goodput_workload::sources::Prompts;
 use goodput_workload::traffic::Traffic;
-use load::{Due, Load};
+use load::{DueRequest, ModelLoad};
 use std::time::Duration;
 
 /// Measures all steps of a plan's search on its simulated server, without a client, as a perfect client would.
@@ -117,7 +117,7 @@ impl<'a> Bare<'a> {
         // The baseline measures single requests, so think times do not matter.
         let chains = if ask.kind == StepKind::Baseline { chains.without_think_times() } else { chains };
         let timeout = self.plan.step_timeout(&self.steps);
-        let mut load = Load::new(chains, ask, number, self.plan, timeout);
+        let mut load = ModelLoad::new(chains, ask, number, self.plan, timeout);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
         let mut looks = Looks::new(&ask);
         let started = self.now;
@@ -137,7 +137,7 @@ impl<'a> Bare<'a> {
     }
 
     /// Returns the time of the next event.
-    fn next_time(&self, load: &Load, looks: &Looks, started: Duration) -> Duration {
+    fn next_time(&self, load: &ModelLoad, looks: &Looks, started: Duration) -> Duration {
         let sending = load.sent_all.is_none();
         let end = load.settle + load.window;
         let look = looks.due().map(|share| on_tick(load.settle + load.window.mul_f64(share)));
@@ -157,7 +157,7 @@ impl<'a> Bare<'a> {
     }
 
     /// Advances time to `at`: tokens arrive, requests time out, and due requests are sent.
-    fn pass(&mut self, at: Duration, load: &mut Load, tally: &mut StepTally, started: Duration) {
+    fn pass(&mut self, at: Duration, load: &mut ModelLoad, tally: &mut StepTally, started: Duration) {
         self.now = started + at;
         for emission in self.model.advance(self.now) {
             load.token(emission, started, tally);
@@ -174,7 +174,7 @@ impl<'a> Bare<'a> {
         while load.sent_all.is_none() {
             let over = at >= load.settle + load.window && load.measured_open == 0;
             let Some(due) = load.take_due(at).filter(|_| !over) else { break };
-            let Due { at, chain, turn, .. } = &due;
+            let DueRequest { at, chain, turn, .. } = &due;
             let (at, recipe) = (*at, &chain.turns[*turn].request);
             let blocks = blocks(self.plan, self.model.kv_cache(), load.step, &chain.turns[..=*turn]);
             let request =
@@ -185,7 +185,7 @@ impl<'a> Bare<'a> {
         }
     }
 
-    fn look(&self, at: Duration, load: &mut Load, looks: &mut Looks, tally: &StepTally) {
+    fn look(&self, at: Duration, load: &mut ModelLoad, looks: &mut Looks, tally: &StepTally) {
         let failing = failing(self.plan, tally, load.open.len() as u64).map(|why| EarlyEnd { why, at });
         load.abort = load.abort.or(failing);
         // Like the director, which looks only at its ticks.
@@ -196,7 +196,7 @@ impl<'a> Bare<'a> {
         }
     }
 
-    fn context(&self, load: &Load, started: Duration) -> StepContext<'_> {
+    fn context(&self, load: &ModelLoad, started: Duration) -> StepContext<'_> {
         StepContext {
             plan: self.plan,
             ask: load.ask,

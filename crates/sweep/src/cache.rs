@@ -5,7 +5,7 @@
 //! measured requests and the few that continued the load until those had finished.
 
 use super::journal::Journal;
-use super::prepare::Before;
+use super::prepare::UncountedLoad;
 use super::runner::{Runner, Task};
 use super::scrape::MetricsRead;
 use super::tally::StepTally;
@@ -73,7 +73,7 @@ impl Runner {
             }
             Cache::Cold | Cache::Pair => Ok(()),
             Cache::Warm => {
-                let finished = self.send_before(Before::Prefixes, task.series, termination).await?;
+                let finished = self.send_uncounted(UncountedLoad::Prefixes, task.series, termination).await?;
                 journal.warmup(task.series, finished, termination)
             }
         }

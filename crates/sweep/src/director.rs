@@ -8,7 +8,7 @@ use super::metadata::sent_in_order;
 use super::next::{After, after, highest, in_order, is_measured, series_steps};
 use super::prepare::PlanSeries;
 use super::retry_after::{Waits, is_respected, server_key};
-use super::runner::{Measured, Runner, Task};
+use super::runner::{MeasuredStep, Runner, Task};
 use super::scrape;
 use super::servers::Servers;
 use super::termination::{self, Termination};
@@ -179,7 +179,7 @@ impl<'a> Sweep<'a> {
         let task = Task { series, number: self.number(), ask, earlier: &earlier, round, clock: self.clock };
         let measured = runner.measure(task, &mut self.journal, &self.termination).await?;
         drop(earlier);
-        let Measured { step, tally, left_alone, noted, others } = measured;
+        let MeasuredStep { step, tally, left_alone, noted, others } = measured;
         self.journal.step(series, &step, tally)?;
         self.meta.noted.extend(noted.into_iter().map(Caveat::from));
         others.into_iter().for_each(|others| self.note_others(step.step, others));

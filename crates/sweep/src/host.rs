@@ -8,13 +8,13 @@ use std::time::Duration;
 
 /// A watch on the cores during a step, if the server runs on this machine and in real time.
 #[derive(Debug, Default)]
-pub(super) struct Neighbours {
+pub(super) struct HostWatch {
     watch: Option<Watch>,
     /// True once the measured window has begun.
     measures: bool,
 }
 
-impl Neighbours {
+impl HostWatch {
     /// Starts the watch. `group` is the process group of a started server. Does nothing in simulated time or for a
     /// remote server.
     pub(super) fn watch(plan: &Plan, group: Option<u32>, virtual_time: bool) -> Self {

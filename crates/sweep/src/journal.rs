@@ -3,7 +3,7 @@
 
 use super::listen::Listener;
 use super::live::Live;
-use super::progress::{Progress, Shown};
+use super::progress::{Progress, StepProgress};
 use super::tally::{StepTally, SweepTally};
 use super::termination::{Termination, TerminationReason};
 use anyhow::Result;
@@ -37,9 +37,9 @@ impl Journal {
         progress: Progress,
         live: Option<(Live, Listener)>,
         disk: Disk,
-        earlier: Counted,
+        earlier: EarlierCounts,
     ) -> Self {
-        let Counted { counts, warmups } = earlier;
+        let EarlierCounts { counts, warmups } = earlier;
         Self { writer, counts, progress, live, disk, warmups }
     }
 
@@ -115,7 +115,7 @@ impl Journal {
     }
 
     /// Shows the state of a running step.
-    pub(super) fn tick(&self, shown: &Shown) {
+    pub(super) fn tick(&self, shown: &StepProgress) {
         self.show(|live| live.in_flight(shown.in_flight));
         self.progress.tick(shown);
     }
@@ -177,7 +177,7 @@ impl Journal {
 
 /// The counts of a sweep over all of its attempts so far.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct EarlierCounts {
     pub(super) counts: SweepTally,
     /// Number of warm-up requests on disk.
     pub(super) warmups: u64,

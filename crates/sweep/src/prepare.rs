@@ -218,7 +218,7 @@ fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
 
 /// Requests that are sent before a step and not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Before {
+pub(crate) enum UncountedLoad {
     /// The warm-up requests of the plan, at least one for every shared prefix.
     Warmup,
     /// Every shared prefix once, with one output token, so that the server's prefix cache holds them when a step
@@ -226,7 +226,7 @@ pub(crate) enum Before {
     Prefixes,
 }
 
-impl Before {
+impl UncountedLoad {
     /// Returns the chains to send; `None` if there are none.
     fn selection(self, plan: &Plan, traffic: &Traffic) -> Option<Selection> {
         let n = match (self, plan.server.warmup_requests) {
@@ -240,7 +240,7 @@ impl Before {
 }
 
 /// Returns the load that sends requests before a step, a few at a time.
-fn spec_before(selection: Selection, series: &str, load: &Load) -> Spec {
+fn uncounted_spec(selection: Selection, series: &str, load: &Load) -> Spec {
     let plan = load.plan();
     let key = StepKey { seed: plan.seed, series: series.into(), step: 0 };
     let wanted = selection.limit().and_then(|n| u32::try_from(n).ok()).unwrap_or(u32::MAX);
@@ -266,14 +266,14 @@ fn spec_before(selection: Selection, series: &str, load: &Load) -> Spec {
 ///
 /// # Errors
 /// The load fails.
-pub(crate) async fn send_before(
-    what: Before,
+pub(crate) async fn send_uncounted(
+    what: UncountedLoad,
     series: &Series,
     load: &Load,
     interrupt: &CancellationToken,
 ) -> Result<Vec<Finished>> {
     let Some(selection) = what.selection(load.plan(), load.traffic()) else { return Ok(Vec::new()) };
-    let mut firing = load.fire(&spec_before(selection, &series.name, load))?;
+    let mut firing = load.fire(&uncounted_spec(selection, &series.name, load))?;
     let (mut all, mut interrupted) = (Vec::new(), false);
     loop {
         tokio::select! {

@@ -27,7 +27,7 @@ impl Latency {
 
 /// The state of a running step, as the progress line shows it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct StepProgress {
     pub(crate) level: Level,
     /// Time since the step started.
     pub(crate) elapsed: Duration,
@@ -62,8 +62,8 @@ impl Progress {
     }
 
     /// Redraws the line.
-    pub(crate) fn tick(&self, shown: &Shown) {
-        let Shown { level, elapsed, end, in_flight, p99 } = *shown;
+    pub(crate) fn tick(&self, shown: &StepProgress) {
+        let StepProgress { level, elapsed, end, in_flight, p99 } = *shown;
         self.bar.set_length(end.as_millis() as u64);
         self.bar.set_position(elapsed.min(end).as_millis() as u64);
         self.bar.set_prefix(level.to_string());

@@ -6,7 +6,7 @@
 //! their random numbers, and a real server never repeats itself exactly.
 
 use super::bounds::{deadline, over_budget};
-use super::journal::Counted;
+use super::journal::EarlierCounts;
 use super::metadata::meta;
 use super::prepare::{self, PlanSeries, Prepared};
 use super::retry_after::wait_on_resume;
@@ -171,7 +171,7 @@ pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationTo
         plan.check_virtual()?;
     }
     let termination = Termination::begin(interrupt, deadline(&plan, meta.budget.map(|b| b.0)));
-    let counted = Counted { counts, warmups };
+    let counted = EarlierCounts { counts, warmups };
     let earlier = EarlierAttempts { run_lock, meta, steps, spent, found, counted, plan_changed: None };
     let origin = Origin::Resumed(Box::new(earlier));
     conduct(Setup { plan, dir, options, virtual_time, groups, termination, origin }).await
@@ -187,7 +187,7 @@ pub(super) struct EarlierAttempts {
     pub(super) spent: Duration,
     /// Caveats about torn rows and incomplete steps that were found on disk.
     pub(super) found: Vec<Caveat>,
-    pub(super) counted: Counted,
+    pub(super) counted: EarlierCounts,
     /// The caveat about differences between the current plan and the original one, if there are any and they are
     /// allowed.
     pub(super) plan_changed: Option<Caveat>,

@@ -2,14 +2,14 @@
 
 use super::cache::OtherClients;
 use super::clock::SweepClock;
-use super::host::Neighbours;
+use super::host::HostWatch;
 use super::journal::Journal;
 use super::next::likely_connections;
-use super::prepare::{Before, Prepared, send_before};
+use super::prepare::{Prepared, UncountedLoad, send_uncounted};
 use super::profile::{Moment, Profiled};
 use super::scrape::MetricsRead;
 use super::servers::Servers;
-use super::step::{Followed, Running};
+use super::step::{FollowedLoad, Running};
 use super::tally::StepTally;
 use super::termination::Termination;
 use anyhow::Result;
@@ -56,7 +56,7 @@ impl Task<'_> {
 }
 
 /// A step that has been run.
-pub(super) struct Measured {
+pub(super) struct MeasuredStep {
     pub(super) step: Step,
     /// The requests of the step; their memory serves the next one.
     pub(super) tally: StepTally,
@@ -78,18 +78,18 @@ impl Runner {
         journal: &mut Journal,
         termination: &Termination,
     ) -> Result<()> {
-        let finished = self.send_before(Before::Warmup, series, termination).await?;
+        let finished = self.send_uncounted(UncountedLoad::Warmup, series, termination).await?;
         journal.warmup(series, finished, termination)
     }
 
     /// Sends requests that are not counted.
-    pub(super) async fn send_before(
+    pub(super) async fn send_uncounted(
         &self,
-        what: Before,
+        load: UncountedLoad,
         series: &Series,
         termination: &Termination,
     ) -> Result<Vec<Finished>> {
-        send_before(what, series, &self.ready.load, &termination.token()).await
+        send_uncounted(load, series, &self.ready.load, &termination.token()).await
     }
 
     /// Runs a step. Its requests go into the journal as they finish; its row of `steps.csv` is not yet written.
@@ -101,7 +101,7 @@ impl Runner {
         task: Task<'_>,
         journal: &mut Journal,
         termination: &Termination,
-    ) -> Result<Measured> {
+    ) -> Result<MeasuredStep> {
         let mut noted: Vec<ServerCaveat> =
             self.wait_idle(task.number, termination).await?.into_iter().collect();
         self.set_cache(task, journal, termination).await?;
@@ -112,8 +112,8 @@ impl Runner {
             _ => Profiled::Not,
         };
         let before = self.ready.scraper.read().await?;
-        let neighbours = Neighbours::watch(task.plan(), self.servers.group(), self.host.is_paused());
-        let mut running = self.start(task, before, neighbours)?;
+        let host_watch = HostWatch::watch(task.plan(), self.servers.group(), self.host.is_paused());
+        let mut running = self.start(task, before, host_watch)?;
         journal.begin_step(
             task.series,
             task.number,
@@ -126,11 +126,11 @@ impl Runner {
             Profiled::Not | Profiled::Failed(_) => Profiled::Not,
         };
         noted.extend([profiled, after].into_iter().filter_map(Profiled::caveat));
-        let Followed { abort, delays } = followed?;
+        let FollowedLoad { abort, delays } = followed?;
         running.abort = abort;
         let measured = self.conclude(task, running, tally, &delays, journal).await?;
         noted.extend(measured.noted);
-        Ok(Measured { noted, ..measured })
+        Ok(MeasuredStep { noted, ..measured })
     }
 
     /// Sums up a step whose requests have all finished.
@@ -141,7 +141,7 @@ impl Runner {
         mut tally: StepTally,
         delays: &Delays,
         journal: &mut Journal,
-    ) -> Result<Measured> {
+    ) -> Result<MeasuredStep> {
         let read = running.end_metrics(task, journal).await?;
         let checks = self.ready.reader.rows(&task.plan().workload);
         let mut context = running.context(task);
@@ -151,11 +151,11 @@ impl Runner {
             let last = tally.kept.iter().map(|r| r.id).max()?;
             Some(TracePart { from, n: self.ready.load.traffic().chain(last) + 1, of })
         });
-        let host = running.neighbours.end();
+        let host = running.host_watch.end();
         let mut step = Step { checks, trace, host, ..context.conclude(&mut tally) };
         let others = self.add_server_side(&mut step, &read, &counted, &tally).await?;
         let left_alone = tally.wait_until.map(|until| running.firing.began + until);
-        Ok(Measured { step, tally, left_alone, noted: Vec::new(), others })
+        Ok(MeasuredStep { step, tally, left_alone, noted: Vec::new(), others })
     }
 
     /// Adds the server's metrics for the counted part of a step. A step during which the server restarted is invalid.

@@ -12,7 +12,7 @@ const CLOSE: Duration = Duration::from_secs(15);
 
 /// A started server, with the settings for stopping it.
 #[derive(Debug)]
-pub(super) struct Started {
+pub(super) struct StartedServer {
     /// Name of its variant.
     pub(super) name: String,
     pub(super) launched: Launched,
@@ -24,7 +24,7 @@ pub(super) struct Started {
 /// each sweep stops the servers that it started. Clones share the stored server, which is stopped at once if the last
 /// clone is dropped.
 #[derive(Debug, Clone, Default)]
-pub struct ServerStore(Option<Arc<Mutex<Option<Started>>>>);
+pub struct ServerStore(Option<Arc<Mutex<Option<StartedServer>>>>);
 
 impl ServerStore {
     /// Returns a storage that keeps servers between sweeps.
@@ -38,14 +38,14 @@ impl ServerStore {
     }
 
     /// Keeps a server for the next sweep.
-    pub(super) fn put(&self, started: Started) {
+    pub(super) fn put(&self, started: StartedServer) {
         if let Some(slot) = &self.0 {
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
         }
     }
 
     /// Takes the server that is kept, if there is one.
-    pub(super) fn take(&self) -> Option<Started> {
+    pub(super) fn take(&self) -> Option<StartedServer> {
         self.0.as_ref().and_then(|slot| slot.lock().unwrap_or_else(PoisonError::into_inner).take())
     }
 
@@ -61,7 +61,7 @@ impl ServerStore {
     }
 }
 
-impl Started {
+impl StartedServer {
     /// Stops the server and waits until its port is free.
     ///
     /// # Errors

@@ -4,7 +4,7 @@
 use super::changes;
 use super::prepare::{self, PlanSeries, Prepared};
 use super::resume::reuse_word_rates;
-use super::server_store::{ServerStore, Started};
+use super::server_store::{ServerStore, StartedServer};
 use anyhow::Result;
 use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::endpoint::BaseUrl;
@@ -39,7 +39,7 @@ pub(super) struct Servers {
     /// One entry for each variant, in the order of the plan; empty without variants.
     pub(super) runs: Vec<VariantRun>,
     /// The server that is ready.
-    current: Option<Current>,
+    current: Option<ReadyServer>,
     /// Earliest time to start the next server: the end of the cool-down of the previous one.
     rest_until: Option<Instant>,
     /// Number of times that the sweep was resumed.
@@ -71,7 +71,7 @@ pub(super) struct EarlierServers<'a> {
 }
 
 /// The server that is ready.
-struct Current {
+struct ReadyServer {
     at: usize,
     launched: Option<Launched>,
     start: Option<Start>,
@@ -225,7 +225,7 @@ impl Servers {
             ready = self.prepare(one, PlanSeries { series: &own, ..all }, host, launched.as_mut()) => ready,
             () = interrupt.cancelled() => Err(NotReady::Interrupted),
         };
-        let current = Current { at, launched: launched.take(), start: variant.start(), urls };
+        let current = ReadyServer { at, launched: launched.take(), start: variant.start(), urls };
         match ready {
             Ok(ready) => {
                 let run = &mut self.runs[at];
@@ -361,7 +361,7 @@ impl Servers {
     }
 
     /// Stops a server that failed or died, and records the reason.
-    async fn stop_failed(&mut self, mut current: Current, state: State, seen: String) -> Result<()> {
+    async fn stop_failed(&mut self, mut current: ReadyServer, state: State, seen: String) -> Result<()> {
         let at = current.at;
         let (why, lines) = match &mut current.launched {
             Some(launched) => self.explain(at, launched, seen).await,
@@ -426,13 +426,13 @@ impl Servers {
     }
 
     /// Stops a server, or leaves it running for the next sweep if servers are stored and this one did not fail.
-    async fn stop(&mut self, current: Current) -> Result<()> {
-        let Current { at, launched: Some(launched), start: Some(start), urls } = current else {
+    async fn stop(&mut self, current: ReadyServer) -> Result<()> {
+        let ReadyServer { at, launched: Some(launched), start: Some(start), urls } = current else {
             return Ok(());
         };
         let run = &self.runs[at];
         let (name, rest) = (run.name.clone(), start.cool_down.0);
-        let started = Started { name, launched, start, urls };
+        let started = StartedServer { name, launched, start, urls };
         if self.store.is_on() && matches!(run.state, State::Running | State::Done) {
             self.store.put(started);
             return Ok(());

@@ -2,7 +2,7 @@
 
 use super::clock::SweepClock;
 use super::director::Sweep;
-use super::journal::{Counted, Journal};
+use super::journal::{EarlierCounts, Journal};
 use super::listen::Listener;
 use super::live::Live;
 use super::metadata::{meta, preflight, serve};
@@ -79,12 +79,12 @@ struct Opening<'a> {
 }
 
 /// The run folder, opened for writing, and its previous contents.
-struct Folder {
+struct OpenedFolder {
     writer: Writer,
     meta: Meta,
     steps: Vec<Step>,
     waits: Waits,
-    counted: Counted,
+    counted: EarlierCounts,
 }
 
 /// Runs a sweep to its end and reads back its results.
@@ -131,7 +131,7 @@ impl<'a> Opening<'a> {
         // The logs of started servers are in the folder, so create it first.
         let folder = self.folder(origin, only.as_ref())?;
         let Self { plan, plan_toml, all, host, live, options, termination, .. } = self;
-        let Folder { writer, meta, steps, waits, counted } = folder;
+        let OpenedFolder { writer, meta, steps, waits, counted } = folder;
         let progress = Progress::new(options.progress, Latency::of(plan));
         let journal = Journal::new(writer, progress, live, options.disk, counted);
         let clock = SweepClock::at(spent);
@@ -178,7 +178,7 @@ impl<'a> Opening<'a> {
     }
 
     /// Creates the folder of a new sweep, or cleans up that of an earlier one.
-    fn folder(&self, origin: Origin, ready: Option<&Prepared>) -> Result<Folder> {
+    fn folder(&self, origin: Origin, ready: Option<&Prepared>) -> Result<OpenedFolder> {
         match origin {
             Origin::New => {
                 let meta = Meta {
@@ -187,8 +187,8 @@ impl<'a> Opening<'a> {
                     ..meta(self.plan, ready, self.virtual_time)
                 };
                 let writer = Writer::create(&self.options.out, &self.plan_toml, self.options.force)?;
-                let (steps, waits, counted) = (Vec::new(), Waits::default(), Counted::default());
-                Ok(Folder { writer, meta, steps, waits, counted })
+                let (steps, waits, counted) = (Vec::new(), Waits::default(), EarlierCounts::default());
+                Ok(OpenedFolder { writer, meta, steps, waits, counted })
             }
             Origin::Resumed(earlier) => {
                 let meta = earlier.resumed_meta(self.plan, ready, self.options.force);
@@ -197,7 +197,7 @@ impl<'a> Opening<'a> {
                 let dir = run_lock.dir().to_owned();
                 let writer = super::resume::reopen(run_lock, self.plan, &self.plan_toml, &meta, &steps)
                     .with_context(|| format!("failed to resume {}", dir.display()))?;
-                Ok(Folder { writer, meta, steps, waits, counted })
+                Ok(OpenedFolder { writer, meta, steps, waits, counted })
             }
         }
     }

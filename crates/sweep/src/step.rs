@@ -2,11 +2,11 @@
 
 use super::alternate;
 use super::early_stop::{Looks, TICK, drain, failing};
-use super::host::Neighbours;
+use super::host::HostWatch;
 use super::idle::nobody_answers;
 use super::journal::Journal;
 use super::next::surge;
-use super::progress::Shown;
+use super::progress::StepProgress;
 use super::runner::{Runner, Task};
 use super::scrape::{Following, MetricsRead};
 use super::step_context::{EarlyEnd, StepContext};
@@ -50,7 +50,7 @@ pub(super) struct Running {
     /// The metrics being read; taken when they are awaited.
     following: Option<Following>,
     /// The cores of this machine, if the server runs on it.
-    pub(super) neighbours: Neighbours,
+    pub(super) host_watch: HostWatch,
 }
 
 impl Running {
@@ -113,8 +113,8 @@ impl Running {
     }
 
     /// Returns the state of the step for the progress line.
-    fn shown(&self, tally: &StepTally) -> Shown {
-        Shown {
+    fn shown(&self, tally: &StepTally) -> StepProgress {
+        StepProgress {
             level: self.ask.level,
             elapsed: self.firing.began.elapsed(),
             end: self.window_end(),
@@ -230,7 +230,7 @@ fn spec(task: Task<'_>, load: &Load) -> Spec {
 }
 
 /// The end of a load.
-pub(super) struct Followed {
+pub(super) struct FollowedLoad {
     /// The early end of the step, if it had one.
     pub(super) abort: Option<EarlyEnd>,
     /// The delays that the client itself added.
@@ -243,7 +243,7 @@ impl Runner {
         &self,
         task: Task<'_>,
         before: Option<Vec<Reading>>,
-        neighbours: Neighbours,
+        host_watch: HostWatch,
     ) -> Result<Running> {
         let ask = task.ask;
         let started_at = jiff::Timestamp::now().to_string();
@@ -259,7 +259,7 @@ impl Runner {
             window: ask.measure,
             probe: None,
             following: Some(following),
-            neighbours,
+            host_watch,
         })
     }
 
@@ -271,7 +271,7 @@ impl Runner {
         tally: &mut StepTally,
         journal: &mut Journal,
         termination: &Termination,
-    ) -> Result<Followed> {
+    ) -> Result<FollowedLoad> {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let (mut looks, mut flushed) = (Looks::new(&running.ask), Instant::now());
@@ -315,7 +315,7 @@ impl Runner {
             }
         }
         let abort = self.last_reason(running, tally, termination).await?;
-        Ok(Followed { abort, delays })
+        Ok(FollowedLoad { abort, delays })
     }
 
     /// Returns the early end of a step whose requests have all finished. The first signs of a dying server look like
@@ -361,7 +361,7 @@ impl Runner {
             running.end(why);
         }
         let elapsed = running.firing.began.elapsed();
-        running.neighbours.look(elapsed, running.ask.settle, running.window_end());
+        running.host_watch.look(elapsed, running.ask.settle, running.window_end());
         running.look(tally, looks, elapsed);
         running.extend(task.plan(), tally, elapsed);
         // The load continues until the measured requests have finished, but only for the length of the tail.

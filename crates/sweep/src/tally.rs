@@ -37,7 +37,7 @@ const HOUR_US: u64 = 3_600_000_000;
 pub(crate) struct StepTally {
     pub(crate) kept: Vec<CompactRecord>,
     pub(crate) itl: ItlTally,
-    tiers: Vec<Tier>,
+    tiers: Vec<TierCounts>,
     measured: u64,
     /// TTFT (or e2e, where answers come in one piece) of measured requests in microseconds, for the progress line.
     response: Histogram<u64>,
@@ -67,12 +67,12 @@ pub(crate) struct StepTally {
 }
 
 /// Counts of the finished measured requests under one tier.
-struct Tier {
-    parts: Vec<Limits>,
+struct TierCounts {
+    parts: Vec<LimitCounts>,
 }
 
 /// Counts under those limits of a tier that apply to the same set of requests.
-struct Limits {
+struct LimitCounts {
     /// The class that the limits apply to; `None` for the limits of all classes that have none of their own.
     class: Option<u16>,
     others: Vec<u16>,
@@ -97,9 +97,9 @@ impl JudgedCount {
     }
 }
 
-impl Tier {
+impl TierCounts {
     fn new(slo: &Slo) -> Self {
-        Self { parts: slo.limit_groups().iter().map(Limits::new).collect() }
+        Self { parts: slo.limit_groups().iter().map(LimitCounts::new).collect() }
     }
 
     fn add(&mut self, r: &Record) {
@@ -107,7 +107,7 @@ impl Tier {
     }
 }
 
-impl Limits {
+impl LimitCounts {
     fn new(part: &LimitGroup<'_>) -> Self {
         Self {
             class: part.class_index(),
@@ -153,7 +153,7 @@ impl StepTally {
         Self {
             kept: buffers.kept,
             itl: buffers.itl.unwrap_or_else(|| ItlTally::new(tiers)),
-            tiers: tiers.iter().map(Tier::new).collect(),
+            tiers: tiers.iter().map(TierCounts::new).collect(),
             measured: 0,
             response: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
             unreachable: (0, Duration::ZERO),
@@ -274,9 +274,9 @@ impl StepTally {
     /// Returns true if `shows` returns true for at least one limit of every tier. Its arguments are the counts, the
     /// allowed share of misses, and the share of the measured requests that the limit applies to.
     fn every_tier(&self, shows: impl Fn(JudgedCount, f64, f64) -> bool) -> bool {
-        let share = |part: &Limits| part.seen as f64 / self.measured.max(1) as f64;
-        let part = |part: &Limits| part.judged().any(|(judged, p0)| shows(judged, p0, share(part)));
-        let tier = |tier: &Tier| tier.parts.iter().any(part);
+        let share = |part: &LimitCounts| part.seen as f64 / self.measured.max(1) as f64;
+        let part = |part: &LimitCounts| part.judged().any(|(judged, p0)| shows(judged, p0, share(part)));
+        let tier = |tier: &TierCounts| tier.parts.iter().any(part);
         !self.tiers.is_empty() && self.tiers.iter().all(tier)
     }
 

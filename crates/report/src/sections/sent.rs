@@ -67,14 +67,14 @@ fn several(sent: &[Sent], name: impl Fn(&Sent) -> &String) -> bool {
 mod tests {
     use super::*;
     use crate::render::markdown::blocks;
-    use goodput_core::distribution::Lengths;
+    use goodput_core::distribution::LengthHistogram;
     use goodput_run::fixture;
 
     #[test]
     fn lengths_and_notes_are_shown() {
         let mut run = fixture::found();
         assert!(section(&run).is_empty());
-        let mut lengths = Lengths::default();
+        let mut lengths = LengthHistogram::default();
         (1..=100).for_each(|n| lengths.push(10 * n));
         let sent = |series: &str, class: &str| Sent {
             series: series.into(),

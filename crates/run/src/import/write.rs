@@ -6,7 +6,7 @@ use crate::rundir::table::{CountedColumns, RowsWriter};
 use crate::rundir::{self, Imported, ImportedStep, Meta, Run, Sent, Writer, json};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, ImportedCount, OriginCaveat};
-use goodput_core::distribution::Lengths;
+use goodput_core::distribution::LengthHistogram;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::{ALL, Slo};
@@ -32,7 +32,7 @@ struct Writing<'a> {
     options: &'a Options,
     due_known: bool,
     writer: Writer,
-    lengths: (Lengths, Lengths),
+    lengths: (LengthHistogram, LengthHistogram),
     steps: Vec<Step>,
     counted: Counted,
 }
@@ -60,7 +60,7 @@ pub(super) fn write(mut found: Found, options: &Options, out: &Path) -> Result<(
         options,
         due_known: found.due_known,
         writer: Writer::create(out, &first.to_toml()?, options.force)?,
-        lengths: (Lengths::default(), Lengths::default()),
+        lengths: (LengthHistogram::default(), LengthHistogram::default()),
         steps: Vec::new(),
         counted: Counted::new(out),
     };

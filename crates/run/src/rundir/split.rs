@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_series_has_its_own_lengths() {
-        let mut lengths = goodput_core::distribution::Lengths::default();
+        let mut lengths = goodput_core::distribution::LengthHistogram::default();
         lengths.push(600);
         let sent = |series: &str| Sent {
             series: series.into(),

@@ -14,17 +14,17 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 /// A running step. Times count from its start.
-pub(super) struct Load {
+pub(super) struct ModelLoad {
     /// The step's number.
     pub(super) step: u32,
     chains: Chains,
     /// The next chain of an open loop.
     next: Option<(Duration, Chain)>,
     /// Later turns of conversations whose previous turn was answered, by due time and request number.
-    later: BTreeMap<(Duration, u64), Due>,
+    later: BTreeMap<(Duration, u64), DueRequest>,
     /// Times at which the free slots of a closed loop became free.
     idle: VecDeque<Duration>,
-    pub(super) open: HashMap<u64, Open>,
+    pub(super) open: HashMap<u64, OpenRequest>,
     /// Timeouts of open requests, in order of time. Some of these requests have already finished.
     pub(super) deadlines: VecDeque<(Duration, u64)>,
     pub(super) measured_open: u64,
@@ -46,7 +46,7 @@ pub(super) struct Load {
 }
 
 /// A request to send: one turn of a chain.
-pub(super) struct Due {
+pub(super) struct DueRequest {
     pub(super) at: Duration,
     pub(super) chain: Chain,
     /// Index of the turn.
@@ -55,7 +55,7 @@ pub(super) struct Due {
     phase: Phase,
 }
 
-pub(super) struct Open {
+pub(super) struct OpenRequest {
     pub(super) record: Record,
     gaps_us: Vec<u32>,
     last: Option<Duration>,
@@ -63,7 +63,7 @@ pub(super) struct Open {
     turn: usize,
 }
 
-impl Load {
+impl ModelLoad {
     pub(super) fn new(mut chains: Chains, ask: Ask, step: u32, plan: &Plan, timeout: Timeout) -> Self {
         let gap = plan.pace(ask.kind).map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace));
         let closed = ask.level.control == Control::Concurrency;
@@ -108,7 +108,7 @@ impl Load {
     }
 
     /// Returns the next request, if it is due by now.
-    pub(super) fn take_due(&mut self, now: Duration) -> Option<Due> {
+    pub(super) fn take_due(&mut self, now: Duration) -> Option<DueRequest> {
         let at = self.next_due().filter(|at| *at <= now)?;
         if self.next_turn() == Some(at) {
             return self.later.pop_first().map(|(_, due)| due);
@@ -122,7 +122,7 @@ impl Load {
             std::mem::replace(&mut self.next, next)?.1
         };
         let phase = self.promise(at);
-        Some(Due { at, chain, turn: 0, phase })
+        Some(DueRequest { at, chain, turn: 0, phase })
     }
 
     /// Returns the phase in which a request is due, and counts a measured one as open.
@@ -137,15 +137,15 @@ impl Load {
     }
 
     /// Sends a request. Returns false if the client has reached its limit of open requests.
-    pub(super) fn send(&mut self, due: Due, plan: &Plan, tally: &mut StepTally) -> bool {
-        let Due { at, chain, turn, phase } = due;
+    pub(super) fn send(&mut self, due: DueRequest, plan: &Plan, tally: &mut StepTally) -> bool {
+        let DueRequest { at, chain, turn, phase } = due;
         let Some(next) = chain.turns.get(turn) else { return false };
         let (class, recipe) = (next.class, &next.request);
         let mut record = Record::due(recipe.id, phase, at);
         (record.input_asked, record.output_asked) = (recipe.input_tokens, recipe.output_tokens);
         (record.class, record.session) = (class, chain.session);
         record.turn = chain.session.map_or(0, |_| turn as u16 + 1);
-        let mut open = Open { record, gaps_us: Vec::new(), last: None, chain, turn };
+        let mut open = OpenRequest { record, gaps_us: Vec::new(), last: None, chain, turn };
         if self.open.len() >= plan.step.max_in_flight as usize {
             self.client_limit = true;
             (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
@@ -192,7 +192,7 @@ impl Load {
 
     /// Finishes a request: counts its record, and schedules the next turn of its conversation if it was answered
     /// completely.
-    pub(super) fn over(&mut self, mut open: Open, at: Duration, tally: &mut StepTally) {
+    pub(super) fn over(&mut self, mut open: OpenRequest, at: Duration, tally: &mut StepTally) {
         open.record.end = at;
         if self.whole {
             let r = &mut open.record;
@@ -202,12 +202,12 @@ impl Load {
             open.gaps_us.clear();
         }
         self.measured_open -= u64::from(open.record.phase == Phase::Measure);
-        let Open { record, gaps_us, chain, turn, .. } = open;
+        let OpenRequest { record, gaps_us, chain, turn, .. } = open;
         match chain.turns.get(turn + 1).filter(|_| record.ok()) {
             Some(next) => {
                 let (at, id) = (at + next.after, next.request.id);
                 let phase = self.promise(at);
-                self.later.insert((at, id), Due { at, chain, turn: turn + 1, phase });
+                self.later.insert((at, id), DueRequest { at, chain, turn: turn + 1, phase });
             }
             None if self.closed => self.idle.push_back(at),
             None => {}

@@ -50,7 +50,7 @@ impl Scraper {
         let (end, ends) = watch::channel(end);
         let stop = CancellationToken::new();
         let mut clock = Clock { began, settle, interval: self.interval, ends, stop: stop.clone() };
-        let out = Out { began, samples: send };
+        let out = SampleSender { began, samples: send };
         let own = (!self.own.is_empty()).then(|| {
             let (pages, ailing) = (self.own.clone(), self.ailing.clone());
             self.host.spawn(follow_own(pages, ailing, clock.clone(), out.clone(), Watch::new(settle, before)))
@@ -169,12 +169,12 @@ impl Clock {
 
 /// Sends values to the director.
 #[derive(Clone)]
-struct Out {
+struct SampleSender {
     began: Instant,
     samples: mpsc::Sender<Sample>,
 }
 
-impl Out {
+impl SampleSender {
     fn put(&self, at: Duration, source: &str, name: impl Into<String>, value: f64) {
         let time_s = (at.as_secs_f64() * 1e3).round() / 1e3;
         // Values are dropped if the director is far behind: reading must not wait for it.
@@ -201,7 +201,7 @@ async fn follow_own(
     pages: Arc<[Page]>,
     ailing: Arc<AtomicBool>,
     mut clock: Clock,
-    out: Out,
+    out: SampleSender,
     mut watch: Watch,
 ) -> Watch {
     let mut next = clock.first();
@@ -229,7 +229,7 @@ async fn follow_own(
     watch
 }
 
-async fn follow_extra(extra: ExtraPage, mut clock: Clock, out: Out) -> (String, SeriesSums) {
+async fn follow_extra(extra: ExtraPage, mut clock: Clock, out: SampleSender) -> (String, SeriesSums) {
     let (mut sums, mut next) = (SeriesSums::default(), clock.first());
     while clock.next(&mut next).await.is_some() {
         let (stop, asked) = (clock.stop.clone(), out.began.elapsed());

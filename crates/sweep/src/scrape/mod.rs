@@ -92,7 +92,7 @@ impl Scraper {
 }
 
 /// One reading of each page.
-type Each = Vec<Option<(Duration, Reading)>>;
+type SingleReadings = Vec<Option<(Duration, Reading)>>;
 
 /// Reads all servers at once. Returns their readings with the mean of the times, or `None` if one is missing, and each
 /// single reading.
@@ -100,8 +100,9 @@ async fn read_all(
     own: &[Page],
     began: Instant,
     patience: Duration,
-) -> (Option<(Duration, Vec<Reading>)>, Each) {
-    let each: Each = futures_util::future::join_all(own.iter().map(|page| page.read(began, patience))).await;
+) -> (Option<(Duration, Vec<Reading>)>, SingleReadings) {
+    let each: SingleReadings =
+        futures_util::future::join_all(own.iter().map(|page| page.read(began, patience))).await;
     let all: Option<Vec<(Duration, Reading)>> = each.iter().cloned().collect();
     let together = all.filter(|all| !all.is_empty()).map(|all| {
         let at = all.iter().map(|(at, _)| *at).sum::<Duration>() / all.len() as u32;

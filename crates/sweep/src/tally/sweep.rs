@@ -2,7 +2,7 @@
 
 use super::StepTally;
 use goodput_core::caveat::{AnswersCaveat, Caveat, LengthsCaveat, LengthsOf};
-use goodput_core::distribution::Lengths;
+use goodput_core::distribution::LengthHistogram;
 use goodput_core::record::{Outcome, Record, TokenSource};
 use goodput_core::slo::{ALL, Slo};
 use goodput_plan::MAIN;
@@ -80,7 +80,7 @@ struct ClassTokens {
     /// True if the output tokens of any answer are estimated.
     estimated: bool,
     /// Distribution of prompt tokens and of output tokens, as the server counts them.
-    sent: (Lengths, Lengths),
+    sent: (LengthHistogram, LengthHistogram),
 }
 
 /// Sums of requested and actual tokens, over the requests for which both are known.
@@ -118,7 +118,7 @@ impl ClassTokens {
             input,
             output,
             estimated: false,
-            sent: (Lengths::default(), Lengths::default()),
+            sent: (LengthHistogram::default(), LengthHistogram::default()),
         }
     }
 
@@ -203,12 +203,13 @@ impl SweepTally {
     /// Returns the lengths of prompts and answers as the server counts them: per series, and per class if a series has
     /// several.
     pub(crate) fn sent(&self) -> Vec<Sent> {
-        let of = |part: &ClassTokens, (input, output): (&Lengths, &Lengths), class: &str| Sent {
-            series: part.series.clone(),
-            class: class.to_owned(),
-            input: input.finish(),
-            output: output.finish(),
-        };
+        let of =
+            |part: &ClassTokens, (input, output): (&LengthHistogram, &LengthHistogram), class: &str| Sent {
+                series: part.series.clone(),
+                class: class.to_owned(),
+                input: input.finish(),
+                output: output.finish(),
+            };
         let mut all = Vec::new();
         for (i, first) in self.classes.iter().enumerate() {
             if self.classes[..i].iter().any(|p| p.series == first.series) {
@@ -216,7 +217,7 @@ impl SweepTally {
             }
             let own = || self.classes.iter().filter(|p| p.series == first.series);
             if own().count() > 1 {
-                let mut sum = (Lengths::default(), Lengths::default());
+                let mut sum = (LengthHistogram::default(), LengthHistogram::default());
                 for part in own() {
                     sum.0.merge(&part.sent.0);
                     sum.1.merge(&part.sent.1);

@@ -10,7 +10,7 @@ use super::summary::{BadRow, Summary};
 use crate::files::{Framing, MAX_EXAMPLES, RowBytes, ScanError, Scanner, StoredFile};
 use crate::lengths::TokenCount;
 use anyhow::{Context, Result, anyhow, bail};
-use goodput_core::distribution::Lengths;
+use goodput_core::distribution::LengthHistogram;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -50,8 +50,8 @@ pub(super) struct Builder<'a> {
     /// Fields that the plan names and that no row has had so far.
     unseen: Vec<(&'static str, &'a str)>,
     summary: Summary,
-    input: Lengths,
-    output: Lengths,
+    input: LengthHistogram,
+    output: LengthHistogram,
     longest: u64,
 }
 
@@ -97,8 +97,8 @@ impl<'a> Builder<'a> {
             sessions: grouped.then(Sessions::default),
             unseen,
             summary: Summary { exact: parser.counter.is_exact(), ..Summary::default() },
-            input: Lengths::default(),
-            output: Lengths::default(),
+            input: LengthHistogram::default(),
+            output: LengthHistogram::default(),
             longest: 0,
         }
     }

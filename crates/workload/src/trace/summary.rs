@@ -4,7 +4,7 @@ use super::counts::{ArrivalStats, Bin, Dispersion, OverTime};
 use super::id_set::IdSet;
 use super::row::{BadRow, UncheckedRow};
 use super::rows::Skipped;
-use goodput_core::distribution::Lengths;
+use goodput_core::distribution::LengthHistogram;
 pub use goodput_core::distribution::{Bar, Distribution};
 use serde::Serialize;
 
@@ -86,8 +86,8 @@ pub struct Prefix {
 pub(super) struct Builder {
     block_tokens: u32,
     arrival_stats: ArrivalStats,
-    input: Lengths,
-    output: Lengths,
+    input: LengthHistogram,
+    output: LengthHistogram,
     base: i64,
     last: i64,
     rows: u64,
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn bars_count_every_length_once() {
-        let mut lengths = Lengths::default();
+        let mut lengths = LengthHistogram::default();
         (1..=50_000).step_by(7).for_each(|n| lengths.push(n));
         let d = lengths.finish().unwrap();
         assert_eq!(d.bars.iter().map(|b| b.n).sum::<u64>(), d.n);
