@@ -156,7 +156,7 @@ const MOMENTS: &[(&str, usize)] = &[
     ("crates/run/src/import/write.rs", 1),   // when it was imported
     ("crates/load/src/sim/null/server.rs", 1), // `created` of an answer
     ("crates/load/src/sim/router.rs", 1),    // `created` of an answer
-    ("crates/sweep/src/about.rs", 1),        // when the sweep was started
+    ("crates/sweep/src/metadata.rs", 1),     // when the sweep was started
     ("crates/sweep/src/retry_after.rs", 2), // until when a server is left alone, for a sweep that is resumed by another process
     ("crates/sweep/src/resume.rs", 1),      // when it was resumed
     ("crates/sweep/src/step.rs", 1),        // when the step was started
