@@ -43,7 +43,7 @@ fn ways(secret: &str) -> Vec<String> {
 }
 
 /// Returns all encodings in which a secret could appear in output.
-pub(super) fn forms(secret: &str) -> Vec<String> {
+fn forms(secret: &str) -> Vec<String> {
     // The base64 form depends on the offset of the secret modulo 3: for each offset, the letters that depend only on
     // the secret.
     let base64 = |before: usize| {
@@ -75,14 +75,18 @@ pub(super) fn everything(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Searches a piece of output for the key in each of its encodings.
-fn search(name: &str, bytes: &[u8]) {
-    for form in forms(KEY) {
+/// Checks that a piece of output has a secret in none of its encodings.
+pub(super) fn lacks(secret: &str, name: &str, bytes: &[u8]) {
+    for form in forms(secret) {
         if let Some(at) = memchr::memmem::find(bytes, form.as_bytes()) {
             let around = String::from_utf8_lossy(&bytes[at.saturating_sub(120)..bytes.len().min(at + 120)]);
-            panic!("{name} has the key as {form}:\n{around}");
+            panic!("{name} has {secret} as {form}:\n{around}");
         }
     }
+}
+
+fn search(name: &str, bytes: &[u8]) {
+    lacks(KEY, name, bytes);
 }
 
 /// Returns a page with the key in the encodings that occur on pages.
