@@ -41,11 +41,11 @@ fn histogram(d: &Distribution) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::Lengths;
+    use crate::distribution::LengthHistogram;
 
     #[test]
     fn lengths_are_shown_with_their_histogram() {
-        let mut lengths = Lengths::default();
+        let mut lengths = LengthHistogram::default();
         [10, 10, 10, 10, 13, 500].into_iter().for_each(|n| lengths.push(n));
         let h = FileContents {
             class: Some("chat".into()),
