@@ -94,7 +94,7 @@ fn a_cache_that_is_too_small_is_not_called_warm() {
     let dir = tempdir().unwrap();
     let many = SHARED.replace("tokens = 400 }", "tokens = 400, groups = 40 }");
     // Forty prefixes are a thousand blocks.
-    simulate(dir.path(), &a40(", kv-blocks = 400", &format!("cache = \"warm\"\n{many}"), "[15]")).1;
+    simulate(dir.path(), &a40(", kv-blocks = 400", &format!("cache = \"warm\"\n{many}"), "[15]"));
     let json = result(&dir.path().join("run"));
     let hits = json["steps"][0]["server"]["hit_rate"].as_f64().unwrap();
     assert!(hits < 0.4, "{hits}");
