@@ -1,5 +1,4 @@
 //! `[profile]`: one step more, under the profiler; what fails is a caveat and takes nothing away.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod common;
 

@@ -91,7 +91,7 @@ mod tests {
             panic!("{:?}", replicas(&steps))
         };
         assert_eq!(
-            (url.as_str(), metric.as_str(), *step, *in_steps, *of),
+            (url.as_str(), metric.name(), *step, *in_steps, *of),
             ("http://b:8000", "TTFT", 10, 6, 11)
         );
         assert!((p99_ms / others_ms - 2.5).abs() < 1e-3, "{p99_ms} {others_ms}");
