@@ -49,6 +49,7 @@ pub enum ReplicasCaveat {
 
 named_enum! {
     /// The metric in which a replica is slow.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum SlowMetric {
         /// The time to the first token.
         Ttft = "TTFT",
