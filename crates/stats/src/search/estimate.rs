@@ -43,8 +43,7 @@ fn whole(policy: &Policy, level: f64) -> f64 {
 }
 
 /// Replaces the answer of the verdicts alone by an estimate from the posterior of a tier's boundary and the finished
-/// steps that it rests on. `verdicts` is the answer of the verdicts alone; its reason already has the evidence to print with
-/// the estimate.
+/// steps that it rests on. The reason of `verdicts` already has the evidence to print with the estimate.
 pub(super) fn estimate(
     policy: &Policy,
     slo: &Slo,
