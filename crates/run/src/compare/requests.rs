@@ -1,6 +1,7 @@
 //! Latencies of single requests from `requests.csv`, for the compared steps only.
 
-use crate::rundir::requests::each_request;
+use crate::rundir::requests::RequestRow;
+use crate::rundir::table::each_row;
 use anyhow::Result;
 use goodput_core::record::{Phase, Record};
 use goodput_core::slo::Metric;
@@ -66,16 +67,16 @@ pub type Requests = BTreeMap<(String, u32), Vec<Timed>>;
 pub fn read(dir: &Path, wanted: &[(String, u32)]) -> Result<Requests> {
     let mut all: Requests = wanted.iter().map(|key| (key.clone(), Vec::new())).collect();
     let mut key = (String::new(), 0);
-    each_request(dir, |row| {
-        if row.phase != Phase::Measure {
+    each_row(dir, |row: &mut RequestRow| {
+        if row.record.phase != Phase::Measure {
             return;
         }
         // Requests of one step are adjacent.
-        if (key.0.as_str(), key.1) != (row.series, row.step) {
-            key = (row.series.to_owned(), row.step);
+        if (&key.0, key.1) != (&row.series, row.step) {
+            key = (row.series.clone(), row.step);
         }
         if let Some(requests) = all.get_mut(&key) {
-            requests.push(Timed::of(&row.record(0)));
+            requests.push(Timed::of(&row.record));
         }
     })?;
     for requests in all.values_mut() {

@@ -2,7 +2,7 @@
 
 use super::found::{Found, FoundStep, Requests, Seen};
 use super::{Options, plan};
-use crate::rundir::table::{CountedColumns, RowsWriter};
+use crate::rundir::table::{OwnTokenCount, RowsWriter};
 use crate::rundir::{self, Imported, ImportedStep, Meta, Run, Sent, Writer, json};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, ImportedCount, OriginCaveat};
@@ -265,7 +265,7 @@ fn meta(
 /// Writer of the tool's own counts of output tokens where they differ; creates the file only if there are any.
 struct Counted {
     dir: std::path::PathBuf,
-    rows: Option<RowsWriter<CountedColumns>>,
+    rows: Option<RowsWriter<OwnTokenCount>>,
 }
 
 impl Counted {
@@ -279,7 +279,7 @@ impl Counted {
             Some(rows) => rows,
             none => none.insert(RowsWriter::open(&self.dir)?),
         };
-        rows.add(&CountedColumns { step, id, output_tokens })
+        rows.add(&mut OwnTokenCount { step, id, output_tokens })
     }
 
     fn end(&mut self) -> Result<()> {

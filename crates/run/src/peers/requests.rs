@@ -1,11 +1,12 @@
 //! The measured requests of each step, and the gaps between their tokens, from the files of a run folder.
 
 use crate::rundir::REQUESTS;
-use crate::rundir::requests::each_request;
-use crate::rundir::table::{CountedColumns, HistogramColumns, read_rows};
+use crate::rundir::requests::RequestRow;
+use crate::rundir::table::{Bucket, OwnTokenCount, StepRow, each_row, read_rows};
 use anyhow::{Result, bail};
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::{ALL, Metric};
+use goodput_core::units::ms;
 use goodput_stats::stats::step::Step;
 use std::collections::HashMap;
 use std::path::Path;
@@ -17,7 +18,6 @@ pub(super) struct Request {
     pub(super) sent: Option<f64>,
     pub(super) first_event: Option<f64>,
     pub(super) first_token: Option<f64>,
-    pub(super) first_content: Option<f64>,
     pub(super) last_token: Option<f64>,
     pub(super) end: f64,
     pub(super) input: Option<u32>,
@@ -60,21 +60,20 @@ pub(super) fn read(dir: &Path, steps: &[Step], counted: bool) -> Result<Vec<Vec<
         steps.iter().enumerate().map(|(i, s)| ((s.series.as_str(), s.step), i)).collect();
     let own = if counted { own_counts(dir)? } else { HashMap::new() };
     let mut found = vec![Vec::new(); steps.len()];
-    each_request(dir, |row| {
-        let Some(at) = place.get(&(row.series, row.step)).filter(|_| row.phase == Phase::Measure) else {
-            return;
-        };
+    each_row(dir, |row: &mut RequestRow| {
+        let r = &row.record;
+        let at = place.get(&(row.series.as_str(), row.step));
+        let Some(at) = at.filter(|_| r.phase == Phase::Measure) else { return };
         found[*at].push(Request {
-            outcome: row.outcome,
-            sent: row.sent_ms,
-            first_event: row.first_event_ms,
-            first_token: row.first_token_ms,
-            first_content: row.first_content_ms,
-            last_token: row.last_token_ms,
-            end: row.end_ms,
-            input: row.input_tokens,
-            output: own.get(&(row.step, row.id)).copied().or(row.output_tokens),
-            first_event_tokens: row.first_event_tokens,
+            outcome: r.outcome,
+            sent: r.sent.map(ms),
+            first_event: r.first_event.map(ms),
+            first_token: r.first_token.map(ms),
+            last_token: r.last_token.map(ms),
+            end: ms(r.end),
+            input: r.input_tokens,
+            output: own.get(&(row.step, r.id)).copied().or(r.output_tokens),
+            first_event_tokens: r.first_event_tokens,
         });
     })?;
     Ok(found)
@@ -82,16 +81,17 @@ pub(super) fn read(dir: &Path, steps: &[Step], counted: bool) -> Result<Vec<Vec<
 
 /// Reads the output tokens as counted by the tool that measured the run, by step and id.
 fn own_counts(dir: &Path) -> Result<HashMap<(u32, u64), u32>> {
-    let rows: Vec<CountedColumns> = read_rows(dir, &mut Vec::new())?;
+    let rows: Vec<OwnTokenCount> = read_rows(dir, &mut Vec::new())?;
     Ok(rows.into_iter().map(|row| ((row.step, row.id), row.output_tokens)).collect())
 }
 
 /// Reads the gaps of each step, in step order.
 pub(super) fn gaps(dir: &Path, steps: &[Step]) -> Result<Vec<Gaps>> {
     let mut found = vec![Gaps::default(); steps.len()];
-    let buckets: Vec<HistogramColumns> = read_rows(dir, &mut Vec::new())?;
-    for bucket in buckets.into_iter().filter(|b| b.class == ALL && b.metric == Metric::Itl.name()) {
-        if let Some(at) = steps.iter().position(|s| bucket.series == s.series && bucket.step == s.step) {
+    let buckets: Vec<StepRow<Bucket>> = read_rows(dir, &mut Vec::new())?;
+    for StepRow { series, step, row: bucket } in buckets {
+        let itl = bucket.class == ALL && bucket.metric == Metric::Itl.name();
+        if let Some(at) = steps.iter().position(|s| itl && series == s.series && step == s.step) {
             let middle_ms = (bucket.low_us as f64 + bucket.high_us as f64) / 2e3;
             found[at].0.push((middle_ms, bucket.count));
         }

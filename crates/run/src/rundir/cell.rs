@@ -1,6 +1,5 @@
 //! Text in cells of CSV files, escaped so that no spreadsheet takes it for a formula.
 
-use serde::{Deserialize, Deserializer, Serializer};
 use std::borrow::Cow;
 
 /// Returns true if a spreadsheet would take the cell, without leading apostrophes, for a formula: it starts with `=`,
@@ -20,29 +19,6 @@ pub fn guarded(cell: &str) -> Cow<'_, str> {
 /// Reverses [`guarded`].
 pub(crate) fn bare(cell: &str) -> &str {
     cell.strip_prefix('\'').filter(|rest| is_formula(rest)).unwrap_or(cell)
-}
-
-/// Writes a text [`guarded`].
-pub(crate) fn text<S: Serializer>(cell: &str, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(&guarded(cell))
-}
-
-/// Writes an optional text [`guarded`].
-pub(crate) fn opt_text<S: Serializer>(cell: &Option<&str>, to: S) -> Result<S::Ok, S::Error> {
-    match cell {
-        Some(cell) => to.serialize_some(&*guarded(cell)),
-        None => to.serialize_none(),
-    }
-}
-
-/// Reads a text that was written [`guarded`].
-pub(crate) fn bare_text<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<&'a str, D::Error> {
-    <&str>::deserialize(from).map(bare)
-}
-
-/// Reads an optional text that was written [`guarded`].
-pub(crate) fn opt_bare_text<'de: 'a, 'a, D: Deserializer<'de>>(from: D) -> Result<Option<&'a str>, D::Error> {
-    Ok(<Option<&str>>::deserialize(from)?.map(bare))
 }
 
 #[cfg(test)]

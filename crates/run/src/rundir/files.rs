@@ -146,12 +146,12 @@ pub(super) fn open_to_append(path: &Path) -> Result<File> {
 }
 
 /// A reader that limits the length of rows, so that one huge row cannot fill the memory.
-pub(super) struct Rows<R> {
+pub(super) struct LimitedRows<R> {
     from: R,
     row: u64,
 }
 
-impl<R> Rows<R> {
+impl<R> LimitedRows<R> {
     pub(super) const fn new(from: R) -> Self {
         Self { from, row: 0 }
     }
@@ -162,7 +162,7 @@ impl<R> Rows<R> {
     }
 }
 
-impl<R: Read> Read for Rows<R> {
+impl<R: Read> Read for LimitedRows<R> {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let n = self.from.read(into)?;
         self.row += n as u64;

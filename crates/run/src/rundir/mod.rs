@@ -264,12 +264,8 @@ pub struct Run {
     pub parts: Vec<Self>,
 }
 
-impl table::TableRow for FailureRow {
-    const FILE: &'static str = FAILURES;
-}
-
 /// A row of `failures.csv`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct FailureRow {
     /// Series.
     pub series: String,
@@ -284,6 +280,5 @@ pub struct FailureRow {
     /// Number of failures.
     pub count: u64,
     /// Start of one response body, with control characters escaped.
-    #[serde(default)]
     pub sample: String,
 }

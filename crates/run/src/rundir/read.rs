@@ -6,10 +6,7 @@ use super::recovery;
 use super::scaled;
 use super::sensitivity::Sensitivity;
 use super::split::{Found, searcher};
-use super::table::{
-    CheckColumns, GroupColumns, LimitColumns, MetricColumns, ReplicaColumns, ServerColumns, StepColumns,
-    StepKey, TableRow, read_rows,
-};
+use super::table::{RowStream, StepKey, StepRow, TableRow, read_rows};
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PLAN, REPLICAS, REQUESTS,
     RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, Why,
@@ -17,7 +14,8 @@ use super::{
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_plan::Plan;
-use goodput_stats::stats::step::Step;
+use goodput_stats::stats::groups::Group;
+use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
@@ -158,14 +156,10 @@ fn read_meta(dir: &Path) -> Result<Meta> {
 type ByStep<T> = HashMap<StepKey, Vec<T>>;
 
 /// Reads a file with rows that each belong to a step.
-fn by_step<R: TableRow, T>(
-    dir: &Path,
-    caveats: &mut Vec<Caveat>,
-    of: impl Fn(R) -> (StepKey, T),
-) -> Result<ByStep<T>> {
+fn by_step<T: TableRow>(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<ByStep<T>> {
     let mut all: ByStep<T> = HashMap::new();
-    for (key, one) in read_rows(dir, caveats)?.into_iter().map(of) {
-        all.entry(key).or_default().push(one);
+    for StepRow { series, step, row } in read_rows(dir, caveats)? {
+        all.entry((series, step)).or_default().push(row);
     }
     Ok(all)
 }
@@ -181,15 +175,14 @@ fn last_of_each<T, K: Eq + Hash>(rows: Option<Vec<T>>, key: impl Fn(&T) -> K) ->
 }
 
 pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<Step>> {
-    let mut limits = by_step(dir, caveats, LimitColumns::into_limit)?;
-    let mut groups = by_step(dir, caveats, GroupColumns::into_group)?;
-    let mut replicas = by_step(dir, caveats, ReplicaColumns::into_replica)?;
-    let mut checks = by_step(dir, caveats, CheckColumns::into_check)?;
-    let mut server = by_step(dir, caveats, ServerColumns::into_server)?;
-    let mut metrics = by_step(dir, caveats, MetricColumns::into_metric)?;
-    let mut steps = Vec::new();
-    for row in read_rows::<StepColumns>(dir, caveats)? {
-        let mut step = Step::from(row);
+    let mut limits = by_step::<LimitRow>(dir, caveats)?;
+    let mut groups = by_step::<Group>(dir, caveats)?;
+    let mut replicas = by_step::<Replica>(dir, caveats)?;
+    let mut checks = by_step::<CheckRow>(dir, caveats)?;
+    let mut server = by_step::<ServerSide>(dir, caveats)?;
+    let mut metrics = by_step::<MetricRow>(dir, caveats)?;
+    let mut steps: Vec<Step> = read_rows(dir, caveats)?;
+    for step in &mut steps {
         let key = (step.series.clone(), step.step);
         step.limits =
             last_of_each(limits.remove(&key), |l| (l.tier.clone(), l.class.clone(), l.limit.clone()));
@@ -199,7 +192,6 @@ pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<St
         step.server = server.remove(&key).and_then(|mut all| all.pop()).unwrap_or(step.server);
         step.metrics =
             last_of_each(metrics.remove(&key), |m| (m.source.clone(), m.name.clone(), m.labels.clone()));
-        steps.push(step);
     }
     Ok(steps)
 }
@@ -209,19 +201,12 @@ fn partial_steps(dir: &Path, steps: &[Step]) -> Result<Vec<Caveat>> {
     let mut open: BTreeMap<u32, u64> = BTreeMap::new();
     let mut torn = false;
     let finished: HashSet<u32> = steps.iter().map(|s| s.step).collect();
-    let path = dir.join(REQUESTS);
-    let failed = || format!("failed to read {}", path.display());
-    let Some(file) = files::open(&path)? else { return Ok(Vec::new()) };
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(files::Rows::new(file));
-    let heads = reader.byte_headers().with_context(failed)?.clone();
-    let step_at = heads.iter().position(|head| head == b"step").unwrap_or(usize::MAX);
-    let mut record = csv::ByteRecord::new();
+    let Some(mut rows) = RowStream::open(&dir.join(REQUESTS))? else { return Ok(Vec::new()) };
+    let columns = rows.heads().len();
     // A killed writer leaves a row with too few cells, or one that ends within a character.
-    while reader.read_byte_record(&mut record).with_context(failed)? {
-        reader.get_mut().row_ends();
-        let number = record.get(step_at).and_then(|cell| std::str::from_utf8(cell).ok()?.parse::<u32>().ok());
-        match number {
-            Some(step) if record.len() == heads.len() => {
+    while let Some(row) = rows.next_row()? {
+        match row.step {
+            Some(step) if row.cells.len() == columns => {
                 let kept = open.len() < MOST_PARTIAL || open.contains_key(&step);
                 if step > 0 && kept && !finished.contains(&step) {
                     *open.entry(step).or_default() += 1;

@@ -4,15 +4,16 @@
 //! later steps in the other files belong to an attempt that does not count.
 
 use super::clear::remove_remains;
-use super::files::{beside, ends_torn};
+use super::files::beside;
 use super::hold::Hold;
 use super::requests::RequestRow;
+use super::table::{Places, RowStream, TableRow};
 use super::variants::State;
 use super::{
     CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, REPLICAS, REQUESTS, SERVER, STEPS,
     SUMMARIES, changed, read,
 };
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use csv::ByteRecord;
 use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_core::record::Record;
@@ -20,7 +21,7 @@ use goodput_plan::{Plan, Series};
 use goodput_stats::stats::step::{Abort, Step};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Write};
+use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// All files with rows of steps. `steps.csv` comes last, because its rows make those of the others count.
@@ -79,14 +80,17 @@ pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Le
     let (mut found, mut apart, mut warmups) = (Vec::new(), BTreeMap::new(), 0);
     for name in FILES {
         let path = dir.join(name);
+        let mut request = RequestRow::empty();
+        let mut places = None;
         let torn = walk(&path, |heads, row, step| {
             match step {
                 _ if name != REQUESTS => {}
                 0 => warmups += 1,
                 step if counts(step) => {
                     let line = || format!("row {}", row.position().map_or(0, |p| p.line()));
-                    let row: RequestRow<'_> = row.deserialize(Some(heads)).with_context(line)?;
-                    each(row.series, row.class, &row.record(0));
+                    let places = places.get_or_insert_with(|| Places::of::<RequestRow>(heads));
+                    places.read(&mut request, row).with_context(line)?;
+                    each(&request.series, &request.class, &request.record);
                 }
                 step => *apart.entry(step).or_default() += 1,
             }
@@ -235,36 +239,21 @@ fn in_place(from: &Path, to: &Path) -> Result<()> {
 ///
 /// Fails if the file cannot be read, or if a row other than the last is damaged.
 fn walk(path: &Path, mut each: impl FnMut(&ByteRecord, &ByteRecord, u32) -> Result<()>) -> Result<bool> {
-    let mut read = || -> Result<bool> {
-        let mut file = match File::open(path) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            Err(e) => return Err(e.into()),
-        };
-        let cut = ends_torn(&mut file)?;
-        let from = BufReader::with_capacity(1 << 18, file);
-        let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(from);
-        let heads = reader.byte_headers()?.clone();
-        let step_at = heads.iter().position(|h| h == b"step");
-        // Reads one row ahead, because only the last row may be torn.
-        let (mut row, mut next) = (ByteRecord::new(), ByteRecord::new());
-        let mut more = reader.read_byte_record(&mut row)?;
-        if !more {
-            return Ok(cut);
-        }
-        while more {
-            more = reader.read_byte_record(&mut next)?;
-            let step = step_at.and_then(|at| std::str::from_utf8(row.get(at)?).ok()?.parse().ok());
-            match step {
-                _ if !more && (cut || row.len() != heads.len()) => return Ok(true),
-                Some(step) if row.len() == heads.len() => each(&heads, &row, step)?,
-                _ => bail!("row {} is damaged", row.position().map_or(0, |p| p.line())),
+    let Some(mut rows) = RowStream::open(path)? else { return Ok(false) };
+    let heads = rows.heads().clone();
+    let mut torn = rows.is_torn_header();
+    while let Some(row) = rows.next_row()? {
+        let done = match row.step {
+            _ if row.is_last && !row.is_whole => {
+                torn = true;
+                Ok(())
             }
-            std::mem::swap(&mut row, &mut next);
-        }
-        Ok(false)
-    };
-    read().with_context(|| format!("failed to read {}", path.display()))
+            Some(step) if row.is_whole => each(&heads, row.cells, step),
+            _ => Err(anyhow!("row {} is damaged", row.cells.position().map_or(0, |p| p.line()))),
+        };
+        done.with_context(|| format!("failed to read {}", path.display()))?;
+    }
+    Ok(torn)
 }
 
 #[cfg(test)]

@@ -6,8 +6,9 @@
 //! unscaled SLO: [`Reach`] tells where an answer is bounded by them.
 
 use super::Run;
-use super::requests::{RequestRow, each_request};
+use super::requests::RequestRow;
 use super::split::searcher;
+use super::table::each_row;
 use anyhow::Result;
 use goodput_core::record::{Failure, Phase};
 use goodput_core::slo::{Metric, Slo};
@@ -122,7 +123,7 @@ pub(super) fn read(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Optio
         return Ok(series.iter().map(|_| None).collect());
     }
     let mut open: Option<(usize, u32)> = None;
-    each_request(dir, |row| {
+    each_row(dir, |row: &mut RequestRow| {
         // Requests of one step are adjacent.
         let own = |(place, step): (usize, u32)| step == row.step && series[place].name == row.series;
         if !open.is_some_and(own) {
@@ -185,12 +186,13 @@ impl<'a> Rejudge<'a> {
     }
 
     /// Adds a request to its step.
-    fn add(&mut self, row: &RequestRow<'_>) {
+    fn add(&mut self, row: &mut RequestRow) {
         let open = self.open.filter(|at| self.steps[*at].step == row.step);
         self.open = open.or_else(|| self.steps.iter().position(|s| s.step == row.step));
         if self.open.is_some() {
             let class = self.classes.iter().position(|class| *class == row.class).unwrap_or_default();
-            self.records.push(CompactRecord::from(&row.record(class as u16)));
+            row.record.class = class as u16;
+            self.records.push(CompactRecord::from(&row.record));
         }
     }
 

@@ -2,11 +2,13 @@
 //!
 //! The file is streamed, not loaded: a million rows take a few seconds and some hundred kilobytes per step.
 
-use super::requests::{RequestRow, each_request};
+use super::requests::RequestRow;
 use super::sketch::Sketch;
+use super::table::each_row;
 use anyhow::Result;
-use goodput_core::record::{Outcome, Phase, is_cut_off};
+use goodput_core::record::{Outcome, Phase, Record};
 use goodput_core::slo::Metric;
+use goodput_core::units::ms;
 use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -92,20 +94,19 @@ pub struct Seen {
     pub later_tokens: Option<u32>,
 }
 
-impl From<&RequestRow<'_>> for Seen {
-    fn from(row: &RequestRow<'_>) -> Self {
-        let is_cut_off = is_cut_off(row.outcome, row.failure, row.output_asked);
-        let later = |all: u32| all.saturating_sub(row.first_event_tokens.unwrap_or(1));
+impl From<&Record> for Seen {
+    fn from(r: &Record) -> Self {
+        let later = |all: u32| all.saturating_sub(r.first_event_tokens.unwrap_or(1));
         Self {
-            phase: row.phase,
-            outcome: row.outcome,
-            broken: row.outcome == Outcome::Failed && !is_cut_off,
-            due: row.due_ms,
-            sent: row.sent_ms,
-            end: row.end_ms,
-            first_token: row.first_token_ms,
-            last_token: row.last_token_ms,
-            later_tokens: row.output_tokens.map(later),
+            phase: r.phase,
+            outcome: r.outcome,
+            broken: r.is_broken(),
+            due: ms(r.due),
+            sent: r.sent.map(ms),
+            end: ms(r.end),
+            first_token: r.first_token.map(ms),
+            last_token: r.last_token.map(ms),
+            later_tokens: r.output_tokens.map(later),
         }
     }
 }
@@ -120,7 +121,7 @@ impl Traces {
     /// Fails if the file exists but cannot be read.
     pub fn read(dir: &Path, steps: &[Step]) -> Result<Self> {
         let mut tracer = Tracer::new(steps);
-        each_request(dir, |row| tracer.request(row))?;
+        each_row(dir, |row: &mut RequestRow| tracer.request(row))?;
         Ok(tracer.finish(steps))
     }
 
@@ -168,24 +169,24 @@ impl Tracer {
         Self { open, by_step, last: None }
     }
 
-    fn request(&mut self, row: &RequestRow<'_>) {
-        if row.phase == Phase::Warmup {
+    fn request(&mut self, row: &RequestRow) {
+        if row.record.phase == Phase::Warmup {
             return;
         }
         // Requests of one step are adjacent, so one lookup per step suffices.
         let known =
-            self.last.as_ref().filter(|((series, step), _)| *step == row.step && series == row.series);
+            self.last.as_ref().filter(|((series, step), _)| *step == row.step && *series == row.series);
         let place = match known {
             Some((_, place)) => *place,
             None => {
-                let key = (row.series.to_owned(), row.step);
+                let key = (row.series.clone(), row.step);
                 let place = self.by_step.get(&key).copied();
                 self.last = Some((key, place));
                 place
             }
         };
         if let Some(place) = place {
-            self.add(place, &Seen::from(row));
+            self.add(place, &Seen::from(&row.record));
         }
     }
 

@@ -3,11 +3,8 @@
 use super::clear::{check_empty, clear};
 use super::files::replace;
 use super::hold::Hold;
-use super::requests::{RequestRow, RequestsWriter};
-use super::table::{
-    CheckColumns, GroupColumns, HistogramColumns, LimitColumns, MetricColumns, ReplicaColumns, RowsWriter,
-    SampleColumns, ServerColumns, StepColumns, append_rows, write_heads,
-};
+use super::requests::RequestRow;
+use super::table::{Bucket, RowsWriter, StepRow, TableRow, append_rows, append_step_rows, write_heads};
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
     RESULT, SERVER, STEPS, SUMMARIES, VARIANTS,
@@ -62,8 +59,10 @@ pub struct Writer {
     dir: PathBuf,
     /// Run lock that keeps other sweeps from writing into the folder.
     _hold: Hold,
-    requests: RequestsWriter,
-    metrics: RowsWriter<SampleColumns>,
+    requests: RowsWriter<RequestRow>,
+    /// The row of the last request; the next one takes its place.
+    request: RequestRow,
+    metrics: RowsWriter<StepRow<Sample>>,
     /// Count and sample body of the failures of the current step, by class, kind and status.
     failures: BTreeMap<(String, Failure, Option<u16>), (u64, String)>,
 }
@@ -93,19 +92,21 @@ impl Writer {
     /// Continues in the folder of an interrupted sweep after [`super::tidy`] has cleaned it up.
     pub fn open(hold: Hold) -> Result<Self> {
         let dir = hold.dir();
-        write_heads::<HistogramColumns>(dir)?;
-        let requests = RequestsWriter::open(dir)?;
+        write_heads::<StepRow<Bucket>>(dir)?;
+        write_heads::<StepRow<Sample>>(dir)?;
+        let requests = RowsWriter::open(dir)?;
         // This lock is for earlier versions, which check no other; a file system without locks is no reason to stop.
         if let Err(TryLockError::WouldBlock) = requests.file().try_lock() {
             bail!(busy(dir));
         }
         let metrics = RowsWriter::open(dir)?;
-        Ok(Self { dir: dir.to_owned(), _hold: hold, requests, metrics, failures: BTreeMap::new() })
+        let request = RequestRow::empty();
+        Ok(Self { dir: dir.to_owned(), _hold: hold, requests, request, metrics, failures: BTreeMap::new() })
     }
 
     /// Adds a row to `server-metrics.csv`; on disk with the next [`Writer::flush`].
     pub fn sample(&mut self, series: &str, step: u32, sample: &Sample) -> Result<()> {
-        self.metrics.add(&SampleColumns::new(series, step, sample))
+        self.metrics.add(&mut StepRow { series: series.to_owned(), step, row: sample.clone() })
     }
 
     /// Returns the path of the run folder.
@@ -116,7 +117,10 @@ impl Writer {
     /// Adds a row to `requests.csv`; on disk with the next [`Writer::flush`].
     pub fn request(&mut self, series: &str, step: u32, class: &str, finished: &Finished) -> Result<()> {
         let record = &finished.record;
-        self.requests.add(&RequestRow::new(series, step, class, record))?;
+        series.clone_into(&mut self.request.series);
+        class.clone_into(&mut self.request.class);
+        (self.request.step, self.request.record) = (step, record.clone());
+        self.requests.add(&mut self.request)?;
         // Includes requests that the default timeout cut off, although these did not fail.
         if let Some(kind) = record.failure {
             let entry = self.failures.entry((class.to_owned(), kind, record.status)).or_default();
@@ -175,9 +179,7 @@ impl Writer {
         self.flush()?;
         self.end_failures(&step.series, step.step)?;
         let dir = &self.dir;
-        let bucket = |class: &str, metric: &str, (low_us, high_us, count)| HistogramColumns {
-            series: step.series.clone(),
-            step: step.step,
+        let bucket = |class: &str, metric: &str, (low_us, high_us, count)| Bucket {
             class: class.to_owned(),
             metric: metric.to_owned(),
             low_us,
@@ -187,14 +189,14 @@ impl Writer {
         let buckets = histograms.iter().flat_map(|(class, metric, buckets)| {
             buckets.iter().map(move |counts| bucket(class, metric, *counts))
         });
-        append_rows(dir, buckets)?;
-        append_rows(dir, step.groups.iter().map(|g| GroupColumns::new(step, g)))?;
-        append_rows(dir, step.replicas.iter().map(|r| ReplicaColumns::new(step, r)))?;
-        append_rows(dir, step.checks.iter().map(|c| CheckColumns::new(step, c)))?;
-        append_rows(dir, ServerColumns::new(step))?;
-        append_rows(dir, step.metrics.iter().map(|m| MetricColumns::new(step, m)))?;
-        append_rows(dir, step.limits.iter().map(|l| LimitColumns::new(step, l)))?;
-        append_rows(dir, [StepColumns::from(step)])
+        append_step_rows(dir, step, buckets)?;
+        append_step_rows(dir, step, step.groups.iter().cloned())?;
+        append_step_rows(dir, step, step.replicas.iter().cloned())?;
+        append_step_rows(dir, step, step.checks.iter().cloned())?;
+        append_step_rows(dir, step, step.server.is_known().then_some(step.server))?;
+        append_step_rows(dir, step, step.metrics.iter().cloned())?;
+        append_step_rows(dir, step, step.limits.iter().cloned())?;
+        append_rows(dir, [step.clone()])
     }
 
     /// Writes the failures counted so far as those of `step`; 0 is for requests before the first step.

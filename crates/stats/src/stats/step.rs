@@ -461,10 +461,9 @@ impl LimitRow {
     }
 }
 
-#[cfg(any(test, feature = "fixture"))]
 impl Step {
-    /// Creates the first step of the series `main`, in which nothing was measured, for tests to fill in. With it a new field is set in
-    /// one place for all of them.
+    /// Creates the first step of the series `main`, in which nothing was measured, for readers and tests to fill in. With it a new
+    /// field is set in one place for all of them.
     pub fn blank(level: Level) -> Self {
         Self {
             series: "main".into(),

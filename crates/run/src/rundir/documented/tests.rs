@@ -4,14 +4,12 @@ use super::imported::{COUNTED, Imported, Tool};
 use super::json::result;
 use super::requests::RequestRow;
 use super::scaled::{Scaled, SloScale};
-use super::table::{
-    CheckColumns, GroupColumns, HistogramColumns, LimitColumns, MetricColumns, NamedCells, ReplicaColumns,
-    SampleColumns, ServerColumns, StepColumns,
-};
+use super::table::{Bucket, StepRow, TableRow, column_names};
+use super::{FailureRow, Sample};
 use crate::fixture;
 use crate::rundir::Run;
-use goodput_stats::stats::groups::{Group, GroupBy};
-use goodput_stats::stats::step::{CheckRow, MetricRow, ServerSide};
+use goodput_stats::stats::groups::Group;
+use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,45 +42,20 @@ fn section(title: &str) -> String {
 
 /// Returns the columns of every file with rows of steps.
 fn columns() -> BTreeMap<&'static str, Vec<String>> {
-    let of = |row: Result<NamedCells, _>| row.unwrap().names;
-    let run = fixture::cases().into_iter().find(|(name, _)| *name == "replicas").unwrap().1;
-    let step = run.steps.iter().find(|s| !s.replicas.is_empty()).unwrap();
-    let check =
-        CheckRow { class: String::new(), check: String::new(), n: 1, failed: 0, sample: String::new() };
-    let metric = MetricRow {
-        source: String::new(),
-        name: String::new(),
-        labels: String::new(),
-        n: 1,
-        min: None,
-        mean: None,
-        max: None,
-        per_s: None,
-    };
-    let group = Group {
-        by: GroupBy::Class,
-        name: "chat".into(),
-        n: 1,
-        failed: 0,
-        cut: 0,
-        failed_timeout: 0,
-        latency: BTreeMap::new(),
-        input_tokens_mean: None,
-        output_tokens_mean: None,
-        achieved_rate: 1.0,
-    };
-    let mut told = step.clone();
-    told.server = ServerSide { samples: Some(3), ..ServerSide::default() };
+    fn of<T: TableRow>() -> (&'static str, Vec<String>) {
+        (T::FILE, column_names::<T>())
+    }
     BTreeMap::from([
-        ("steps.csv", of(NamedCells::of(&StepColumns::from(step)))),
-        ("limits.csv", of(NamedCells::of(&LimitColumns::new(step, &step.limits[0])))),
-        ("groups.csv", of(NamedCells::of(&GroupColumns::new(step, &group)))),
-        ("replicas.csv", of(NamedCells::of(&ReplicaColumns::new(step, &step.replicas[0])))),
-        ("checks.csv", of(NamedCells::of(&CheckColumns::new(step, &check)))),
-        ("metrics.csv", of(NamedCells::of(&MetricColumns::new(step, &metric)))),
-        ("server.csv", of(NamedCells::of(&ServerColumns::new(&told).unwrap()))),
-        ("histograms.csv", of(NamedCells::of(&HistogramColumns::default()))),
-        ("server-metrics.csv", of(NamedCells::of(&SampleColumns::default()))),
+        of::<Step>(),
+        of::<StepRow<LimitRow>>(),
+        of::<StepRow<Group>>(),
+        of::<StepRow<Replica>>(),
+        of::<StepRow<CheckRow>>(),
+        of::<StepRow<MetricRow>>(),
+        of::<StepRow<ServerSide>>(),
+        of::<StepRow<Bucket>>(),
+        of::<StepRow<Sample>>(),
+        of::<FailureRow>(),
     ])
 }
 
@@ -145,7 +118,7 @@ fn everything() -> Run {
 #[test]
 fn requests_and_what_was_imported_are_documented() {
     let requests = names(&section("requests.csv"));
-    for column in RequestRow::columns() {
+    for column in column_names::<RequestRow>() {
         assert!(requests.contains(&column), "docs/reports.md lacks {column} of requests.csv");
     }
     assert!(["step", "id", "output_tokens"].iter().all(|c| names(&section(COUNTED)).contains(*c)));

@@ -1,70 +1,52 @@
 //! `repeats.csv`: one row per run of `sweep --repeat` and answer; a run without an answer has one row.
 
-use super::{TableRow, whole_table};
-use crate::rundir::repeats::{REPEATS_TABLE, RepeatedRun};
+use super::file::{Column, table_text, text};
+use crate::rundir::repeats::RepeatedRun;
 use anyhow::Result;
-use goodput_stats::search::answer::Answer;
-use serde::{Deserialize, Serialize};
+use goodput_stats::search::answer::{Answer, Goodput};
 
-/// The columns of `repeats.csv`, in order; for their meaning see the fields of [`RepeatedRun`] and [`Answer`]. `None`
-/// is an empty cell: unknown.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct RepeatColumns {
-    run: u32,
-    folder: String,
-    seed: u32,
-    started: Option<String>,
-    state: String,
-    series: Option<String>,
-    tier: Option<String>,
-    class: Option<String>,
-    control: Option<String>,
-    status: Option<String>,
-    rate: Option<f64>,
-    low: Option<f64>,
-    high: Option<f64>,
-    safe_rate: Option<f64>,
-    binding: Option<String>,
+/// A row: a run, and one of its answers if it has any.
+struct RepeatRow<'a> {
+    run: &'a RepeatedRun,
+    answer: Option<&'a Answer>,
 }
 
-impl TableRow for RepeatColumns {
-    const FILE: &'static str = REPEATS_TABLE;
-}
-
-impl RepeatColumns {
-    fn new(run: &RepeatedRun, answer: Option<&Answer>) -> Self {
-        let goodput = answer.map(|a| &a.goodput);
-        Self {
-            run: run.run,
-            folder: run.folder.clone(),
-            seed: run.seed,
-            started: run.started.clone(),
-            state: run.state.name().to_owned(),
-            series: answer.map(|a| a.series.clone()),
-            tier: answer.map(|a| a.tier.clone()),
-            class: answer.map(|a| a.class.clone()),
-            control: answer.map(|a| a.control.name().to_owned()),
-            status: goodput.map(|g| g.status().name().to_owned()),
-            rate: goodput.and_then(|g| g.rate()),
-            low: goodput.and_then(|g| g.interval90()).map(|ends| ends[0]),
-            high: goodput.and_then(|g| g.interval90()).map(|ends| ends[1]),
-            safe_rate: goodput.and_then(|g| g.safe_rate()),
-            binding: goodput.and_then(|g| g.binding.clone()),
-        }
+impl RepeatRow<'_> {
+    fn goodput(&self) -> Option<&Goodput> {
+        self.answer.map(|a| &a.goodput)
     }
+}
+
+/// Returns the columns; for their meaning see the fields of [`RepeatedRun`] and [`Answer`].
+fn columns<'a>() -> [Column<RepeatRow<'a>>; 15] {
+    [
+        ("run", |r| text(r.run.run)),
+        ("folder", |r| text(r.run.folder.clone())),
+        ("seed", |r| text(r.run.seed)),
+        ("started", |r| text(r.run.started.clone())),
+        ("state", |r| r.run.state.name().to_owned()),
+        ("series", |r| text(r.answer.map(|a| a.series.clone()))),
+        ("tier", |r| text(r.answer.map(|a| a.tier.clone()))),
+        ("class", |r| text(r.answer.map(|a| a.class.clone()))),
+        ("control", |r| text(r.answer.map(|a| a.control))),
+        ("status", |r| text(r.goodput().map(|g| g.status().name().to_owned()))),
+        ("rate", |r| text(r.goodput().and_then(|g| g.rate()))),
+        ("low", |r| text(r.goodput().and_then(|g| g.interval90()).map(|ends| ends[0]))),
+        ("high", |r| text(r.goodput().and_then(|g| g.interval90()).map(|ends| ends[1]))),
+        ("safe_rate", |r| text(r.goodput().and_then(|g| g.safe_rate()))),
+        ("binding", |r| text(r.goodput().and_then(|g| g.binding.clone()))),
+    ]
 }
 
 /// Returns the text of `repeats.csv`.
 ///
 /// # Errors
-/// Fails if a row cannot be serialised.
+/// Fails if a row cannot be written.
 pub(crate) fn repeats_table(runs: &[RepeatedRun]) -> Result<Vec<u8>> {
-    let rows_of = |run: &RepeatedRun| -> Vec<RepeatColumns> {
-        match &run.answers[..] {
-            [] => vec![RepeatColumns::new(run, None)],
-            answers => answers.iter().map(|answer| RepeatColumns::new(run, Some(answer))).collect(),
-        }
-    };
-    let rows: Vec<RepeatColumns> = runs.iter().flat_map(rows_of).collect();
-    whole_table(&rows)
+    let rows = runs.iter().flat_map(|run| {
+        let without = run.answers.is_empty().then_some(None);
+        let answers = run.answers.iter().map(Some).chain(without);
+        answers.map(move |answer| RepeatRow { run, answer })
+    });
+    table_text(&columns(), rows)
 }

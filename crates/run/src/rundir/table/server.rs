@@ -1,176 +1,69 @@
 //! `server.csv`: one row per step with the server's own counters, if it exports any.
 
-use super::decode::{OtherCells, known};
-use super::{StepKey, TableRow};
+use super::{CellError, Columns, TableRow};
 use crate::rundir::SERVER;
-use goodput_stats::stats::step::{ClientSide, ServerLatency, ServerSide, Step};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use goodput_stats::stats::step::{ClientSide, ServerLatency, ServerSide};
 
-/// The columns of `server.csv`, in order; for their meaning see the fields of [`ServerSide`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct ServerColumns {
-    series: String,
-    step: u32,
-    samples: Option<u64>,
-    seconds: Option<f64>,
-    running_mean: Option<f64>,
-    running_max: Option<f64>,
-    waiting_mean: Option<f64>,
-    waiting_max: Option<f64>,
-    kv_mean: Option<f64>,
-    kv_max: Option<f64>,
-    preemptions: Option<f64>,
-    finished: Option<f64>,
-    prompt_tokens: Option<f64>,
-    generation_tokens: Option<f64>,
-    hit_rate: Option<f64>,
-    #[serde(flatten)]
-    latency: ServerLatencyColumns,
-    #[serde(default)]
-    restarted: bool,
-    client_first_tokens: Option<u64>,
-    client_ttft_mean_ms: Option<f64>,
-    client_prompt_tokens: Option<f64>,
-    client_output_tokens: Option<f64>,
-    client_in_flight_mean: Option<f64>,
-}
-
-/// Latency histograms of the server: the columns `ttft_n`, `ttft_mean_ms`, `ttft_p50_ms`, `ttft_p99_ms`, and so on.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-struct ServerLatencyColumns {
-    ttft: Option<ServerLatency>,
-    queue: Option<ServerLatency>,
-    prefill: Option<ServerLatency>,
-    decode: Option<ServerLatency>,
-    itl: Option<ServerLatency>,
-    e2e: Option<ServerLatency>,
-}
-
-impl ServerLatencyColumns {
-    /// Returns each latency with the prefix of its column names.
-    fn by_name(&mut self) -> [(&'static str, &mut Option<ServerLatency>); 6] {
-        let Self { ttft, queue, prefill, decode, itl, e2e } = self;
-        [
-            ("ttft", ttft),
-            ("queue", queue),
-            ("prefill", prefill),
-            ("decode", decode),
-            ("itl", itl),
-            ("e2e", e2e),
-        ]
-    }
-}
-
-impl Serialize for ServerLatencyColumns {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut all = *self;
-        let columns = all.by_name().into_iter().flat_map(|(name, l)| {
-            let l = *l;
-            [
-                (format!("{name}_n"), l.map(|l| l.n)),
-                (format!("{name}_mean_ms"), l.map(|l| l.mean_ms)),
-                (format!("{name}_p50_ms"), l.and_then(|l| l.p50_ms)),
-                (format!("{name}_p99_ms"), l.and_then(|l| l.p99_ms)),
-            ]
-        });
-        to.collect_map(columns)
-    }
-}
-
-impl<'de> Deserialize<'de> for ServerLatencyColumns {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let cells = OtherCells::deserialize(from)?;
-        let mut all = Self::default();
-        for (name, latency) in all.by_name() {
-            let cell = |what: &str| known(&cells, &format!("{name}_{what}"));
-            if let (Some(n), Some(mean_ms)) = (cell("n")?, cell("mean_ms")?) {
-                *latency =
-                    Some(ServerLatency { n, mean_ms, p50_ms: cell("p50_ms")?, p99_ms: cell("p99_ms")? });
-            }
-        }
-        Ok(all)
-    }
-}
-
-impl TableRow for ServerColumns {
+/// The columns of `server.csv`; for their meaning see the fields of [`ServerSide`].
+impl TableRow for ServerSide {
     const FILE: &'static str = SERVER;
+
+    fn empty() -> Self {
+        Self::default()
+    }
+
+    fn columns(&mut self, c: &mut impl Columns) -> Result<(), CellError> {
+        c.cell("samples", &mut self.samples)?;
+        c.cell("seconds", &mut self.seconds)?;
+        c.cell("running_mean", &mut self.running_mean)?;
+        c.cell("running_max", &mut self.running_max)?;
+        c.cell("waiting_mean", &mut self.waiting_mean)?;
+        c.cell("waiting_max", &mut self.waiting_max)?;
+        c.cell("kv_mean", &mut self.kv_mean)?;
+        c.cell("kv_max", &mut self.kv_max)?;
+        c.cell("preemptions", &mut self.preemptions)?;
+        c.cell("finished", &mut self.finished)?;
+        c.cell("prompt_tokens", &mut self.prompt_tokens)?;
+        c.cell("generation_tokens", &mut self.generation_tokens)?;
+        c.cell("hit_rate", &mut self.hit_rate)?;
+        latency(c, "ttft", &mut self.ttft)?;
+        latency(c, "queue", &mut self.queue)?;
+        latency(c, "prefill", &mut self.prefill)?;
+        latency(c, "decode", &mut self.decode)?;
+        latency(c, "itl", &mut self.itl)?;
+        latency(c, "e2e", &mut self.e2e)?;
+        c.later("restarted", &mut self.restarted)?;
+        client(c, &mut self.client)
+    }
 }
 
-impl ServerColumns {
-    /// Returns the row of a step; `None` if the server reported nothing.
-    pub(crate) fn new(step: &Step) -> Option<Self> {
-        let s = &step.server;
-        let latency = ServerLatencyColumns {
-            ttft: s.ttft,
-            queue: s.queue,
-            prefill: s.prefill,
-            decode: s.decode,
-            itl: s.itl,
-            e2e: s.e2e,
-        };
-        s.is_known().then(|| Self {
-            series: step.series.clone(),
-            step: step.step,
-            samples: s.samples,
-            seconds: s.seconds,
-            running_mean: s.running_mean,
-            running_max: s.running_max,
-            waiting_mean: s.waiting_mean,
-            waiting_max: s.waiting_max,
-            kv_mean: s.kv_mean,
-            kv_max: s.kv_max,
-            preemptions: s.preemptions,
-            finished: s.finished,
-            prompt_tokens: s.prompt_tokens,
-            generation_tokens: s.generation_tokens,
-            hit_rate: s.hit_rate,
-            latency,
-            restarted: s.restarted,
-            client_first_tokens: s.client.map(|c| c.first_tokens),
-            client_ttft_mean_ms: s.client.and_then(|c| c.ttft_mean_ms),
-            client_prompt_tokens: s.client.map(|c| c.prompt_tokens),
-            client_output_tokens: s.client.map(|c| c.output_tokens),
-            client_in_flight_mean: s.client.and_then(|c| c.in_flight_mean),
-        })
-    }
+/// Visits a latency histogram of the server: the columns `ttft_n`, `ttft_mean_ms`, `ttft_p50_ms`, `ttft_p99_ms`.
+fn latency(c: &mut impl Columns, name: &str, of: &mut Option<ServerLatency>) -> Result<(), CellError> {
+    let (mut n, mut mean_ms) = (of.map(|l| l.n), of.map(|l| l.mean_ms));
+    let (mut p50_ms, mut p99_ms) = (of.and_then(|l| l.p50_ms), of.and_then(|l| l.p99_ms));
+    c.cell(&format!("{name}_n"), &mut n)?;
+    c.cell(&format!("{name}_mean_ms"), &mut mean_ms)?;
+    c.cell(&format!("{name}_p50_ms"), &mut p50_ms)?;
+    c.cell(&format!("{name}_p99_ms"), &mut p99_ms)?;
+    *of = n.zip(mean_ms).map(|(n, mean_ms)| ServerLatency { n, mean_ms, p50_ms, p99_ms });
+    Ok(())
+}
 
-    /// Returns the client's figures between the same two readings; `None` if they were not counted.
-    fn client(&self) -> Option<ClientSide> {
-        Some(ClientSide {
-            first_tokens: self.client_first_tokens?,
-            ttft_mean_ms: self.client_ttft_mean_ms,
-            prompt_tokens: self.client_prompt_tokens?,
-            output_tokens: self.client_output_tokens?,
-            in_flight_mean: self.client_in_flight_mean,
-        })
-    }
-
-    /// Returns the step of the row, and the counters.
-    pub(crate) fn into_server(self) -> (StepKey, ServerSide) {
-        let ServerLatencyColumns { ttft, queue, prefill, decode, itl, e2e } = self.latency;
-        let side = ServerSide {
-            samples: self.samples,
-            seconds: self.seconds,
-            running_mean: self.running_mean,
-            running_max: self.running_max,
-            waiting_mean: self.waiting_mean,
-            waiting_max: self.waiting_max,
-            kv_mean: self.kv_mean,
-            kv_max: self.kv_max,
-            preemptions: self.preemptions,
-            finished: self.finished,
-            prompt_tokens: self.prompt_tokens,
-            generation_tokens: self.generation_tokens,
-            hit_rate: self.hit_rate,
-            ttft,
-            queue,
-            prefill,
-            decode,
-            itl,
-            e2e,
-            client: self.client(),
-            restarted: self.restarted,
-        };
-        ((self.series, self.step), side)
-    }
+/// Visits the client's figures between the same two readings; `None` if they were not counted.
+fn client(c: &mut impl Columns, client: &mut Option<ClientSide>) -> Result<(), CellError> {
+    let [mut prompt, mut output] = [client.map(|c| c.prompt_tokens), client.map(|c| c.output_tokens)];
+    let mut first_tokens = client.map(|c| c.first_tokens);
+    let mut ttft_mean_ms = client.and_then(|c| c.ttft_mean_ms);
+    let mut in_flight_mean = client.and_then(|c| c.in_flight_mean);
+    c.cell("client_first_tokens", &mut first_tokens)?;
+    c.cell("client_ttft_mean_ms", &mut ttft_mean_ms)?;
+    c.cell("client_prompt_tokens", &mut prompt)?;
+    c.cell("client_output_tokens", &mut output)?;
+    c.cell("client_in_flight_mean", &mut in_flight_mean)?;
+    let counted = || {
+        let (first_tokens, prompt_tokens, output_tokens) = (first_tokens?, prompt?, output?);
+        Some(ClientSide { first_tokens, ttft_mean_ms, prompt_tokens, output_tokens, in_flight_mean })
+    };
+    *client = counted();
+    Ok(())
 }

@@ -3,14 +3,12 @@
 
 mod values;
 
-use super::decode::NamedRow;
-use super::error::CellError;
-use super::repeats::RepeatColumns;
-use super::variants::VariantColumns;
+use super::columns::{Places, RowCells, column_names};
 use super::*;
 use crate::fixture;
 use crate::rundir::requests::RequestRow;
 use crate::rundir::{FailureRow, REQUESTS, STEPS, Sample};
+use csv::ByteRecord;
 use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_core::record::{Failure, Outcome, Phase, Record};
 use goodput_core::slo::Metric;
@@ -21,42 +19,50 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+/// The columns of a row with their cells.
+type NamedCells = Vec<(String, String)>;
+
+fn cells_of<T: TableRow + Clone>(row: &T) -> NamedCells {
+    let mut cells = RowCells::default();
+    let cells = cells.of(&mut row.clone()).unwrap();
+    let texts = cells.iter().map(|cell| String::from_utf8(cell.to_vec()).unwrap());
+    column_names::<T>().into_iter().zip(texts).collect()
+}
+
 /// Reads a row by its column names.
-fn read<T: DeserializeOwned>(row: &NamedCells) -> Result<T, CellError> {
-    let texts = |all: &'static [String]| all.iter().map(String::as_str);
-    // Rows borrow static strings here; the leak is acceptable in a test.
-    let (names, cells) = (row.names.clone().leak(), row.cells.clone().leak());
-    T::deserialize(NamedRow::new(texts(names), texts(cells)))
+fn read<T: TableRow>(row: &[(String, String)]) -> Result<T, CellError> {
+    let heads: ByteRecord = row.iter().map(|(name, _)| name.as_bytes()).collect();
+    let cells: ByteRecord = row.iter().map(|(_, cell)| cell.as_bytes()).collect();
+    let mut row = T::empty();
+    Places::of::<T>(&heads).read(&mut row, &cells)?;
+    Ok(row)
 }
 
 /// Puts a text into a column.
-fn with(row: &NamedCells, column: &str, cell: &str) -> NamedCells {
-    let mut row = row.clone();
-    let at = row.names.iter().position(|name| name == column).unwrap_or_else(|| panic!("no column {column}"));
-    row.cells[at] = cell.to_owned();
+fn with(row: &[(String, String)], column: &str, cell: &str) -> NamedCells {
+    let mut row = row.to_vec();
+    let at = row.iter().position(|(name, _)| name == column).unwrap_or_else(|| panic!("no column {column}"));
+    row[at].1 = cell.to_owned();
     row
 }
 
 /// Removes the columns for which `is` returns true.
-fn without(row: &NamedCells, is: impl Fn(&str) -> bool) -> NamedCells {
-    let kept = row.names.iter().zip(&row.cells).filter(|(name, _)| !is(name));
-    let (names, cells) = kept.map(|(name, cell)| (name.clone(), cell.clone())).unzip();
-    NamedCells { names, cells }
+fn without(row: &[(String, String)], is: impl Fn(&str) -> bool) -> NamedCells {
+    row.iter().filter(|(name, _)| !is(name)).cloned().collect()
 }
 
 /// Checks a row type: rows read back unchanged, also next to a column of a later version; and each column may be
 /// missing except those in `required`, whose error names the column.
-fn check<T: TableRow + PartialEq + Debug>(rows: &[T], required: &str) {
+fn check<T: TableRow + Clone + PartialEq + Debug>(rows: &[T], required: &str) {
     assert!(!rows.is_empty(), "{} has no row to check", T::FILE);
     let required: Vec<&str> = required.split(',').collect();
     for row in rows {
-        let cells = NamedCells::of(row).unwrap();
+        let cells = cells_of(row);
         assert_eq!(&read::<T>(&cells).unwrap(), row);
         let mut later = cells.clone();
-        later.names.insert(1, "later".into());
-        later.cells.insert(1, "=x\"".into());
+        later.insert(1, ("later".into(), "=x\"".into()));
         assert_eq!(&read::<T>(&later).unwrap(), row, "{}: a column of a later version", T::FILE);
-        for column in &cells.names {
+        for (column, _) in &cells {
             match read::<T>(&without(&cells, |name| name == column)) {
                 Ok(_) => assert!(!required.contains(&column.as_str()), "{} needs {column}", T::FILE),
                 Err(e) => {
@@ -76,9 +82,35 @@ fn check_columns(file: &str, names: &[String]) {
     assert!(names.len() >= published.len() && names[..published.len()] == published, "{file}: {names:?}");
 }
 
-fn check_file<T: TableRow + PartialEq + Debug>(rows: &[T], required: &str) {
+fn check_file<T: TableRow + Clone + PartialEq + Debug>(rows: &[T], required: &str) {
     check(rows, required);
-    check_columns(T::FILE, &NamedCells::of(&rows[0]).unwrap().names);
+    check_columns(T::FILE, &column_names::<T>());
+}
+
+/// Puts rows under a step.
+fn of_step<T: Clone>(step: &Step, rows: &[T]) -> Vec<StepRow<T>> {
+    let one = |row: &T| StepRow { series: step.series.clone(), step: step.step, row: row.clone() };
+    rows.iter().map(one).collect()
+}
+
+/// Returns the step without the facts of other files.
+fn bare(step: &Step) -> Step {
+    let server = goodput_stats::stats::step::ServerSide {
+        waiting_max: step.server.waiting_max,
+        kv_max: step.server.kv_max,
+        preemptions: step.server.preemptions,
+        hit_rate: step.server.hit_rate,
+        ..Default::default()
+    };
+    Step {
+        limits: Vec::new(),
+        groups: Vec::new(),
+        replicas: Vec::new(),
+        checks: Vec::new(),
+        metrics: Vec::new(),
+        server,
+        ..step.clone()
+    }
 }
 
 /// The steps of all runs of the fixtures.
@@ -111,21 +143,19 @@ const STEP_NEEDS: &str = "series,step,kind,control,level,started_s,ended_s,settl
 
 #[test]
 fn files_of_steps_keep_their_columns_and_read_back() {
-    let steps = steps();
-    check_file(&steps.iter().map(StepColumns::from).collect::<Vec<_>>(), STEP_NEEDS);
-    let limits: Vec<_> =
-        steps.iter().flat_map(|s| s.limits.iter().map(|l| LimitColumns::new(s, l))).collect();
+    let served = fixture::served().steps;
+    let steps: Vec<Step> = steps();
+    check_file(&steps.iter().chain(&served).map(bare).collect::<Vec<_>>(), STEP_NEEDS);
+    let limits: Vec<_> = steps.iter().flat_map(|s| of_step(s, &s.limits)).collect();
     check_file(&limits, "series,step,tier,class,limit,n,misses,censored,clusters,cluster_sq,verdict");
-    let of_groups: Vec<_> = groups(&steps[0]).iter().map(|g| GroupColumns::new(&steps[0], g)).collect();
-    check_file(&of_groups, "series,step,by,name,n,failed,cut,achieved_rate");
-    let replicas: Vec<_> =
-        steps.iter().flat_map(|s| s.replicas.iter().map(|r| ReplicaColumns::new(s, r))).collect();
+    check_file(&of_step(&steps[0], &groups(&steps[0])), "series,step,by,name,n,failed,cut,achieved_rate");
+    let replicas: Vec<_> = steps.iter().flat_map(|s| of_step(s, &s.replicas)).collect();
     check_file(&replicas, "series,step,target,url,n,failed,cut");
-    let served: Vec<_> = fixture::served().steps.iter().filter_map(ServerColumns::new).collect();
-    check_file(&served, "series,step");
+    let servers: Vec<_> = served.iter().flat_map(|s| of_step(s, &[s.server])).collect();
+    check_file(&servers, "series,step");
     let row =
         CheckRow { class: "all".into(), check: "json".into(), n: 9, failed: 1, sample: "=1\n\"x\"".into() };
-    check_file(&[CheckColumns::new(&steps[0], &row)], "series,step,class,check,n,failed");
+    check_file(&of_step(&steps[0], &[row]), "series,step,class,check,n,failed");
     let row = MetricRow {
         source: "gpu".into(),
         name: "7".into(),
@@ -136,14 +166,13 @@ fn files_of_steps_keep_their_columns_and_read_back() {
         max: Some(1e-9),
         per_s: None,
     };
-    check_file(&[MetricColumns::new(&steps[0], &row)], "series,step,source,name,n");
+    check_file(&of_step(&steps[0], &[row]), "series,step,source,name,n");
 }
 
 #[test]
 fn other_files_keep_their_columns_and_read_back() {
-    let series = || "main".to_owned();
     let failure = FailureRow {
-        series: series(),
+        series: "main".into(),
         step: 3,
         class: "-x".into(),
         kind: "connect".into(),
@@ -153,21 +182,24 @@ fn other_files_keep_their_columns_and_read_back() {
     };
     let refused = FailureRow { status: Some(429), sample: String::new(), ..failure.clone() };
     check_file(&[failure, refused], "series,step,class,kind,count");
-    let (class, metric) = ("all".into(), "itl".into());
-    let bucket =
-        HistogramColumns { series: series(), step: 3, class, metric, low_us: 9, high_us: 10, count: 4 };
-    check_file(&[bucket], "series,step,class,metric,low_us,high_us,count");
+    let step = fixture::found().steps.swap_remove(0);
+    let bucket = Bucket { class: "all".into(), metric: "itl".into(), low_us: 9, high_us: 10, count: 4 };
+    check_file(&of_step(&step, &[bucket]), "series,step,class,metric,low_us,high_us,count");
     let sample = Sample { time_s: 1.25, name: "running".into(), value: 3.0, source: "0".into() };
-    check_file(&[SampleColumns::new("main", 3, &sample)], "series,step,time_s,name,value");
-    check_file(&[CountedColumns { step: 1, id: 2, output_tokens: 3 }], "step,id,output_tokens");
+    check_file(&of_step(&step, &[sample]), "series,step,time_s,name,value");
+    check_file(&[OwnTokenCount { step: 1, id: 2, output_tokens: 3 }], "step,id,output_tokens");
 }
 
 #[test]
-fn tables_of_answers_keep_their_columns_and_read_back() {
+fn tables_of_answers_keep_their_columns() {
     let run = fixture::variants();
-    let rows: Vec<VariantColumns> = rows_of(&variants_table(&run).unwrap());
-    assert_eq!(rows.len(), run.variants.len());
-    check_file(&rows, "variant,series,knobs,state,out_of_memory");
+    let check = |file: &str, text: &[u8], rows: usize| {
+        let mut table = csv::Reader::from_reader(text);
+        let heads: Vec<String> = table.headers().unwrap().iter().map(str::to_owned).collect();
+        check_columns(file, &heads);
+        assert_eq!(table.records().map(Result::unwrap).count(), rows);
+    };
+    check("variants.csv", &variants_table(&run).unwrap(), run.variants.len());
     let repeat = |run: u32, answers| crate::rundir::repeats::RepeatedRun {
         run,
         folder: format!("run-{run:02}"),
@@ -177,50 +209,8 @@ fn tables_of_answers_keep_their_columns_and_read_back() {
         answers,
     };
     let runs = [repeat(1, fixture::found().answers), repeat(2, Vec::new())];
-    let rows: Vec<RepeatColumns> = rows_of(&repeats_table(&runs).unwrap());
-    assert_eq!(rows.len(), 1 + runs[0].answers.len());
-    check_file(&rows, "run,folder,seed,state");
-}
-
-/// Reads a whole table.
-fn rows_of<T: TableRow>(text: &[u8]) -> Vec<T> {
-    let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join(T::FILE), text).unwrap();
-    read_rows(dir.path(), &mut Vec::new()).unwrap()
-}
-
-#[test]
-fn facts_read_back_the_same() {
-    for step in steps().iter().chain(&fixture::served().steps) {
-        let back =
-            Step::from(read::<StepColumns>(&NamedCells::of(&StepColumns::from(step)).unwrap()).unwrap());
-        let bare = Step {
-            limits: Vec::new(),
-            groups: Vec::new(),
-            replicas: Vec::new(),
-            checks: Vec::new(),
-            metrics: Vec::new(),
-            server: back.server,
-            ..step.clone()
-        };
-        assert_eq!(back, bare);
-        let key = (step.series.clone(), step.step);
-        for limit in &step.limits {
-            assert_eq!(LimitColumns::new(step, limit).into_limit(), (key.clone(), limit.clone()));
-        }
-        for replica in &step.replicas {
-            assert_eq!(ReplicaColumns::new(step, replica).into_replica(), (key.clone(), replica.clone()));
-        }
-        if let Some(row) = ServerColumns::new(step) {
-            let cells = NamedCells::of(&row).unwrap();
-            assert_eq!(read::<ServerColumns>(&cells).unwrap().into_server(), (key.clone(), step.server));
-        }
-    }
-    let step = fixture::found().steps.swap_remove(0);
-    for group in groups(&step) {
-        let row = NamedCells::of(&GroupColumns::new(&step, &group)).unwrap();
-        assert_eq!(read::<GroupColumns>(&row).unwrap().into_group(), (("main".to_owned(), 1), group));
-    }
+    check("repeats.csv", &repeats_table(&runs).unwrap(), 1 + runs[0].answers.len());
+    check("repeats.csv", &repeats_table(&[]).unwrap(), 0);
 }
 
 /// A folder of an earlier version has fewer columns: rows appended to it still read back.
@@ -228,20 +218,17 @@ fn facts_read_back_the_same() {
 fn a_file_keeps_the_columns_that_it_began_with() {
     let run = fixture::found();
     let dir = tempfile::tempdir().unwrap();
-    let first = NamedCells::of(&StepColumns::from(&run.steps[0])).unwrap();
+    let first = cells_of(&run.steps[0]);
     // Columns of a version before `client_busy`.
-    let fewer = first.names.iter().position(|name| name == "client_busy").unwrap();
-    let text = format!("{}\n{}\n", first.names[..fewer].join(","), quoted(&first.cells[..fewer]));
-    fs::write(dir.path().join(STEPS), text).unwrap();
-    append_rows(dir.path(), [StepColumns::from(&run.steps[1])]).unwrap();
-    let rows: Vec<StepColumns> = read_rows(dir.path(), &mut Vec::new()).unwrap();
-    let steps: Vec<Step> = rows.into_iter().map(Step::from).collect();
-    assert_eq!(heads_of(&dir.path().join(STEPS)).unwrap().len(), fewer);
+    let fewer = first.iter().position(|(name, _)| name == "client_busy").unwrap();
+    let names: Vec<&str> = first[..fewer].iter().map(|(name, _)| name.as_str()).collect();
+    let cells: Vec<String> = first[..fewer].iter().map(|(_, cell)| format!("\"{cell}\"")).collect();
+    let text = format!("{}\n{}\n", names.join(","), cells.join(","));
+    fs::write(dir.path().join(STEPS), &text).unwrap();
+    append_rows(dir.path(), [run.steps[1].clone()]).unwrap();
+    let steps: Vec<Step> = read_rows(dir.path(), &mut Vec::new()).unwrap();
+    assert!(fs::read_to_string(dir.path().join(STEPS)).unwrap().starts_with(&text));
     assert_eq!((steps[1].step, steps[1].client_busy, steps.len()), (2, None, 2));
-}
-
-fn quoted(cells: &[String]) -> String {
-    cells.iter().map(|cell| format!("\"{cell}\"")).collect::<Vec<_>>().join(",")
 }
 
 #[test]
@@ -250,7 +237,7 @@ fn an_error_names_the_file_the_line_and_the_column() {
     let read = |text: &str| {
         fs::write(dir.path().join("checks.csv"), text).unwrap();
         let mut caveats = Vec::new();
-        (read_rows::<CheckColumns>(dir.path(), &mut caveats), caveats)
+        (read_rows::<StepRow<CheckRow>>(dir.path(), &mut caveats), caveats)
     };
     let head = "series,step,class,check,n,failed,sample\n";
     let whole = "main,1,all,json,9,0,\"a\nb\"\n";
@@ -317,6 +304,10 @@ fn whole_record() -> Record {
     }
 }
 
+fn request(class: &str, record: &Record) -> RequestRow {
+    RequestRow { series: "=main".into(), step: 3, class: class.into(), record: record.clone() }
+}
+
 fn requests(dir: &Path) -> Vec<(String, u32, Record)> {
     let mut found = Vec::new();
     crate::rundir::requests::each_record(dir, &["long", "-chat"], |series, step, r| {
@@ -328,19 +319,15 @@ fn requests(dir: &Path) -> Vec<(String, u32, Record)> {
 
 #[test]
 fn requests_keep_their_columns_and_read_back() {
-    check_columns(REQUESTS, &RequestRow::columns());
+    check_columns(REQUESTS, &column_names::<RequestRow>());
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join(REQUESTS);
     let records = [
         Record { class: 1, ..whole_record() },
         Record { class: 1, ..Record::due(8, Phase::Tail, Duration::ZERO) },
     ];
-    let mut to = csv::Writer::from_writer(Vec::new());
-    for record in &records {
-        to.serialize(RequestRow::new("=main", 3, "-chat", record)).unwrap();
-    }
-    let text = String::from_utf8(to.into_inner().unwrap()).unwrap();
-    fs::write(&path, &text).unwrap();
+    append_rows(dir.path(), records.iter().map(|r| request("-chat", r))).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
     let want = records.clone().map(|record| ("=main".to_owned(), 3, record));
     assert_eq!(requests(dir.path()), want);
     let mut whole = csv::Reader::from_reader(text.as_bytes());
@@ -370,8 +357,8 @@ fn requests_are_added_in_the_columns_of_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let old = "outcome,series,step,phase,class,due_ms,end_ms,elsewhere\n";
     fs::write(dir.path().join(REQUESTS), old).unwrap();
-    let mut to = crate::rundir::requests::RequestsWriter::open(dir.path()).unwrap();
-    to.add(&RequestRow::new("=main", 3, "long", &whole_record())).unwrap();
+    let mut to = RowsWriter::open(dir.path()).unwrap();
+    to.add(&mut request("long", &whole_record())).unwrap();
     to.flush().unwrap();
     let text = fs::read_to_string(dir.path().join(REQUESTS)).unwrap();
     assert_eq!(text, format!("{old}failed,'=main,3,measure,long,1234.567891,2000.001,\n"));

@@ -1,86 +1,69 @@
 //! `variants.csv`: one row per series of each variant, if the plan has variants.
 
-use super::{TableRow, whole_table};
-use crate::rundir::{Run, VARIANTS, VariantAnswer};
+use super::file::{Column, table_text, text};
+use crate::rundir::variants::Peak;
+use crate::rundir::{Run, VariantAnswer};
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use goodput_stats::search::answer::Goodput;
 
-/// The columns of `variants.csv`, in order; for their meaning see the fields of [`VariantAnswer`] and of its answer.
-/// `None` is an empty cell: unknown.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct VariantColumns {
-    variant: String,
-    series: String,
-    /// Knobs of the grid point: `max-num-seqs=64 dtype=fp8`.
-    knobs: String,
-    state: String,
-    out_of_memory: bool,
-    reason: Option<String>,
-    control: Option<String>,
-    goodput_status: Option<String>,
-    goodput: Option<f64>,
-    low: Option<f64>,
-    high: Option<f64>,
-    safe_rate: Option<f64>,
-    binding: Option<String>,
-    joint_goodput: Option<f64>,
-    output_tokens_per_s: Option<f64>,
-    peak_in_flight: Option<f64>,
-    peak_output_tokens_per_s: Option<f64>,
-    peak_requests_per_s: Option<f64>,
-    peak_tpot_p50_ms: Option<f64>,
-    peak_tpot_p99_ms: Option<f64>,
-    peak_preemptions: Option<f64>,
-    preemptions: Option<f64>,
-    ready_s: Option<f64>,
-    log: Option<String>,
+/// A row: the answer of a series, and the run it is of.
+struct VariantRow<'a> {
+    run: &'a Run,
+    of: &'a VariantAnswer,
 }
 
-impl TableRow for VariantColumns {
-    const FILE: &'static str = VARIANTS;
-}
-
-impl VariantColumns {
-    fn new(run: &Run, v: &VariantAnswer) -> Self {
-        let goodput = v.answer.as_ref().map(|a| &a.goodput);
-        let peak = v.peak.as_ref();
-        let measured = run.meta.variants.iter().find(|one| one.name == v.variant);
-        let knobs = measured.map(|one| one.knobs.as_slice()).unwrap_or_default();
-        let knobs: Vec<String> = knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        Self {
-            variant: v.variant.clone(),
-            series: v.series.clone(),
-            knobs: knobs.join(" "),
-            state: v.state.name().to_owned(),
-            out_of_memory: v.out_of_memory,
-            reason: v.reason.clone(),
-            control: v.answer.as_ref().map(|a| a.control.name().to_owned()),
-            goodput_status: goodput.map(|g| g.status().name().to_owned()),
-            goodput: goodput.and_then(|g| g.rate()),
-            low: goodput.and_then(|g| g.interval90()).map(|ends| ends[0]),
-            high: goodput.and_then(|g| g.interval90()).map(|ends| ends[1]),
-            safe_rate: goodput.and_then(|g| g.safe_rate()),
-            binding: goodput.and_then(|g| g.binding.clone()),
-            joint_goodput: v.answer.as_ref().and_then(|a| a.joint_goodput.rate()),
-            output_tokens_per_s: v.output_tokens_per_s,
-            peak_in_flight: peak.map(|p| p.in_flight),
-            peak_output_tokens_per_s: peak.map(|p| p.output_tokens_per_s),
-            peak_requests_per_s: peak.map(|p| p.achieved_rate),
-            peak_tpot_p50_ms: peak.and_then(|p| p.tpot_p50_ms),
-            peak_tpot_p99_ms: peak.and_then(|p| p.tpot_p99_ms),
-            peak_preemptions: peak.and_then(|p| p.preemptions),
-            preemptions: v.preemptions,
-            ready_s: v.ready_s,
-            log: v.log.clone(),
-        }
+impl VariantRow<'_> {
+    fn goodput(&self) -> Option<&Goodput> {
+        self.of.answer.as_ref().map(|a| &a.goodput)
     }
+
+    fn peak(&self, figure: impl Fn(&Peak) -> Option<f64>) -> String {
+        text(self.of.peak.as_ref().and_then(figure))
+    }
+
+    /// Returns the knobs of the grid point: `max-num-seqs=64 dtype=fp8`.
+    fn knobs(&self) -> String {
+        let variant = self.run.meta.variants.iter().find(|v| v.name == self.of.variant);
+        let knobs = variant.map(|v| v.knobs.as_slice()).unwrap_or_default();
+        let knobs: Vec<String> = knobs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        text(knobs.join(" "))
+    }
+}
+
+/// Returns the columns; for their meaning see the fields of [`VariantAnswer`] and of its answer.
+fn columns<'a>() -> [Column<VariantRow<'a>>; 24] {
+    [
+        ("variant", |r| text(r.of.variant.clone())),
+        ("series", |r| text(r.of.series.clone())),
+        ("knobs", |r| r.knobs()),
+        ("state", |r| r.of.state.name().to_owned()),
+        ("out_of_memory", |r| text(r.of.out_of_memory)),
+        ("reason", |r| text(r.of.reason.clone())),
+        ("control", |r| text(r.of.answer.as_ref().map(|a| a.control))),
+        ("goodput_status", |r| text(r.goodput().map(|g| g.status().name().to_owned()))),
+        ("goodput", |r| text(r.goodput().and_then(|g| g.rate()))),
+        ("low", |r| text(r.goodput().and_then(|g| g.interval90()).map(|ends| ends[0]))),
+        ("high", |r| text(r.goodput().and_then(|g| g.interval90()).map(|ends| ends[1]))),
+        ("safe_rate", |r| text(r.goodput().and_then(|g| g.safe_rate()))),
+        ("binding", |r| text(r.goodput().and_then(|g| g.binding.clone()))),
+        ("joint_goodput", |r| text(r.of.answer.as_ref().and_then(|a| a.joint_goodput.rate()))),
+        ("output_tokens_per_s", |r| text(r.of.output_tokens_per_s)),
+        ("peak_in_flight", |r| r.peak(|p| Some(p.in_flight))),
+        ("peak_output_tokens_per_s", |r| r.peak(|p| Some(p.output_tokens_per_s))),
+        ("peak_requests_per_s", |r| r.peak(|p| Some(p.achieved_rate))),
+        ("peak_tpot_p50_ms", |r| r.peak(|p| p.tpot_p50_ms)),
+        ("peak_tpot_p99_ms", |r| r.peak(|p| p.tpot_p99_ms)),
+        ("peak_preemptions", |r| r.peak(|p| p.preemptions)),
+        ("preemptions", |r| text(r.of.preemptions)),
+        ("ready_s", |r| text(r.of.ready_s)),
+        ("log", |r| text(r.of.log.clone())),
+    ]
 }
 
 /// Returns the text of `variants.csv`.
 ///
 /// # Errors
-/// Fails if a row cannot be serialised.
+/// Fails if a row cannot be written.
 pub fn variants_table(run: &Run) -> Result<Vec<u8>> {
-    let rows: Vec<VariantColumns> = run.variants.iter().map(|v| VariantColumns::new(run, v)).collect();
-    whole_table(&rows)
+    table_text(&columns(), run.variants.iter().map(|of| VariantRow { run, of }))
 }

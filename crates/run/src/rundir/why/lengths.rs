@@ -2,10 +2,12 @@
 
 use super::{deployment, one_at_a_time};
 use crate::rundir::Run;
-use crate::rundir::requests::each_request;
+use crate::rundir::requests::RequestRow;
+use crate::rundir::table::each_row;
 use anyhow::Result;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::Metric;
+use goodput_core::units::ms;
 use goodput_plan::Series;
 use goodput_stats::diagnosis::LengthPoint;
 use goodput_stats::stats::step::Step;
@@ -104,14 +106,15 @@ fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Reques
     if steps.is_empty() {
         return Ok(all);
     }
-    each_request(dir, |row| {
-        if row.phase != Phase::Measure || row.outcome != Outcome::Ok {
+    each_row(dir, |row: &mut RequestRow| {
+        let r = &row.record;
+        if r.phase != Phase::Measure || r.outcome != Outcome::Ok {
             return;
         }
         let (Some(own), Some(first_token), Some(input)) = (
             steps.iter().find(|s| s.step == row.step && s.series == row.series),
-            row.first_token_ms,
-            row.input_tokens,
+            r.first_token,
+            r.input_tokens,
         ) else {
             return;
         };
@@ -119,8 +122,8 @@ fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Reques
         if own.len() < ENOUGH {
             own.push(Request {
                 input: f64::from(input),
-                cached: row.cached_tokens.map(f64::from),
-                ttft_ms: (first_token - row.due_ms).max(0.0),
+                cached: r.cached_tokens.map(f64::from),
+                ttft_ms: (ms(first_token) - ms(r.due)).max(0.0),
             });
         }
     })?;
