@@ -14,13 +14,13 @@ mod null;
 
 use anyhow::{Context, Result, anyhow};
 use clap::{Parser, Subcommand};
-use goodput::compare::answer::signed;
 use goodput::compare::pair::Schedule;
 use goodput::compare::paired::claims;
 use goodput::compare::requests::Timed;
 use goodput::compare::{Beyond, Change, Column};
 use goodput::level::Level;
 use goodput::plan::Plan;
+use goodput::report::words::signed_percent;
 use goodput::search::{Ask, Next};
 use goodput::sweep::bare::Bare;
 use goodput::units::Span;
@@ -183,7 +183,7 @@ fn case(args: &Args, slow_down: f64) -> Result<()> {
                     beyond.len(),
                     claims.len(),
                     column.title(),
-                    signed(change.share.unwrap_or(0.0)),
+                    signed_percent(change.share.unwrap_or(0.0)),
                     change.p.unwrap_or(1.0)
                 );
             }
@@ -198,9 +198,9 @@ fn case(args: &Args, slow_down: f64) -> Result<()> {
         println!(
             "  {:9} beyond noise in {yes:3}; mean change {:>7}; 95 % interval holds {:>6} in {held:3}; detectable {:>7}",
             column.title(),
-            signed(share),
-            signed(truth),
-            signed(detectable)
+            signed_percent(share),
+            signed_percent(truth),
+            signed_percent(detectable)
         );
     }
     Ok(())

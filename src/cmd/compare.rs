@@ -4,7 +4,7 @@ mod measure;
 
 use crate::cli::CompareArgs;
 use crate::cmd::{print_line, show};
-use crate::compare::gate::{self, Gate, Held};
+use crate::compare::gate::{self, Gate, GateResult};
 use crate::compare::{self, Comparison, Side};
 use crate::report::render::markdown;
 use crate::report::sections::comparison::{self, json_of};
@@ -41,12 +41,12 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
     comparison.gates = gates.iter().flat_map(|gate| gate.judge(&comparison)).collect();
     write_and_print(args, &comparison, &sides, out.as_deref())?;
     let server_gone = sides.iter().any(|s| s.gone().is_some());
-    Ok(ExitCode::from(match gate::all(&comparison.gates) {
-        Held::Fails => 2,
-        Held::Undecided => 3,
+    Ok(ExitCode::from(match gate::overall(&comparison.gates) {
+        GateResult::Fails => 2,
+        GateResult::Undecided => 3,
         // Gates hold only on the steps before the server stopped answering.
-        Held::Holds if server_gone => 3,
-        Held::Holds => 0,
+        GateResult::Holds if server_gone => 3,
+        GateResult::Holds => 0,
     }))
 }
 

@@ -1,6 +1,6 @@
 //! `result.json` in English: the facts of the run folder, with a text for each caveat and each finding.
 
-use crate::words::{Context, caveat, finding};
+use crate::words::{self, Context, caveat, finding};
 use goodput_run::rundir::{Run, json};
 use goodput_stats::diagnosis::Finding;
 use serde_json::Value;
@@ -27,6 +27,13 @@ pub fn result(run: &Run) -> Value {
         if let Some(next) = &fact.next {
             value["next"]["text"] = finding::next(&next.measurement).into();
         }
+    }
+    let values = result["matrix"].as_array_mut().into_iter().flatten();
+    for (value, row) in values.zip(&run.matrix) {
+        value["evidence"] = words::bottleneck(&row.evidence).into();
+    }
+    if let Some(figures) = result.get_mut(run.purpose.name()).filter(|of| of.get("how").is_some()) {
+        figures["not_capacity"] = words::not_capacity(run).into();
     }
     result
 }

@@ -158,13 +158,13 @@ fn answer(r: &RowAnswer) -> String {
 
 /// Returns the dominant component of the latency, if it was expected, and the evidence.
 fn verdict(r: &RowAnswer) -> String {
-    let evidence = &r.evidence;
+    let evidence = words::bottleneck(&r.evidence);
     match (r.measured, r.expected) {
         (Some(measured), Some(expected)) if measured == expected => {
             format!("Expected {expected}, and it holds: {evidence}.")
         }
         (Some(measured), Some(expected)) => {
-            format!("Expected {expected}, and it does not hold: it is {measured}. {}.", capital(evidence))
+            format!("Expected {expected}, and it does not hold: it is {measured}. {}.", capital(&evidence))
         }
         (Some(measured), None) => format!("Set by {measured}: {evidence}."),
         (None, Some(expected)) => format!("Expected {expected}; undecided: {evidence}."),

@@ -7,7 +7,7 @@ use crate::words;
 use goodput_core::slo::Metric;
 use goodput_plan::Purpose;
 use goodput_run::rundir::Run;
-use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most, not_capacity};
+use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most};
 use goodput_stats::stats::step::Quantiles;
 
 /// Share of a burst's time above which its last tenth of requests counts as a long tail; about a tenth is expected.
@@ -240,7 +240,7 @@ pub(super) fn brief(run: &Run) -> Vec<Section> {
     said.extend(findings(run));
     vec![
         Section::untitled(Block::paragraphs(said)),
-        Section::untitled(vec![Block::paragraph(not_capacity(run)), Block::paragraph(notes(run))]),
+        Section::untitled(vec![Block::paragraph(words::not_capacity(run)), Block::paragraph(notes(run))]),
     ]
 }
 
@@ -254,7 +254,7 @@ pub(super) fn blocks(run: &Run) -> Option<Vec<Block>> {
         [("workload", m.workload.to_string()), ("model", m.model.clone()), ("server", m.server.to_string())];
     Some(vec![
         Block::paragraph(findings(run).join(" ")),
-        Block::paragraph(strong(not_capacity(run))),
+        Block::paragraph(strong(words::not_capacity(run))),
         Block::facts(asked),
         table(run).into(),
         Block::paragraph(notes(run)),

@@ -2,8 +2,10 @@
 //! and sentences made from facts. Files of this folder import from one another by name, never from here.
 
 mod answer;
+mod bottleneck;
 mod caveat;
 mod client;
+mod comparison;
 mod cost;
 mod estimate;
 mod evidence;
@@ -13,6 +15,7 @@ mod headlines;
 mod levels;
 mod limits;
 mod names;
+mod offline;
 mod preempted;
 mod reason;
 mod refused;
@@ -21,8 +24,11 @@ mod support;
 pub(crate) mod units;
 
 pub(crate) use answer::{AnswerSentences, evidence_of, headline, sentences};
+pub(crate) use bottleneck::bottleneck;
 pub(crate) use caveat::{CaveatWords, Context, caveat};
 pub(crate) use client::{client_in_short, client_lines};
+pub use comparison::signed_percent;
+pub(crate) use comparison::{comparison, figure_title, gate_reason, remark, unsigned_percent};
 pub(crate) use cost::{cost_limit, cost_verdict, step_cost};
 pub(crate) use estimate::{assumptions, ends};
 pub(crate) use evidence::{measured, why};
@@ -37,6 +43,7 @@ pub(crate) use names::{
     date, lower, mixed, moment, plural, requests, several_tiers, slo_name, steps_of, subject, tier_of, whose,
     workload,
 };
+pub(crate) use offline::not_capacity;
 pub(crate) use preempted::preempted;
 pub(crate) use reason::ended;
 pub use reason::reason;

@@ -93,27 +93,6 @@ impl Column {
         name.to_owned()
     }
 
-    /// Returns the name shown to the user.
-    pub fn title(self) -> String {
-        let title = match self {
-            Self::Goodput => "goodput",
-            Self::SafeRate => "safe rate",
-            Self::JointGoodput => "joint goodput",
-            Self::Knee => "knee",
-            Self::GoodRate => "good requests",
-            Self::PerGpu => "goodput per GPU",
-            Self::OutputTokens => "output tokens",
-            Self::CostPerMtok => "cost per million output tokens",
-            Self::Preemptions => "preemptions",
-            Self::HitRate => "prefix cache hits",
-            Self::Attainment => "attainment",
-            Self::Failures => "failed requests",
-            Self::AchievedRate => "achieved",
-            Self::Latency(metric, permille) => return format!("p{} {}", permille / 10, metric.title()),
-        };
-        title.to_owned()
-    }
-
     /// Returns the unit of the values: `level` is the unit of levels, such as `req/s`, and `currency` that of costs.
     pub fn unit(self, level: &str, currency: &str) -> String {
         match self {
@@ -185,7 +164,6 @@ mod tests {
         let all = Column::WHOLE.into_iter().chain(Column::LEVEL).chain(Column::latencies());
         for column in all {
             assert_eq!(Column::named(&column.name()), Some(column));
-            assert!(!column.title().is_empty());
         }
         assert_eq!(Column::named("ttft.p99"), Some(Column::Latency(Metric::Ttft, 990)));
         assert!(Column::named("ttft").is_none() && Column::named("p99").is_none());

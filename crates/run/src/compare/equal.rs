@@ -9,7 +9,7 @@ use super::bootstrap::{DRAWS, Draws, Sample, Spread};
 use super::column::PERCENTILES;
 use super::noise::{Basis, Change, Estimate};
 use super::requests::{Requests, Timed};
-use super::{Column, EqualLevel, Place, Row, Side, blocks, same};
+use super::{Column, ComparedFigure, EqualLevel, Scope, Side, blocks, same};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Metric;
 use goodput_core::units::short;
@@ -94,16 +94,16 @@ pub(super) fn of_steps<'r>(steps: &[&Step], requests: &'r Requests) -> Vec<&'r [
 }
 
 /// Returns the rows of every level, for sides that were measured separately.
-pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, true)).collect()
 }
 
 /// Returns the rows of every level with the values alone: no bootstrap is run, and no latency has noise.
-pub(super) fn values(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+pub(super) fn values(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, false)).collect()
 }
 
-fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool) -> Vec<Row> {
+fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool) -> Vec<ComparedFigure> {
     let lists: Vec<Vec<&[Timed]>> =
         level.steps.iter().zip(requests).map(|(steps, own)| of_steps(steps, own)).collect();
     let mut rows = Vec::new();
@@ -134,17 +134,17 @@ pub(super) fn row(
     values: Vec<Option<f64>>,
     changes: Vec<Change>,
     sides: &[Side],
-) -> Option<Row> {
+) -> Option<ComparedFigure> {
     if values.iter().all(Option::is_none) {
         return None;
     }
     let unit =
         column.unit(level.level.control.unit().trim(), sides[0].run.currency.as_deref().unwrap_or_default());
-    Some(Row {
+    Some(ComparedFigure {
         name: format!("{}@{}", column.name(), short(level.level.value)),
         column,
         unit,
-        place: Place::At(level.level),
+        place: Scope::At(level.level),
         intervals: vec![None; values.len()],
         values,
         changes,
@@ -255,7 +255,7 @@ fn failing(bare: Change, old: (f64, &[Option<f64>]), new: (f64, &[Option<f64>]))
 
 /// Returns the rows of inter-token latency. Their histograms are pooled per step, so the noise is unknown; among
 /// several steps at the level the longest counts.
-fn gaps(sides: &[Side], level: &Equal<'_>) -> Vec<Row> {
+fn gaps(sides: &[Side], level: &Equal<'_>) -> Vec<ComparedFigure> {
     let of = |steps: &Vec<&Step>, permille: u64| {
         let longest = steps.iter().max_by(|a, b| a.measure_s.total_cmp(&b.measure_s))?;
         let q = longest.quantiles(Metric::Itl);
@@ -300,7 +300,7 @@ pub(super) fn figure(column: Column, tier: &str, steps: &[&Step]) -> Option<f64>
 }
 
 /// Returns the rows of attainment, rates and server counters.
-fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<Row> {
+fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<ComparedFigure> {
     let one = |column: Column| {
         let values: Vec<Option<f64>> =
             sides.iter().zip(&level.steps).map(|(side, steps)| figure(column, &side.tier, steps)).collect();

@@ -7,9 +7,10 @@
 //! A true change within the threshold therefore fails a gate in about one comparison of forty; `docs/compare.md` has
 //! the measured rates by server and figure.
 
-use super::answer::signed;
+use super::lost::LostTurns;
 use super::noise::{Basis, Beyond, Change, Infinite};
-use super::{Column, Comparison, Place, Row};
+use super::{Column, ComparedFigure, Comparison, Scope};
+use goodput_core::level::Control;
 use goodput_core::units::short;
 use serde::Serialize;
 
@@ -52,7 +53,7 @@ pub struct Gate {
 /// The result of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Held {
+pub enum GateResult {
     /// The change is within the threshold.
     Holds,
     /// The data does not decide.
@@ -61,7 +62,8 @@ pub enum Held {
     Fails,
 }
 
-/// The result of a gate for one figure of one side.
+/// The result of a gate for one figure of one side. Not all of it is part of this type's JSON: the report writes the
+/// reason in English.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Outcome {
     /// The gate as written.
@@ -71,9 +73,61 @@ pub struct Outcome {
     /// Label of the side.
     pub side: String,
     /// Result of the gate.
-    pub held: Held,
-    /// Reason for the result, in words.
-    pub why: String,
+    #[serde(rename = "held")]
+    pub result: GateResult,
+    /// Reason for the result.
+    #[serde(skip)]
+    pub reason: GateReason,
+}
+
+/// The reason for the result of a gate.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GateReason {
+    /// Too little was measured to pool all levels.
+    TooLittlePooled(Column),
+    /// Levels are pooled only for sides that were measured in turns.
+    NotInTurns,
+    /// No level was compared at all, in particular not this one.
+    NoLevels(f64),
+    /// The level of the gate was not compared.
+    LevelNotCompared {
+        /// The figure of the gate.
+        column: Column,
+        /// The level of the gate.
+        level: f64,
+        /// The levels that were compared.
+        compared: Vec<f64>,
+    },
+    /// The sides have no level in common.
+    NoCommonLevel,
+    /// Neither side has the figure.
+    NoFigure(Column),
+    /// The side could not sustain a level that the baseline could.
+    LostTurns(LostTurns),
+    /// The side has no goodput, and so no figure that follows from it.
+    NoGoodput,
+    /// The levels of the two sides are not quite equal.
+    LevelsDiffer {
+        /// Level of the side.
+        level: f64,
+        /// Level of the baseline.
+        baseline: f64,
+        /// Kind of level.
+        control: Option<Control>,
+    },
+    /// The percentile changed to or from that of failed requests.
+    Infinite(Infinite),
+    /// One side has no value.
+    UnknownValue,
+    /// The change.
+    Change {
+        /// True if the change is a share of the baseline, false if it is in the unit of the column.
+        is_share: bool,
+        /// The change; `None` if only its interval is known.
+        value: Option<f64>,
+        /// 95 % interval of the change; `None` if the noise is unknown.
+        interval: Option<[f64; 2]>,
+    },
 }
 
 /// Returns the factor from a unit of absolute changes to the column's own unit; `None` if the column does not take
@@ -169,35 +223,26 @@ impl Gate {
         if rows.is_empty() && !out.is_empty() {
             return out;
         }
-        if rows.is_empty() {
-            let why = self.missing(c);
-            let outcome = |(_, side): (usize, &super::About)| Outcome {
-                gate: self.text.clone(),
-                row: self.column.name(),
-                side: side.label.clone(),
-                held: Held::Undecided,
-                why: why.clone(),
-            };
-            return others.map(outcome).collect();
-        }
         for (i, side) in others {
+            if rows.is_empty() {
+                let missing = (GateResult::Undecided, self.missing(c));
+                out.push(self.outcome(self.column.name(), &side.label, missing));
+            }
             for row in &rows {
-                let (held, why) = self.none_left(c, row, i).unwrap_or_else(|| self.held(row, i));
-                out.push(Outcome {
-                    gate: self.text.clone(),
-                    row: row.name.clone(),
-                    side: side.label.clone(),
-                    held,
-                    why,
-                });
+                let judged = self.none_left(c, row, i).unwrap_or_else(|| self.judge_row(row, i));
+                out.push(self.outcome(row.name.clone(), &side.label, judged));
             }
         }
         out
     }
 
+    fn outcome(&self, row: String, side: &str, (result, reason): (GateResult, GateReason)) -> Outcome {
+        Outcome { gate: self.text.clone(), row, side: side.to_owned(), result, reason }
+    }
+
     /// Returns the rows that the gate applies to. For sides measured in turns this is the pooled row if it has the
     /// change, else every matching row.
-    fn rows<'c>(&self, c: &'c Comparison) -> Vec<&'c Row> {
+    fn rows<'c>(&self, c: &'c Comparison) -> Vec<&'c ComparedFigure> {
         let answers = |change: &Change| {
             let told = match self.threshold {
                 Threshold::Share(_) => change.share,
@@ -205,8 +250,9 @@ impl Gate {
             };
             told.is_some() || change.infinite.is_some()
         };
-        let pooled =
-            |r: &&Row| r.column == self.column && r.place == Place::Pooled && r.changes.iter().any(answers);
+        let pooled = |r: &&ComparedFigure| {
+            r.column == self.column && r.place == Scope::Pooled && r.changes.iter().any(answers)
+        };
         match (self.at, c.rows.iter().find(pooled)) {
             (None, Some(row)) => vec![row],
             _ => c.rows.iter().filter(|r| self.is_about(r)).collect(),
@@ -228,66 +274,56 @@ impl Gate {
         };
         let worse = c.lost.iter().filter(|l| l.worse() == Some(true) && named(l.level.value));
         worse
-            .map(|l| Outcome {
-                gate: self.text.clone(),
-                row: format!("{}@{}", self.column.name(), short(l.level.value)),
-                side: l.side.clone(),
-                held: Held::Fails,
-                why: l.words(),
+            .map(|l| {
+                let row = format!("{}@{}", self.column.name(), short(l.level.value));
+                self.outcome(row, &l.side, (GateResult::Fails, GateReason::LostTurns(l.clone())))
             })
             .collect()
     }
 
-    fn is_about(&self, row: &Row) -> bool {
+    fn is_about(&self, row: &ComparedFigure) -> bool {
         let both = Column::LEVEL.contains(&self.column) && Column::WHOLE.contains(&self.column);
         row.column == self.column
             && match (self.at, row.place) {
-                (Some(At::Level(at)), Place::At(level)) => super::same(at, level.value),
-                (Some(At::Pooled), Place::Pooled) => true,
-                (Some(_), _) | (None, Place::Pooled) => false,
-                (None, Place::Whole) => true,
+                (Some(At::Level(at)), Scope::At(level)) => super::same(at, level.value),
+                (Some(At::Pooled), Scope::Pooled) => true,
+                (Some(_), _) | (None, Scope::Pooled) => false,
+                (None, Scope::Whole) => true,
                 // For a figure that exists both for the run and at its levels, a gate without a level means the run.
-                (None, Place::At(_)) => !both,
+                (None, Scope::At(_)) => !both,
             }
     }
 
     /// Returns the reason why no row matches.
-    fn missing(&self, c: &Comparison) -> String {
-        let levels: Vec<String> = c.levels.iter().map(|l| short(l.level.value)).collect();
-        let column = self.column.name();
+    fn missing(&self, c: &Comparison) -> GateReason {
+        let compared: Vec<f64> = c.levels.iter().map(|l| l.level.value).collect();
+        let column = self.column;
         match self.at {
-            Some(At::Pooled) if c.alternating => {
-                format!("too little was measured to take {column} of all levels together")
-            }
-            Some(At::Pooled) => {
-                "only sides that were measured in turns have their levels taken together".to_owned()
-            }
-            Some(At::Level(at)) if levels.is_empty() => {
-                format!("no level was compared, so none at {}", short(at))
-            }
-            Some(At::Level(at)) => format!(
-                "{column} was not compared at {}; the levels compared are {}",
-                short(at),
-                levels.join(", ")
-            ),
-            None if matches!(self.column, Column::Latency(..)) && levels.is_empty() => {
-                "there is no level that both measured and could take".to_owned()
-            }
-            None => format!("neither side has a figure for {column}"),
+            Some(At::Pooled) if c.alternating => GateReason::TooLittlePooled(column),
+            Some(At::Pooled) => GateReason::NotInTurns,
+            Some(At::Level(level)) if compared.is_empty() => GateReason::NoLevels(level),
+            Some(At::Level(level)) => GateReason::LevelNotCompared { column, level, compared },
+            None if matches!(column, Column::Latency(..)) && compared.is_empty() => GateReason::NoCommonLevel,
+            None => GateReason::NoFigure(column),
         }
     }
 
     /// Fails a gate on a figure derived from the goodput if the side has significantly no goodput: then it has no
     /// safe rate, and no cost would be low enough.
-    fn none_left(&self, c: &Comparison, row: &Row, other: usize) -> Option<(Held, String)> {
+    fn none_left(
+        &self,
+        c: &Comparison,
+        row: &ComparedFigure,
+        other: usize,
+    ) -> Option<(GateResult, GateReason)> {
         let follows = matches!(self.column, Column::SafeRate | Column::OutputTokens | Column::CostPerMtok);
         let gone = row.values[0].is_some() && row.values[other + 1].is_none();
-        if !follows || row.place != Place::Whole || !gone || self.towards() != Some(self.bound) {
+        if !follows || row.place != Scope::Whole || !gone || self.towards() != Some(self.bound) {
             return None;
         }
-        let goodput = c.rows.iter().find(|r| r.column == Column::Goodput && r.place == Place::Whole)?;
+        let goodput = c.rows.iter().find(|r| r.column == Column::Goodput && r.place == Scope::Whole)?;
         let none = goodput.values[other + 1] == Some(0.0) && goodput.changes[other].beyond == Beyond::Yes;
-        none.then(|| (Held::Fails, "it has none, since no level keeps the SLO, beyond noise".to_owned()))
+        none.then_some((GateResult::Fails, GateReason::NoGoodput))
     }
 
     /// Returns the bound that protects the column from getting worse.
@@ -295,64 +331,46 @@ impl Gate {
         self.column.more_is_better().map(|up| if up { Bound::AtLeast } else { Bound::AtMost })
     }
 
-    /// Evaluates the gate on a row for the side with index `other + 1`.
-    fn held(&self, row: &Row, other: usize) -> (Held, String) {
+    /// Judges a row for the side with index `other + 1`.
+    fn judge_row(&self, row: &ComparedFigure, other: usize) -> (GateResult, GateReason) {
         let change = &row.changes[other];
         match change.apart {
-            Some([old, new]) => {
-                let unit = if let Place::At(level) = row.place { level.control.unit() } else { "" };
-                let why = format!(
-                    "it was measured at {} against {}{unit}, and no difference is claimed between levels that are not the same",
-                    short(new),
-                    short(old)
-                );
-                (Held::Undecided, why)
+            Some([baseline, level]) => {
+                let control = if let Scope::At(level) = row.place { Some(level.control) } else { None };
+                (GateResult::Undecided, GateReason::LevelsDiffer { level, baseline, control })
             }
-            None => self.held_by(change),
+            None => self.judge_change(change),
         }
     }
 
-    fn held_by(&self, change: &Change) -> (Held, String) {
+    fn judge_change(&self, change: &Change) -> (GateResult, GateReason) {
         let (value, interval, t) = match self.threshold {
             Threshold::Share(t) => (change.share, change.interval, t),
             Threshold::Absolute(t) => (change.absolute, change.absolute_interval, t),
         };
-        let shown = |x: f64| match self.threshold {
-            Threshold::Share(_) => signed(x),
-            Threshold::Absolute(_) => format!("{}{}", if x > 0.0 { "+" } else { "" }, short(x)),
-        };
+        let is_share = matches!(self.threshold, Threshold::Share(_));
         if let Some(infinite) = change.infinite.filter(|_| change.beyond == Beyond::Yes) {
-            return self.held_infinite(infinite);
+            return (self.judge_infinite(infinite), GateReason::Infinite(infinite));
         }
         let value = value.filter(|v| !self.is_against_a_bound(change, *v, interval));
-        let known = value.is_some();
         // A baseline of zero has no relative changes, but its interval may have infinite ends.
         let open = interval.map(|[low, high]| if self.bound == Bound::AtLeast { low } else { high });
-        let (Some(value), Some([low, high])) = (value.or(open), interval) else {
-            let why = match value {
-                Some(value) => {
-                    format!("it changed by {}, and nothing tells how much of that is noise", shown(value))
-                }
-                None => "one side has no figure for it".to_owned(),
-            };
-            return (Held::Undecided, why);
-        };
-        let words = if known && value.is_finite() {
-            format!("it changed by {} [{}, {}]", shown(value), shown(low), shown(high))
-        } else {
-            format!("it changed by anything in [{}, {}]", shown(low), shown(high))
+        let (Some(judged), Some([low, high])) = (value.or(open), interval) else {
+            let unknown = GateReason::UnknownValue;
+            let reason = value.map_or(unknown, |_| GateReason::Change { is_share, value, interval: None });
+            return (GateResult::Undecided, reason);
         };
         let (within, beyond) = match self.bound {
-            Bound::AtLeast => (value >= t, high < t),
-            Bound::AtMost => (value <= t, low > t),
+            Bound::AtLeast => (judged >= t, high < t),
+            Bound::AtMost => (judged <= t, low > t),
         };
-        match (within, beyond) {
-            (true, _) => (Held::Holds, words),
-            (false, true) => (Held::Fails, format!("{words}, all of it beyond the threshold")),
-            (false, false) => {
-                (Held::Undecided, format!("{words}: beyond the threshold, and within the noise"))
-            }
-        }
+        let result = match (within, beyond) {
+            (true, _) => GateResult::Holds,
+            (false, true) => GateResult::Fails,
+            (false, false) => GateResult::Undecided,
+        };
+        let value = value.filter(|value| value.is_finite());
+        (result, GateReason::Change { is_share, value, interval })
     }
 }
 
@@ -369,20 +387,17 @@ impl Gate {
     }
 
     /// Judges a significant change to or from infinity, which exceeds any threshold in one direction.
-    fn held_infinite(&self, infinite: Infinite) -> (Held, String) {
-        let (held, who) = match (infinite, self.bound) {
-            (Infinite::New, Bound::AtMost) => (Held::Fails, "it is now"),
-            (Infinite::Old, Bound::AtLeast) => (Held::Fails, "it no longer is"),
-            (Infinite::New, Bound::AtLeast) => (Held::Holds, "it is now"),
-            (Infinite::Old, Bound::AtMost) => (Held::Holds, "it no longer is"),
-        };
-        (held, format!("{who} that of requests that failed, beyond noise"))
+    const fn judge_infinite(&self, infinite: Infinite) -> GateResult {
+        match (infinite, self.bound) {
+            (Infinite::New, Bound::AtMost) | (Infinite::Old, Bound::AtLeast) => GateResult::Fails,
+            (Infinite::New, Bound::AtLeast) | (Infinite::Old, Bound::AtMost) => GateResult::Holds,
+        }
     }
 }
 
 /// Returns the overall result: fails before undecided before holds.
-pub fn all(outcomes: &[Outcome]) -> Held {
-    outcomes.iter().map(|o| o.held).max().unwrap_or(Held::Holds)
+pub fn overall(outcomes: &[Outcome]) -> GateResult {
+    outcomes.iter().map(|o| o.result).max().unwrap_or(GateResult::Holds)
 }
 
 /// Returns the names of all columns.
@@ -431,71 +446,77 @@ mod tests {
     #[test]
     fn gates_hold_fail_or_are_undecided() {
         for (gate, ratio, error, held) in [
-            ("goodput >= -5%", 1.02, 0.01, Held::Holds),
-            ("goodput >= -5%", 0.97, 0.01, Held::Holds), // within the threshold
-            ("goodput >= -5%", 0.97, 0.10, Held::Holds), // as it was measured; the noise is told
-            ("goodput >= -5%", 0.93, 0.05, Held::Undecided), // beyond it, and within the noise
-            ("goodput >= -5%", 0.93, 0.005, Held::Fails),
-            ("ttft.p99 <= +10%", 1.2, 0.02, Held::Fails),
-            ("ttft.p99 <= +10%", 0.5, 0.02, Held::Holds), // better is never wrong
-            ("ttft.p99 <= +30ms", 1.2, 0.02, Held::Holds),
-            ("ttft.p99 <= +10ms", 1.2, 0.02, Held::Fails),
-            ("ttft.p99≤0.01s", 1.2, 0.02, Held::Fails),
-            ("cost-per-mtok <= 0%", 1.01, 0.02, Held::Undecided),
+            ("goodput >= -5%", 1.02, 0.01, GateResult::Holds),
+            ("goodput >= -5%", 0.97, 0.01, GateResult::Holds), // within the threshold
+            ("goodput >= -5%", 0.97, 0.10, GateResult::Holds), // as it was measured; the noise is told
+            ("goodput >= -5%", 0.93, 0.05, GateResult::Undecided), // beyond it, and within the noise
+            ("goodput >= -5%", 0.93, 0.005, GateResult::Fails),
+            ("ttft.p99 <= +10%", 1.2, 0.02, GateResult::Fails),
+            ("ttft.p99 <= +10%", 0.5, 0.02, GateResult::Holds), // better is never wrong
+            ("ttft.p99 <= +30ms", 1.2, 0.02, GateResult::Holds),
+            ("ttft.p99 <= +10ms", 1.2, 0.02, GateResult::Fails),
+            ("ttft.p99≤0.01s", 1.2, 0.02, GateResult::Fails),
+            ("cost-per-mtok <= 0%", 1.01, 0.02, GateResult::Undecided),
         ] {
-            let (got, why) = Gate::parse(gate).unwrap().held_by(&change(ratio, error));
-            assert_eq!(got, held, "{gate} with {ratio}: {why}");
+            let (got, why) = Gate::parse(gate).unwrap().judge_change(&change(ratio, error));
+            assert_eq!(got, held, "{gate} with {ratio}: {why:?}");
         }
         for (gate, infinite, held) in [
-            ("ttft.p99 <= +10%", Infinite::New, Held::Fails),
-            ("ttft.p99 <= +10ms", Infinite::Old, Held::Holds),
-            ("ttft.p99@20 >= -10%", Infinite::New, Held::Holds),
-            ("ttft.p99@20 >= -10%", Infinite::Old, Held::Fails),
+            ("ttft.p99 <= +10%", Infinite::New, GateResult::Fails),
+            ("ttft.p99 <= +10ms", Infinite::Old, GateResult::Holds),
+            ("ttft.p99@20 >= -10%", Infinite::New, GateResult::Holds),
+            ("ttft.p99@20 >= -10%", Infinite::Old, GateResult::Fails),
         ] {
-            let (got, why) = Gate::parse(gate).unwrap().held_by(&Change::of_failing(infinite, Basis::Blocks));
-            assert_eq!(got, held, "{gate}: {why}");
+            let (got, why) =
+                Gate::parse(gate).unwrap().judge_change(&Change::of_failing(infinite, Basis::Blocks));
+            assert_eq!(got, held, "{gate}: {why:?}");
         }
         for (old, new, held) in [
-            ((8.0, [8.0, 10.0]), (0.0, [0.0, 5.0]), Held::Fails),
-            ((0.0, [0.0, 5.0]), (8.0, [8.0, 10.0]), Held::Holds),
-            ((0.0, [0.0, 5.0]), (0.0, [0.0, 5.0]), Held::Undecided),
-            ((20.0, [20.0, f64::INFINITY]), (20.0, [20.0, f64::INFINITY]), Held::Holds),
-            ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, f64::INFINITY]), Held::Undecided),
-            ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, 15.0]), Held::Fails),
+            ((8.0, [8.0, 10.0]), (0.0, [0.0, 5.0]), GateResult::Fails),
+            ((0.0, [0.0, 5.0]), (8.0, [8.0, 10.0]), GateResult::Holds),
+            ((0.0, [0.0, 5.0]), (0.0, [0.0, 5.0]), GateResult::Undecided),
+            ((20.0, [20.0, f64::INFINITY]), (20.0, [20.0, f64::INFINITY]), GateResult::Holds),
+            ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, f64::INFINITY]), GateResult::Undecided),
+            ((20.0, [20.0, f64::INFINITY]), (10.0, [10.0, 15.0]), GateResult::Fails),
             // The baseline may sustain 60, so 19.5 on the other side is not a change of a fortieth.
-            ((20.0, [20.0, f64::INFINITY]), (19.5, [19.0, 21.0]), Held::Undecided),
-            ((20.0, [20.0, f64::INFINITY]), (19.5, [19.5, f64::INFINITY]), Held::Undecided),
+            ((20.0, [20.0, f64::INFINITY]), (19.5, [19.0, 21.0]), GateResult::Undecided),
+            ((20.0, [20.0, f64::INFINITY]), (19.5, [19.5, f64::INFINITY]), GateResult::Undecided),
         ] {
-            let (got, why) = Gate::parse("goodput >= -5%").unwrap().held_by(&Change::of_brackets(old, new));
-            assert_eq!(got, held, "{old:?} {new:?}: {why}");
+            let (got, why) =
+                Gate::parse("goodput >= -5%").unwrap().judge_change(&Change::of_brackets(old, new));
+            assert_eq!(got, held, "{old:?} {new:?}: {why:?}");
         }
         // Costs likewise, with an upper bound.
         let change = Change::of_brackets((1.0, [0.0, 1.0]), (1.02, [0.9, 1.1]));
-        let (held, why) = Gate::parse("cost-per-mtok <= +5%").unwrap().held_by(&change);
-        assert_eq!(held, Held::Undecided, "{why}");
-        let (held, why) = Gate::parse("knee >= 0%").unwrap().held_by(&Change::bare(Some(1.0), Some(2.0)));
-        assert!(held == Held::Undecided && why.contains("nothing tells"), "{why}");
+        let (held, why) = Gate::parse("cost-per-mtok <= +5%").unwrap().judge_change(&change);
+        assert_eq!(held, GateResult::Undecided, "{why:?}");
+        let (held, why) =
+            Gate::parse("knee >= 0%").unwrap().judge_change(&Change::bare(Some(1.0), Some(2.0)));
+        let no_noise = matches!(why, GateReason::Change { interval: None, .. });
+        assert!(held == GateResult::Undecided && no_noise, "{why:?}");
     }
 
     /// However large the difference is, the part caused by the unequal levels is unknown.
     #[test]
     fn levels_that_are_not_the_same_decide_no_gate() {
-        let row = |ratio: f64| Row {
+        let row = |ratio: f64| ComparedFigure {
             name: "tpot.p50@56".into(),
             column: Column::Latency(goodput_core::slo::Metric::Tpot, 500),
             unit: "ms".into(),
-            place: Place::At(goodput_core::level::Level::rate(56.0)),
+            place: Scope::At(goodput_core::level::Level::rate(56.0)),
             values: vec![Some(100.0), Some(100.0 * ratio)],
             intervals: vec![None; 2],
             changes: vec![change(ratio, 0.005).unclaimed([56.0, 56.8])],
             each: Vec::new(),
         };
         for ratio in [1.5, 1.0, 0.5] {
-            let (held, why) = Gate::parse("tpot.p50 <= +1%").unwrap().held(&row(ratio), 0);
-            assert!(held == Held::Undecided && why.contains("measured at 56.8 against 56 req/s"), "{why}");
+            let (held, why) = Gate::parse("tpot.p50 <= +1%").unwrap().judge_row(&row(ratio), 0);
+            let control = Some(Control::Rate);
+            let want = GateReason::LevelsDiffer { level: 56.8, baseline: 56.0, control };
+            assert_eq!((held, why), (GateResult::Undecided, want));
         }
-        let exact = Row { changes: vec![change(1.5, 0.005)], ..row(1.5) };
-        assert_eq!(Gate::parse("tpot.p50 <= +1%").unwrap().held(&exact, 0).0, Held::Fails);
+        let exact = ComparedFigure { changes: vec![change(1.5, 0.005)], ..row(1.5) };
+        assert_eq!(Gate::parse("tpot.p50 <= +1%").unwrap().judge_row(&exact, 0).0, GateResult::Fails);
     }
 
     #[test]

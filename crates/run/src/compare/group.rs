@@ -9,9 +9,10 @@
 //! single run is compared with a side of three or more runs by the prediction for that side's next run: the error of
 //! a prediction, with two degrees of freedom less than there are runs.
 
+use super::answer::Undecided;
 use super::equal::{self, Equal};
 use super::noise::{Basis, Change, Estimate};
-use super::{Column, EqualLevel, Place, Row, Side, side, whole};
+use super::{Column, ComparedFigure, EqualLevel, Scope, Side, side, whole};
 use crate::rundir::repeats::{self, PooledAnswer, study};
 use crate::rundir::{folder_and_part, repeats::is_repeated};
 use anyhow::Result;
@@ -151,7 +152,7 @@ pub(super) fn rows(
     flat: &[Side],
     levels: &[Equal<'_>],
     requests: &[super::requests::Requests],
-) -> Vec<Row> {
+) -> Vec<ComparedFigure> {
     let places = places(groups);
     let mut of_runs = whole::rows(flat);
     of_runs.extend(equal::values(flat, levels, requests));
@@ -215,7 +216,7 @@ enum Figure {
 }
 
 /// Returns the studies of a row's runs, and true if a run found that no rate meets the SLO.
-fn studies(row: &Row, flat: &[Side], own: &Range<usize>) -> (Vec<Study>, bool) {
+fn studies(row: &ComparedFigure, flat: &[Side], own: &Range<usize>) -> (Vec<Study>, bool) {
     let scale = Scale::of(row.column);
     let mut against = false;
     let one = |i: usize| {
@@ -236,12 +237,12 @@ fn studies(row: &Row, flat: &[Side], own: &Range<usize>) -> (Vec<Study>, bool) {
 
 /// Returns the goodput of a run with its variance, for a figure that is the goodput or derived from it; the outer
 /// `None` is for every other figure.
-fn noise(row: &Row, side: &Side) -> Option<Option<Study>> {
+fn noise(row: &ComparedFigure, side: &Side) -> Option<Option<Study>> {
     let answer = side.answer();
     match (row.place, row.column) {
-        (Place::Whole, Column::JointGoodput) => Some(answer.and_then(|a| study(&a.joint_goodput))),
+        (Scope::Whole, Column::JointGoodput) => Some(answer.and_then(|a| study(&a.joint_goodput))),
         (
-            Place::Whole,
+            Scope::Whole,
             Column::Goodput | Column::SafeRate | Column::PerGpu | Column::OutputTokens | Column::CostPerMtok,
         ) => Some(answer.and_then(|a| study(&a.goodput))),
         _ => None,
@@ -250,7 +251,7 @@ fn noise(row: &Row, side: &Side) -> Option<Option<Study>> {
 
 /// Returns the figure of a group: pooled if more than half of its runs have it and no run found that no rate meets
 /// the SLO.
-fn figure(row: &Row, flat: &[Side], own: &Range<usize>) -> Figure {
+fn figure(row: &ComparedFigure, flat: &[Side], own: &Range<usize>) -> Figure {
     let scale = Scale::of(row.column);
     let (studies, against) = studies(row, flat, own);
     let whole = own.len();
@@ -267,7 +268,7 @@ fn figure(row: &Row, flat: &[Side], own: &Range<usize>) -> Figure {
 }
 
 /// Converts a row of runs to a row of groups.
-fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
+fn together(row: &ComparedFigure, flat: &[Side], places: &[Range<usize>]) -> ComparedFigure {
     let scale = Scale::of(row.column);
     let figures: Vec<Figure> = places.iter().map(|own| figure(row, flat, own)).collect();
     let value = |figure: &Figure| match figure {
@@ -277,7 +278,7 @@ fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
     };
     let values: Vec<Option<f64>> = figures.iter().map(value).collect();
     let is_goodput =
-        row.place == Place::Whole && matches!(row.column, Column::Goodput | Column::JointGoodput);
+        row.place == Scope::Whole && matches!(row.column, Column::Goodput | Column::JointGoodput);
     let interval = |(figure, own): (&Figure, &Range<usize>)| match figure {
         Figure::Runs(pooled) if is_goodput => pooled.interval(0.9).map(|ends| ends.map(|x| scale.back(x))),
         Figure::One(_) => row.intervals[own.start],
@@ -286,7 +287,7 @@ fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
     let intervals: Vec<Option<[f64; 2]>> = figures.iter().zip(places).map(interval).collect();
     let change = |i: usize| {
         // Two single runs are compared as in a comparison of runs.
-        if places[0].len() == 1 && places[i].len() == 1 && row.place == Place::Whole {
+        if places[0].len() == 1 && places[i].len() == 1 && row.place == Scope::Whole {
             return row.changes[places[i].start - 1];
         }
         let change = match estimate(&figures[0], &figures[i]) {
@@ -300,7 +301,7 @@ fn together(row: &Row, flat: &[Side], places: &[Range<usize>]) -> Row {
         let apart = places[i].clone().find_map(|j| row.changes.get(j.wrapping_sub(1))?.apart);
         apart.map_or(change, |levels| change.unclaimed(levels))
     };
-    Row {
+    ComparedFigure {
         values: values.clone(),
         intervals,
         changes: (1..places.len()).map(change).collect(),
@@ -323,17 +324,22 @@ fn of_estimate(scale: Scale, (old, new): (Option<f64>, Option<f64>), estimate: E
 
 /// Makes the change of a goodput for which one side has brackets or no rate: from the range that contains all of its
 /// runs.
-fn of_ends(row: &Row, places: &[Range<usize>], (old, new): (Option<f64>, Option<f64>), i: usize) -> Change {
+fn of_ends(
+    row: &ComparedFigure,
+    places: &[Range<usize>],
+    (old, new): (Option<f64>, Option<f64>),
+    i: usize,
+) -> Change {
     let bare = Change::bare(old, new);
     let (Some(before), Some(after)) = (old, new) else { return bare };
     match ends(row, &places[0]).zip(ends(row, &places[i])) {
-        Some((a, b)) if row.place == Place::Whole => Change::of_brackets((before, a), (after, b)),
+        Some((a, b)) if row.place == Scope::Whole => Change::of_brackets((before, a), (after, b)),
         _ => bare,
     }
 }
 
 /// Returns the range that contains the figure of every run of a group, if each has an interval or a bracket.
-fn ends(row: &Row, own: &Range<usize>) -> Option<[f64; 2]> {
+fn ends(row: &ComparedFigure, own: &Range<usize>) -> Option<[f64; 2]> {
     let all: Option<Vec<[f64; 2]>> = own.clone().map(|i| row.intervals[i]).collect();
     all?.into_iter().reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])
 }
@@ -382,12 +388,9 @@ fn predicted(runs: &Pooled, one: &Study, difference: f64) -> Option<Estimate> {
 }
 
 /// Returns the reason for an undecided answer of side `i`.
-pub(super) fn why_not(groups: &[Group], i: usize) -> String {
+pub(super) fn undecided(groups: &[Group], i: usize) -> Undecided {
     let sizes = [groups[0].runs.len(), groups[i].runs.len()];
-    if sizes.contains(&1) && sizes.contains(&2) {
-        return "since one run can be held against three or more, and not against two".to_owned();
-    }
-    "since too few of the runs have a rate with an interval, or the same levels".to_owned()
+    if sizes.contains(&1) && sizes.contains(&2) { Undecided::OneRunAgainstTwo } else { Undecided::FewRuns }
 }
 
 /// Returns the folder of a group, or a list of its folders, as shown to the user.

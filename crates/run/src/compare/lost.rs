@@ -7,13 +7,12 @@
 use super::noise::ALPHA;
 use super::{Side, same};
 use goodput_core::level::Level;
-use goodput_core::units::short;
 use goodput_stats::stats::step::{Step, Verdict};
 use serde::Serialize;
 
 /// Turns of one level that overloaded a side, compared with the baseline's.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Lost {
+pub struct LostTurns {
     /// Load level.
     pub level: Level,
     /// Label of the side.
@@ -26,7 +25,7 @@ pub struct Lost {
     pub turns: [u32; 2],
 }
 
-impl Lost {
+impl LostTurns {
     /// Returns true if the side lost significantly more turns than the baseline, false if significantly fewer, `None`
     /// otherwise.
     ///
@@ -41,18 +40,6 @@ impl Lost {
             Some(false)
         } else {
             None
-        }
-    }
-
-    /// Formats the finding: `b could not take 20 req/s in 8 of 10 turns (a: 0 of 10)`.
-    pub fn words(&self) -> String {
-        let [old, new] = [0, 1].map(|i| format!("{} of {}", self.lost[i], self.turns[i]));
-        let at = format!("{} {}", short(self.level.value), self.level.control.unit().trim());
-        let (side, against) = (&self.side, &self.against);
-        if self.worse() == Some(false) {
-            format!("{against} could not take {at} in {old} turns ({side}: {new})")
-        } else {
-            format!("{side} could not take {at} in {new} turns ({against}: {old})")
         }
     }
 }
@@ -78,7 +65,7 @@ fn tells(step: &Step) -> bool {
 }
 
 /// Returns the lost turns of each side but the first, at each level where it or the baseline lost any.
-pub(super) fn all(sides: &[Side]) -> Vec<Lost> {
+pub(super) fn all(sides: &[Side]) -> Vec<LostTurns> {
     let own = |side: &Side| -> Vec<Step> { side.run.steps.iter().filter(|s| tells(s)).cloned().collect() };
     let steps: Vec<Vec<Step>> = sides.iter().map(own).collect();
     let mut levels: Vec<Level> = Vec::new();
@@ -102,7 +89,7 @@ pub(super) fn all(sides: &[Side]) -> Vec<Lost> {
         for (i, side) in sides.iter().enumerate().skip(1) {
             let new = count(i, level);
             if old[0] + new[0] > 0 {
-                found.push(Lost {
+                found.push(LostTurns {
                     level: *level,
                     side: side.label.clone(),
                     against: sides[0].label.clone(),
@@ -134,7 +121,7 @@ mod tests {
             let turns: [u32; 2] = turns;
             let lost = [lost[0], u32::min(lost[1], turns[1])];
             let (side, against) = ("b".to_owned(), "a".to_owned());
-            let one = Lost { level: Level::rate(20.0), side, against, lost, turns };
+            let one = LostTurns { level: Level::rate(20.0), side, against, lost, turns };
             assert_eq!(one.worse(), worse, "{one:?}");
         }
         // 5 of 10 against 0 of 10: C(10, 5) / C(20, 5).

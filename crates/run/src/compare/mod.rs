@@ -9,7 +9,6 @@
 pub mod answer;
 pub mod blocks;
 pub mod bootstrap;
-mod caveats;
 pub mod column;
 pub mod differ;
 pub mod equal;
@@ -19,6 +18,7 @@ pub mod lost;
 pub mod noise;
 pub mod pair;
 pub mod paired;
+mod remarks;
 pub mod requests;
 pub mod side;
 pub mod whole;
@@ -27,10 +27,11 @@ pub use column::Column;
 pub use differ::Difference;
 pub use group::Group;
 pub use noise::{Basis, Beyond, Change, Infinite};
+pub use remarks::Remark;
 pub use side::Side;
 
+use answer::{Answer, Compared, Reason};
 use anyhow::Result;
-use goodput_core::caveat::Caveat;
 use goodput_core::level::{Control, Level};
 use serde::Serialize;
 
@@ -42,7 +43,7 @@ const SAME: f64 = 1.015;
 
 /// Description of one side, for the report.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct About {
+pub struct SideSummary {
     /// Label of the side.
     pub label: String,
     /// Path of the run folder.
@@ -63,24 +64,10 @@ pub struct About {
     pub slo: String,
 }
 
-/// A remark that limits the validity of a comparison.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Note {
-    /// A caveat of the runs.
-    Caveat {
-        /// Label of the side with the caveat; `None` if all sides share it.
-        side: Option<String>,
-        /// The caveat.
-        caveat: Caveat,
-    },
-    /// Any other remark, in English.
-    Text(String),
-}
-
 /// The scope of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Place {
+pub enum Scope {
     /// The run as a whole.
     Whole,
     /// One level that was measured on the baseline and on another side.
@@ -91,7 +78,7 @@ pub enum Place {
 
 /// One figure of every side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
+pub struct ComparedFigure {
     /// Name as used in gates: `goodput`, `ttft.p99@20`, `ttft.p99@pooled`.
     pub name: String,
     /// Kind of figure.
@@ -99,7 +86,7 @@ pub struct Row {
     /// Unit of the values.
     pub unit: String,
     /// Scope of the figure.
-    pub place: Place,
+    pub place: Scope,
     /// The value of each side.
     pub values: Vec<Option<f64>>,
     /// Interval of the value of each side, if it has one: the 90 % interval of a goodput.
@@ -130,7 +117,7 @@ pub struct Comparison {
     /// Version of goodput that made the comparison.
     pub goodput_version: &'static str,
     /// The sides; the baseline comes first.
-    pub sides: Vec<About>,
+    pub sides: Vec<SideSummary>,
     /// Differences in setup between the sides.
     pub differs: Vec<Difference>,
     /// True if the sides are not comparable and the comparison was forced.
@@ -140,15 +127,15 @@ pub struct Comparison {
     /// The levels at which latencies are compared.
     pub levels: Vec<EqualLevel>,
     /// Turns that a side or the baseline could not sustain, if the sides were measured in turns.
-    pub lost: Vec<lost::Lost>,
+    pub lost: Vec<lost::LostTurns>,
     /// All compared figures.
-    pub rows: Vec<Row>,
-    /// One-sentence answers, one for each side but the first.
-    pub answers: Vec<answer::Answer>,
+    pub rows: Vec<ComparedFigure>,
+    /// The answers, one for each side but the first.
+    pub answers: Vec<Answer>,
     /// Remarks that limit the validity of the comparison. Not part of this type's JSON: the report writes them in
     /// English.
     #[serde(skip)]
-    pub notes: Vec<Note>,
+    pub remarks: Vec<Remark>,
     /// Results of the gates.
     pub gates: Vec<gate::Outcome>,
     /// Controlled quantity of a step (rate or concurrency).
@@ -175,7 +162,6 @@ pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
     let mut rows = whole::rows(sides);
     let requests = side::requests(sides)?;
     let levels = equal::levels(sides);
-    let mut notes = Vec::new();
     if alternating {
         rows.extend(paired::rows(sides, &levels, &requests));
     } else {
@@ -186,14 +172,13 @@ pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
     }
     judge(&mut rows);
     let lost = if alternating { lost::all(sides) } else { Vec::new() };
-    notes.extend(answer::notes(sides, &levels, alternating, &rows).into_iter().map(Note::Text));
-    notes.extend(caveats::notes(sides, &levels, &lost));
-    let found = answer::Found { rows: &rows, levels: &levels, lost: &lost, alternating };
-    let answers = (1..sides.len()).map(|i| answer::of(sides, i, &found)).collect();
+    let remarks = remarks::of_sides(sides, &levels, &lost, alternating, &rows);
+    let compared = Compared { rows: &rows, levels: &levels, lost: &lost, alternating };
+    let answers = (1..sides.len()).map(|i| answer::answer(sides, i, &compared)).collect();
     Ok(Comparison {
         schema: SCHEMA,
         goodput_version: env!("CARGO_PKG_VERSION"),
-        sides: sides.iter().map(Side::about).collect(),
+        sides: sides.iter().map(Side::summary).collect(),
         differs,
         unlike,
         alternating,
@@ -202,7 +187,7 @@ pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
         lost,
         rows,
         answers,
-        notes,
+        remarks,
         gates: Vec::new(),
         asked: Vec::new(),
         runs: Vec::new(),
@@ -227,19 +212,19 @@ pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
     levels.retain(|level| group::is_shared(level, &places));
     let mut rows = group::rows(groups, &flat, &levels, &requests);
     judge(&mut rows);
-    let mut notes: Vec<Note> = answer::notes_of_groups(&rows).into_iter().map(Note::Text).collect();
-    notes.extend(caveats::notes(&flat, &levels, &[]));
-    let found = answer::Found { rows: &rows, levels: &levels, lost: &[], alternating: false };
+    let remarks = remarks::of_groups(&flat, &levels, &rows);
+    let compared = Compared { rows: &rows, levels: &levels, lost: &[], alternating: false };
     let answers = (1..sides.len()).map(|i| {
-        let answer = answer::of(&sides, i, &found);
+        let answer = answer::answer(&sides, i, &compared);
         let is_open = answer.finding == answer::Finding::Undecided && sides[0].gone().is_none();
-        if is_open { answer.because(&group::why_not(groups, i)) } else { answer }
+        let reason = Reason::Undecided(group::undecided(groups, i));
+        if is_open { Answer { reason, ..answer } } else { answer }
     });
     let answers = answers.collect();
     let about = groups
         .iter()
         .zip(&sides)
-        .map(|(group, side)| About { run: group::shown(&group.runs), ..side.about() });
+        .map(|(group, side)| SideSummary { run: group::shown(&group.runs), ..side.summary() });
     Ok(Comparison {
         schema: SCHEMA,
         goodput_version: env!("CARGO_PKG_VERSION"),
@@ -252,7 +237,7 @@ pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
         lost: Vec::new(),
         rows,
         answers,
-        notes,
+        remarks,
         gates: Vec::new(),
         asked: Vec::new(),
         runs: groups.iter().map(Group::grouped).collect(),
@@ -261,11 +246,11 @@ pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
 
 /// Decides the significance of all changes. For each side, the pooled rows form one family of claims and all other
 /// rows another.
-fn judge(rows: &mut [Row]) {
+fn judge(rows: &mut [ComparedFigure]) {
     let sides = rows.first().map_or(0, |r| r.changes.len());
     for side in 0..sides {
         for pooled in [true, false] {
-            let own = |r: &&mut Row| (r.place == Place::Pooled) == pooled;
+            let own = |r: &&mut ComparedFigure| (r.place == Scope::Pooled) == pooled;
             noise::judge(rows.iter_mut().filter(own).map(|r| &mut r.changes[side]));
         }
     }

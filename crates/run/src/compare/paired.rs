@@ -13,7 +13,7 @@ use super::column::PERCENTILES;
 use super::equal::{Equal, figure, of_steps, ratio, row};
 use super::noise::{Basis, Beyond, Change, Estimate, Infinite};
 use super::requests::{Requests, Timed};
-use super::{Column, Place, Row, Side};
+use super::{Column, ComparedFigure, Scope, Side};
 use goodput_core::slo::Metric;
 use goodput_stats::stats::step::Step;
 
@@ -129,7 +129,7 @@ pub fn claims(levels: &[Pairs<'_>]) -> Vec<(Column, Change)> {
 }
 
 /// Returns the rows of every level, and of all levels pooled.
-pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<Row> {
+pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
     let mut rows = Vec::new();
     let pairs: Vec<Vec<Pairs<'_>>> = (1..sides.len())
         .map(|i| levels.iter().filter(|l| l.has(i)).map(|l| partners(sides, l, i, requests)).collect())
@@ -144,11 +144,11 @@ pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) 
     for column in latencies.chain([Column::Failures, Column::Attainment]) {
         let of = |own: &Vec<(Column, Change)>| own.iter().find(|(c, _)| *c == column).map(|(_, c)| *c);
         if claims.iter().any(|own| of(own).is_some()) {
-            rows.push(Row {
+            rows.push(ComparedFigure {
                 name: format!("{}@pooled", column.name()),
                 column,
                 unit: String::new(),
-                place: Place::Pooled,
+                place: Scope::Pooled,
                 values: vec![None; sides.len()],
                 intervals: vec![None; sides.len()],
                 each: Vec::new(),
@@ -165,7 +165,7 @@ pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) 
     rows
 }
 
-fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<Row> {
+fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<ComparedFigure> {
     let mut rows = Vec::new();
     let pairs: Vec<Pairs<'_>> = (1..sides.len()).map(|i| partners(sides, level, i, requests)).collect();
     for (metric, permille) in Timed::METRICS.into_iter().flat_map(|m| PERCENTILES.map(|p| (m, p))) {
@@ -182,7 +182,7 @@ fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<Row
 }
 
 /// Returns the row of a figure over the steps of a level that have a partner.
-fn of_steps_in_pairs(column: Column, sides: &[Side], level: &Equal<'_>) -> Option<Row> {
+fn of_steps_in_pairs(column: Column, sides: &[Side], level: &Equal<'_>) -> Option<ComparedFigure> {
     let of = |i: usize, steps: &[&Step]| figure(column, &sides[i].tier, steps);
     let mut values = vec![None; sides.len()];
     let mut changes = Vec::new();

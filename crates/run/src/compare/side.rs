@@ -1,7 +1,7 @@
 //! Sides of a comparison: each is a series of a run folder under one tier of its SLO.
 
 use super::requests::{Requests, read};
-use super::{About, equal};
+use super::{SideSummary, equal};
 use crate::rundir::{self, Run};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, ServerCaveat};
@@ -53,9 +53,9 @@ impl Side {
         self.run.answers.first().map(|a| a.series.as_str()).or(of_steps).unwrap_or(goodput_plan::MAIN)
     }
 
-    pub(super) fn about(&self) -> About {
+    pub(super) fn summary(&self) -> SideSummary {
         let meta = &self.run.meta;
-        About {
+        SideSummary {
             label: self.label.clone(),
             run: self.dir.display().to_string(),
             series: self.series().to_owned(),

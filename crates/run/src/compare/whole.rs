@@ -6,18 +6,18 @@
 //! well. Answers with a bracket but no interval differ only if the brackets share no rate.
 
 use super::noise::{Change, log_deviations, of_deviations};
-use super::{Column, Place, Row, Side};
+use super::{Column, ComparedFigure, Scope, Side};
 use crate::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Goodput, Status};
 
 use goodput_stats::stats::step::{Step, StepKind};
 
 /// Returns the rows with at least one known value.
-pub fn rows(sides: &[Side]) -> Vec<Row> {
+pub fn rows(sides: &[Side]) -> Vec<ComparedFigure> {
     Column::WHOLE.into_iter().filter_map(|column| row(column, sides)).collect()
 }
 
-fn row(column: Column, sides: &[Side]) -> Option<Row> {
+fn row(column: Column, sides: &[Side]) -> Option<ComparedFigure> {
     // Rates of a list that all sides share are no boundary, because they were not searched.
     let figures: Vec<Option<Figure>> = sides.iter().map(|side| Figure::of(column, side)).collect();
     if figures.iter().all(Option::is_none) {
@@ -33,11 +33,11 @@ fn row(column: Column, sides: &[Side]) -> Option<Row> {
     let mut currencies: Vec<&str> = sides.iter().filter_map(|s| s.run.currency.as_deref()).collect();
     currencies.dedup();
     let currency = currencies.join(" / ");
-    Some(Row {
+    Some(ComparedFigure {
         name: column.name(),
         column,
         unit: column.unit(unit.trim(), &currency),
-        place: Place::Whole,
+        place: Scope::Whole,
         values: figures.iter().map(|f| f.as_ref().map(|f| f.value)).collect(),
         intervals: figures.iter().map(|f| f.as_ref().and_then(|f| f.shown)).collect(),
         changes: (1..sides.len()).map(change).collect(),

@@ -11,9 +11,11 @@
 //! The bottleneck is the largest part caused by load or cache, if there is one; otherwise the largest of the other
 //! parts.
 
-mod apart;
+mod bottleneck;
 
-use apart::{APART, Apart, Medians, Told, percent};
+pub use bottleneck::{Evidence, LEAST_RATIO, Part, PartShare, StepFault, UnusableStep};
+
+use bottleneck::{Medians, SplitLatency};
 use goodput_core::slo::Metric;
 use goodput_plan::{Bottleneck, MatrixRow, Plan, Series};
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
@@ -23,7 +25,7 @@ use serde::Serialize;
 
 /// Minimum number of answers for a usable median: with 20, the 95 % bounds of the median lie at the 6th and the 15th
 /// value.
-const LEAST: u64 = 20;
+pub const LEAST_ANSWERS: u64 = 20;
 
 /// Largest share of failures at which the latency of a step is still usable.
 const MOST_FAILED: f64 = 0.05;
@@ -45,8 +47,10 @@ pub struct RowAnswer {
     pub measured: Option<Bottleneck>,
     /// True if the measured bottleneck is the expected one; `None` if none was expected, or it is undecided.
     pub held: Option<bool>,
-    /// Evidence for the bottleneck, or the reason why it is undecided.
-    pub evidence: String,
+    /// Evidence for the bottleneck, or the reason why it is undecided. Not part of this type's JSON: the report writes
+    /// it in English.
+    #[serde(skip)]
+    pub evidence: Evidence,
     /// Measured figures; `None` if the row was not measured.
     pub figures: Option<Figures>,
     /// Breakdown of the time of the median request, if it is known.
@@ -148,12 +152,12 @@ fn line(rows: &[Measured<'_>]) -> Option<Line> {
     let point = |m: &Measured<'_>| {
         let fixed = matches!(m.row.input_tokens, Some(Lengths::Fixed(_)));
         let step =
-            m.reference.filter(|s| fixed && m.plan.workload.cache == Cache::Cold && faults(s).is_none())?;
+            m.reference.filter(|s| fixed && m.plan.workload.cache == Cache::Cold && unusable(s).is_none())?;
         Some((m.input(step), step.quantiles(Metric::Ttft).p50?))
     };
     let points: Vec<(f64, f64)> = rows.iter().filter_map(point).collect();
     let (low, high) = points.iter().fold((f64::INFINITY, 0.0_f64), |(l, h), p| (l.min(p.0), h.max(p.0)));
-    if high < APART * low {
+    if high < LEAST_RATIO * low {
         return None;
     }
     let n = points.len() as f64;
@@ -165,25 +169,20 @@ fn line(rows: &[Measured<'_>]) -> Option<Line> {
 }
 
 /// Returns the reason why the latency of a step is unusable, if there is one.
-fn faults(step: &Step) -> Option<String> {
-    let which = if step.kind == StepKind::Baseline { "its unloaded reference" } else { "it" };
+fn unusable(step: &Step) -> Option<UnusableStep> {
     let failed = step.failed as f64 / step.due_n.max(1) as f64;
-    if let Some(abort) = step.abort {
-        return Some(format!("{which} was broken off ({abort})"));
-    }
-    if failed > MOST_FAILED {
-        return Some(format!("{} of the requests of {which} failed", percent(failed)));
-    }
-    if step.verdict == Verdict::Invalid {
-        let whose = if step.server.restarted { "" } else { ", not the server" };
-        return Some(format!("in {which} {}{whose}", step.fault()));
-    }
-    (step.completed < LEAST).then(|| {
-        format!(
-            "{which} has {} answers, and a median takes {LEAST}: give the row a longer measure",
-            step.completed
-        )
-    })
+    let fault = if let Some(abort) = step.abort {
+        StepFault::Aborted(abort)
+    } else if failed > MOST_FAILED {
+        StepFault::Failed(failed)
+    } else if step.verdict == Verdict::Invalid {
+        if step.server.restarted { StepFault::Restarted } else { StepFault::ClientLimit }
+    } else if step.completed < LEAST_ANSWERS {
+        StepFault::FewAnswers(step.completed)
+    } else {
+        return None;
+    };
+    Some(UnusableStep { is_reference: step.kind == StepKind::Baseline, fault })
 }
 
 impl Measured<'_> {
@@ -193,10 +192,16 @@ impl Measured<'_> {
     }
 
     fn answer(&self, line: Option<Line>) -> RowAnswer {
-        let (told, parts) = self.told(line);
-        let (measured, evidence) = match told {
-            Ok((bottleneck, evidence)) => (Some(bottleneck), evidence),
-            Err(why) => (None, why),
+        let (evidence, parts) = self.evidence(line);
+        let measured = match evidence {
+            Evidence::BacklogGrows => Some(Bottleneck::Queue),
+            Evidence::Largest(part) => Some(part.bottleneck()),
+            Evidence::NotMeasured
+            | Evidence::NoReference
+            | Evidence::UnusableStep(_)
+            | Evidence::NoFirstToken
+            | Evidence::NoLine(_)
+            | Evidence::Alike(_) => None,
         };
         let expected = self.row.expect;
         RowAnswer {
@@ -243,32 +248,29 @@ impl Measured<'_> {
         }
     }
 
-    /// Returns the bottleneck with its evidence, or the reason why it is undecided; and the breakdown of the time, if
-    /// known.
-    fn told(&self, line: Option<Line>) -> (Told, Option<Parts>) {
-        let Some(own) = self.own else { return (Err("it was not measured".into()), None) };
+    /// Returns the evidence for the bottleneck, and the breakdown of the time, if known.
+    fn evidence(&self, line: Option<Line>) -> (Evidence, Option<Parts>) {
+        let Some(own) = self.own else { return (Evidence::NotMeasured, None) };
         if own.stable == Some(false) && self.row.concurrency.is_none() && self.row.metric != Metric::Tpot {
-            let grows = "the backlog grows at this rate: the wait for the first token has no end";
-            return (Ok((Bottleneck::Queue, grows.into())), None);
+            return (Evidence::BacklogGrows, None);
         }
-        let Some(reference) = self.reference else {
-            return (Err("its unloaded reference was not measured".into()), None);
-        };
-        if let Some(fault) = faults(own).or_else(|| faults(reference)) {
-            return (Err(fault), None);
+        let Some(reference) = self.reference else { return (Evidence::NoReference, None) };
+        if let Some(unusable) = unusable(own).or_else(|| unusable(reference)) {
+            return (Evidence::UnusableStep(unusable), None);
         }
         let median = |s: &Step, m| s.quantiles(m).p50;
         let (Some(ttft), Some(e2e), Some(alone_ttft)) =
             (median(own, Metric::Ttft), median(own, Metric::E2e), median(reference, Metric::Ttft))
         else {
-            return (Err("its answers have no time of a first token".into()), None);
+            return (Evidence::NoFirstToken, None);
         };
         let tpot = median(own, Metric::Tpot).unwrap_or(0.0);
         let alone_tpot = median(reference, Metric::Tpot).unwrap_or(tpot);
         let medians = Medians { ttft, tpot, e2e, alone_ttft, alone_tpot };
         let parts = self.parts(&medians, line, self.input(own));
-        let apart = Apart { metric: self.row.metric, medians, parts, hit_rate: own.server.hit_rate };
-        (apart.largest(), Some(parts))
+        let hit_rate = own.server.hit_rate;
+        let latency = SplitLatency { metric: self.row.metric, medians, parts, hit_rate };
+        (latency.bottleneck().map_or_else(|undecided| undecided, Evidence::Largest), Some(parts))
     }
 
     fn parts(&self, m: &Medians, line: Option<Line>, input: f64) -> Parts {

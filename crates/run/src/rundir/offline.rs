@@ -1,5 +1,4 @@
-//! Results of `goodput latency` and `goodput throughput`: closed-loop levels or a burst. Neither is a capacity, and
-//! each result says why.
+//! Results of `goodput latency` and `goodput throughput`: closed-loop levels or a burst. Neither is a capacity.
 
 use super::Run;
 use goodput_core::slo::Metric;
@@ -98,31 +97,6 @@ pub fn most(levels: &[LevelFigures]) -> Option<&LevelFigures> {
     })
 }
 
-/// Returns the explanation why these figures are no capacity.
-pub fn not_capacity(run: &Run) -> &'static str {
-    match run.purpose {
-        Purpose::Throughput if is_burst(run) => {
-            "This is not capacity: everything came at once, so that nearly all of it waited, and no limit on latency was kept. It tells how \
-             fast a backlog is worked off. How many requests per second may come while latency stays within limits is what \
-             goodput sweep finds."
-        }
-        Purpose::Throughput => {
-            "This is not capacity: in a closed loop the next request waits until the server is done with one before it, and no limit on \
-             latency was kept. Users do not wait for one another: at this rate their queue would grow without bound. How many requests per \
-             second may come while latency stays within limits is what goodput sweep finds."
-        }
-        Purpose::Sensitivity => {
-            "These steps are pairs at one rate with the rate or a property of the workload moved: the run folder that holds this one has what \
-             they come to."
-        }
-        Purpose::Latency | Purpose::Goodput => {
-            "This is not capacity: in a closed loop the next request waits until the server is done with one before it, so that no more ever \
-             queue than are in flight, and no limit was kept at any rate. How many requests per second may come while latency stays \
-             within limits is what goodput sweep finds."
-        }
-    }
-}
-
 /// Returns the section of `result.json` for such a run; `None` for other purposes.
 pub(super) fn of(run: &Run) -> Option<Value> {
     if matches!(run.purpose, Purpose::Goodput | Purpose::Sensitivity) {
@@ -134,6 +108,5 @@ pub(super) fn of(run: &Run) -> Option<Value> {
         "how": if burst { "all-at-once" } else { "closed-loop" },
         "most": if run.purpose == Purpose::Throughput { most(&levels) } else { None },
         "levels": levels,
-        "not_capacity": not_capacity(run),
     }))
 }

@@ -4,7 +4,8 @@ use super::notes::notes;
 use super::parts::{ShownTable, parts};
 use crate::document::{Advice, Block, Cell, Column, Document, Section, Setting, Table};
 use crate::sections::repeats::lines;
-use goodput_run::compare::gate::Held;
+use crate::words;
+use goodput_run::compare::gate::GateResult;
 use goodput_run::compare::{Comparison, Difference};
 use std::path::PathBuf;
 
@@ -21,7 +22,7 @@ pub fn brief(c: &Comparison, files: &[PathBuf]) -> Document {
     }
     sections.push(gates(c));
     let mut last = vec![Block::Caveats(notes(c).into_iter().map(|note| Advice::new(note, "")).collect())];
-    last.extend(c.answers.iter().map(|answer| Block::paragraph(answer.text.as_str())));
+    last.extend(c.answers.iter().map(|answer| Block::paragraph(words::comparison(answer))));
     sections.push(Section::untitled(last));
     sections.push(Section::untitled(vec![Block::list(files.iter().map(|f| f.display().to_string()))]));
     Document::of(sections)
@@ -34,12 +35,18 @@ fn table(c: &Comparison, part: &ShownTable) -> Table {
 
 fn gates(c: &Comparison) -> Section {
     let one = |g: &goodput_run::compare::gate::Outcome| {
-        let mark = match g.held {
-            Held::Holds => "holds",
-            Held::Fails => "FAILS",
-            Held::Undecided => "undecided",
+        let mark = match g.result {
+            GateResult::Holds => "holds",
+            GateResult::Fails => "FAILS",
+            GateResult::Undecided => "undecided",
         };
-        Block::paragraph(format!("gate {}: {mark} for {}, {}: {}", g.gate, g.side, g.row, g.why))
+        Block::paragraph(format!(
+            "gate {}: {mark} for {}, {}: {}",
+            g.gate,
+            g.side,
+            g.row,
+            words::gate_reason(g)
+        ))
     };
     Section::untitled(c.gates.iter().map(one).collect())
 }

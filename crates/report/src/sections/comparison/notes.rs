@@ -1,34 +1,59 @@
-//! The remarks of a comparison in English.
+//! The remarks of a comparison in English, and `compare.json`, which has them.
 
 use crate::words;
 use anyhow::{Context as _, Result};
-use goodput_run::compare::{Comparison, Note};
+use goodput_core::level::Control;
+use goodput_run::compare::answer::Answer;
+use goodput_run::compare::gate::Outcome;
+use goodput_run::compare::group::GroupedRuns;
+use goodput_run::compare::lost::LostTurns;
+use goodput_run::compare::{ComparedFigure, Comparison, Difference, EqualLevel, SideSummary};
 use serde::Serialize;
 
 /// Returns the remarks of a comparison in English, each once.
 pub(super) fn notes(c: &Comparison) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
-    for note in &c.notes {
-        let text = match note {
-            Note::Text(text) => text.clone(),
-            Note::Caveat { side, caveat } => {
-                let text = words::caveat(caveat, words::Context::default()).text;
-                side.as_ref().map_or_else(|| text.clone(), |side| format!("{side}: {text}"))
-            }
-        };
-        if !notes.contains(&text) {
-            notes.push(text);
+    for note in c.remarks.iter().map(words::remark) {
+        if !notes.contains(&note) {
+            notes.push(note);
         }
     }
     notes
 }
 
-/// The content of `compare.json`: the facts of the comparison, and its remarks in English.
+/// The content of `compare.json`: the facts of a comparison, see [`Comparison`], with its English.
 #[derive(Serialize)]
 struct Written<'a> {
-    #[serde(flatten)]
-    comparison: &'a Comparison,
+    schema: &'a str,
+    goodput_version: &'a str,
+    sides: &'a [SideSummary],
+    differs: &'a [Difference],
+    unlike: bool,
+    alternating: bool,
+    levels: &'a [EqualLevel],
+    lost: &'a [LostTurns],
+    rows: &'a [ComparedFigure],
+    answers: Vec<WrittenAnswer<'a>>,
+    gates: Vec<WrittenOutcome<'a>>,
+    control: Control,
+    asked: &'a [String],
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    runs: &'a [GroupedRuns],
     notes: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct WrittenAnswer<'a> {
+    #[serde(flatten)]
+    answer: &'a Answer,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct WrittenOutcome<'a> {
+    #[serde(flatten)]
+    outcome: &'a Outcome,
+    why: String,
 }
 
 /// Returns the text of `compare.json`.
@@ -36,6 +61,24 @@ struct Written<'a> {
 /// # Errors
 /// The comparison cannot be written as JSON.
 pub fn json_of(c: &Comparison) -> Result<String> {
-    let written = Written { comparison: c, notes: notes(c) };
+    let answer = |answer| WrittenAnswer { answer, text: words::comparison(answer) };
+    let outcome = |outcome| WrittenOutcome { outcome, why: words::gate_reason(outcome) };
+    let written = Written {
+        schema: c.schema,
+        goodput_version: c.goodput_version,
+        sides: &c.sides,
+        differs: &c.differs,
+        unlike: c.unlike,
+        alternating: c.alternating,
+        levels: &c.levels,
+        lost: &c.lost,
+        rows: &c.rows,
+        answers: c.answers.iter().map(answer).collect(),
+        gates: c.gates.iter().map(outcome).collect(),
+        control: c.control,
+        asked: &c.asked,
+        runs: &c.runs,
+        notes: notes(c),
+    };
     serde_json::to_string_pretty(&written).context("failed to write the comparison as JSON")
 }

@@ -8,9 +8,9 @@ use crate::document::{
 use crate::escape::argument;
 use crate::sections::pictures::Drawn;
 use crate::sections::repeats::lines;
-use crate::words::date;
-use goodput_run::compare::gate::{self, Held, Outcome};
-use goodput_run::compare::{About, Comparison, Difference};
+use crate::words::{self, date};
+use goodput_run::compare::gate::{self, GateResult, Outcome};
+use goodput_run::compare::{Comparison, Difference, SideSummary};
 
 /// Maximum number of table parts in a summary: a CI run shows at most a megabyte, and three levels are enough.
 const IN_SUMMARY: usize = 4;
@@ -34,11 +34,11 @@ pub(crate) fn page(c: &Comparison, charts: &[Drawn]) -> Document {
 /// Returns a summary for a CI run: verdict, answer, differences, the table; without charts, which it cannot show.
 pub fn summary(c: &Comparison) -> Document {
     let mut title = Text::from(title(c));
-    match gate::all(&c.gates) {
+    match gate::overall(&c.gates) {
         _ if c.gates.is_empty() => {}
-        Held::Holds => title.push_str(": the gate holds"),
-        Held::Fails => title = title.and(Text::of([plain(": "), strong("the gate fails")])),
-        Held::Undecided => title.push_str(": the gate is undecided"),
+        GateResult::Holds => title.push_str(": the gate holds"),
+        GateResult::Fails => title = title.and(Text::of([plain(": "), strong("the gate fails")])),
+        GateResult::Undecided => title.push_str(": the gate is undecided"),
     }
     let mut lead = head(c);
     lead.push(Block::Folded { summary: "Figures".into(), blocks: figures(c, IN_SUMMARY) });
@@ -54,7 +54,7 @@ fn title(c: &Comparison) -> String {
 /// Returns the blocks that a reader must see first: the answers, the gates, and the differences.
 fn head(c: &Comparison) -> Vec<Block> {
     let mut blocks: Vec<Block> =
-        c.answers.iter().map(|answer| Block::paragraph(strong(answer.text.as_str()))).collect();
+        c.answers.iter().map(|answer| Block::paragraph(strong(words::comparison(answer)))).collect();
     blocks.push(gates(c).into());
     blocks.extend(differs(c));
     blocks
@@ -78,17 +78,17 @@ fn figures(c: &Comparison, most: usize) -> Vec<Block> {
 }
 
 fn gates(c: &Comparison) -> Table {
-    let held = |g: &Outcome| match g.held {
-        Held::Holds => Cell::text("holds"),
-        Held::Fails => Cell::text(strong("fails")),
-        Held::Undecided => Cell::text("undecided"),
+    let held = |g: &Outcome| match g.result {
+        GateResult::Holds => Cell::text("holds"),
+        GateResult::Fails => Cell::text(strong("fails")),
+        GateResult::Undecided => Cell::text("undecided"),
     };
     let fields: Vec<Field<'_, Outcome>> = vec![
         Field::new(Column::text("gate"), |g: &Outcome| Cell::text(g.gate.as_str())),
         Field::new(Column::text("of"), |g: &Outcome| Cell::text(g.side.as_str())),
         Field::new(Column::text("figure"), |g: &Outcome| Cell::text(g.row.as_str())),
         Field::new(Column::text("came to"), held),
-        Field::new(Column::text("why"), |g: &Outcome| Cell::text(g.why.as_str())),
+        Field::new(Column::text("why"), |g: &Outcome| Cell::text(words::gate_reason(g))),
     ];
     Table::of(fields, &c.gates).captioned("Gates")
 }
@@ -164,8 +164,8 @@ fn notes(c: &Comparison) -> Vec<Block> {
 }
 
 fn sides(c: &Comparison) -> Vec<Block> {
-    let text = |head: &str, of: fn(&About) -> String| {
-        Field::new(Column::text(head), move |s: &About| Cell::text(of(s)))
+    let text = |head: &str, of: fn(&SideSummary) -> String| {
+        Field::new(Column::text(head), move |s: &SideSummary| Cell::text(of(s)))
     };
     let fields = vec![
         text("", |s| s.label.clone()),

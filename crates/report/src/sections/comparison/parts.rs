@@ -1,9 +1,9 @@
 //! The rows of a comparison as shown, and which changes exceed noise.
 
 use crate::document::{self, Cell, Field, Table};
+use crate::words::{figure_title, signed_percent, unsigned_percent};
 use goodput_core::units::thousands;
-use goodput_run::compare::answer::{bare, signed};
-use goodput_run::compare::{Basis, Beyond, Change, Column, Comparison, Infinite, Place, Row};
+use goodput_run::compare::{Basis, Beyond, Change, Column, ComparedFigure, Comparison, Infinite, Scope};
 
 /// A row as shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,41 +56,42 @@ impl ShownTable {
 
 /// Returns the parts of the table.
 pub(super) fn parts(c: &Comparison) -> Vec<ShownTable> {
-    let whole: Vec<&Row> = c.rows.iter().filter(|r| r.place == Place::Whole).collect();
-    let pooled: Vec<&Row> = c.rows.iter().filter(|r| r.place == Place::Pooled).collect();
+    let whole: Vec<&ComparedFigure> = c.rows.iter().filter(|r| r.place == Scope::Whole).collect();
+    let pooled: Vec<&ComparedFigure> = c.rows.iter().filter(|r| r.place == Scope::Pooled).collect();
     // Listed rates were not searched: each run states its bracket instead.
     let whole = if c.alternating { Vec::new() } else { whole };
     let mut out = vec![("The run as a whole".to_owned(), whole)];
     let n = c.levels.len();
     out.push((if n == 1 { "All turns".to_owned() } else { format!("Over all {n} rates, in turns") }, pooled));
     for level in &c.levels {
-        let own = |r: &&Row| matches!(r.place, Place::At(l) if l == level.level);
+        let own = |r: &&ComparedFigure| matches!(r.place, Scope::At(l) if l == level.level);
         let requests: Vec<String> = level.requests.iter().map(|n| thousands(*n as f64)).collect();
         let heading = format!("At {} ({} requests)", level.level, requests.join(" / "));
         out.push((heading, c.rows.iter().filter(own).collect()));
     }
     // A row of zero failures is omitted.
-    let none_failed = |r: &Row| r.column == Column::Failures && r.values.iter().all(|v| *v == Some(0.0));
-    let part = |(heading, rows): (String, Vec<&Row>)| {
+    let none_failed =
+        |r: &ComparedFigure| r.column == Column::Failures && r.values.iter().all(|v| *v == Some(0.0));
+    let part = |(heading, rows): (String, Vec<&ComparedFigure>)| {
         let rows = rows.into_iter().filter(|r| !none_failed(r)).map(|r| shown(r, c.sides.len()));
         ShownTable { heading, rows: rows.collect() }
     };
     out.into_iter().filter(|(_, rows)| !rows.is_empty()).map(part).collect()
 }
 
-fn shown(row: &Row, sides: usize) -> ShownRow {
+fn shown(row: &ComparedFigure, sides: usize) -> ShownRow {
     let unit = match row.column {
         c if c.is_share() => "%",
         _ => row.unit.as_str(),
     };
-    let title = row.column.title();
+    let title = figure_title(row.column);
     let title = if unit.is_empty() { title } else { format!("{title}, {unit}") };
     let values = (0..sides).map(|i| value(row, i)).collect();
     let changes = row.changes.iter().map(|c| (change(row.column, c), Noise::of(c))).collect();
     ShownRow { title, values, changes }
 }
 
-fn value(row: &Row, side: usize) -> Option<String> {
+fn value(row: &ComparedFigure, side: usize) -> Option<String> {
     let text = |x: f64| figure(row.column, x);
     let value = row.values[side]?;
     Some(match row.intervals[side] {
@@ -124,15 +125,17 @@ fn change(column: Column, c: &Change) -> String {
             (Some(Infinite::New), _) => return "∞ now".to_owned(),
             (Some(Infinite::Old), _) => return "no longer ∞".to_owned(),
             // An infinite or undefined change: only its interval is shown.
-            (None, Some([low, high])) => return format!("[{}, {}]", bare(low), bare(high)),
+            (None, Some([low, high])) => {
+                return format!("[{}, {}]", unsigned_percent(low), unsigned_percent(high));
+            }
             (None, None) => {}
         }
         let plain = c.absolute.filter(|_| column == Column::Preemptions);
         return plain
             .map_or("–".to_owned(), |d| format!("{}{}", if d > 0.0 { "+" } else { "" }, thousands(d)));
     };
-    let shown = if points { signed(value).replace(" %", " pp") } else { signed(value) };
-    let reach = |[low, high]: [f64; 2]| format!(" [{}, {}]", bare(low), bare(high));
+    let shown = if points { signed_percent(value).replace(" %", " pp") } else { signed_percent(value) };
+    let reach = |[low, high]: [f64; 2]| format!(" [{}, {}]", unsigned_percent(low), unsigned_percent(high));
     format!("{shown}{}", interval.map_or(String::new(), reach))
 }
 

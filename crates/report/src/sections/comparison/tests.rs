@@ -1,11 +1,12 @@
 use super::notes::notes;
 use super::*;
 use crate::render::markdown;
+use crate::words;
 use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::level::Level;
 use goodput_run::compare::Side;
 use goodput_run::compare::answer::Finding;
-use goodput_run::compare::{Column, Place, compare, equal};
+use goodput_run::compare::{Column, Scope, compare, equal};
 use goodput_run::fixture;
 
 #[test]
@@ -15,9 +16,9 @@ fn a_server_that_went_away_is_no_pass() {
         sides[side].run.caveats.push(Caveat::Server(ServerCaveat::ServerGone { step: 3 }));
         let c = compare(&sides, true).unwrap();
         assert!(finding.contains(&c.answers[0].finding), "{:?}", c.answers);
-        assert!(c.answers[0].text.contains("stopped answering"), "{:?}", c.answers);
+        assert!(words::comparison(&c.answers[0]).contains("stopped answering"), "{:?}", c.answers);
         let note = format!("{}: The server stopped answering in step 3", sides[side].label);
-        assert!(notes(&c).iter().any(|n| n.starts_with(&note)), "{:?}", c.notes);
+        assert!(notes(&c).iter().any(|n| n.starts_with(&note)), "{:?}", c.remarks);
     }
 }
 
@@ -65,10 +66,10 @@ fn a_step_is_at_one_level_and_near_ones_claim_nothing() {
     assert!(
         notes(&c).iter().any(|n| n.contains("new was measured at 10.1 where old was at 10 req/s")),
         "{:?}",
-        c.notes
+        c.remarks
     );
     let claims = |level: f64| {
-        let own = c.rows.iter().filter(|r| matches!(r.place, Place::At(l) if l == Level::rate(level)));
+        let own = c.rows.iter().filter(|r| matches!(r.place, Scope::At(l) if l == Level::rate(level)));
         own.filter(|r| r.changes[0].p.is_some()).count()
     };
     assert!(claims(10.0) == 0 && claims(20.0) > 0, "{:?}", c.rows);
