@@ -259,7 +259,8 @@ fn what_is_no_file_of_a_run() {
             }
             let e = format!("{:#}", rundir::read(dir.path()).unwrap_err());
             assert!(e.contains(name), "{kind} in place of {name}: {e}");
-            let left = rundir::Hold::of_run(dir.path()).and_then(|hold| rundir::left(&hold, |_, _, _| ()));
+            let left = rundir::RunLock::of_run(dir.path())
+                .and_then(|hold| rundir::read_interrupted(&hold, |_, _, _| ()));
             assert!(left.is_err(), "{kind} in place of {name}");
         }
     }

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use goodput::compare::requests::Timed;
-use goodput::compare::{Change, equal, group, whole};
+use goodput::compare::{Change, common_levels, group, whole_run};
 use goodput::level::Level;
 use goodput::plan::{MAIN, Plan};
 use goodput::search::answer::{Goodput, Status};
@@ -196,7 +196,7 @@ fn goodputs(case: &Case, args: &Null) -> Result<()> {
     let found = sweeps.iter().filter(|g| g.status() == Status::Found).count();
     let mut two = Count::default();
     for pair in sweeps.chunks_exact(2) {
-        whole::change(&pair[0], &pair[1], None).iter().for_each(|change| two.add(change));
+        whole_run::change(&pair[0], &pair[1], None).iter().for_each(|change| two.add(change));
     }
     println!("| {} | goodput of two runs ({found} of {} found) | {} |", case.name, sweeps.len(), two.words());
     for size in &args.group {
@@ -219,7 +219,7 @@ fn levels(case: &Case, args: &Null) -> Result<()> {
     let (mut tables, mut any, mut single) = (0, 0, Count::default());
     for pair in runs.chunks_exact(2) {
         let both: Vec<[&[Timed]; 2]> = pair[0].iter().zip(&pair[1]).map(|(a, b)| [&a[..], &b[..]]).collect();
-        let claims = equal::claims(&both);
+        let claims = common_levels::claims(&both);
         tables += 1;
         any += u32::from(claims.iter().any(|(_, c)| c.beyond == goodput::compare::Beyond::Yes));
         claims.iter().filter(|(_, c)| c.p.is_some()).for_each(|(_, c)| single.add(c));

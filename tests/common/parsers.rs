@@ -281,8 +281,8 @@ pub fn run(bytes: &[u8]) -> bool {
         let content = if i == mangled { &mangle(content, how, rest)[..] } else { content };
         fs::write(folder.join(name), content).expect("room for a temporary file");
     }
-    if let Ok(hold) = rundir::Hold::of_run(&folder) {
-        let _ = rundir::left(&hold, |_, _, _| ());
+    if let Ok(hold) = rundir::RunLock::of_run(&folder) {
+        let _ = rundir::read_interrupted(&hold, |_, _, _| ());
     }
     let Ok(run) = rundir::read_with_scale(&folder) else { return false };
     if how >= DRAWN {

@@ -91,7 +91,7 @@ pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) ->
         variants: Vec::new(),
         left_alone: BTreeMap::new(),
         imported: None,
-        plan: rundir::changed::kept(plan).ok(),
+        plan: rundir::changed::stored(plan).ok(),
     }
 }
 

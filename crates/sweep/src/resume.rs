@@ -22,7 +22,7 @@ use goodput_load::launch::Groups;
 use goodput_load::load::host::Host;
 use goodput_plan::Plan;
 use goodput_run::rundir::variants::State;
-use goodput_run::rundir::{self, Hold, Left, Meta, PLAN, Resumed, Run, Writer, json};
+use goodput_run::rundir::{self, InterruptedSweep, Meta, PLAN, Resumed, Run, RunLock, Writer, json};
 use goodput_stats::search::config::Mode;
 use goodput_stats::search::{Ask, Next};
 use goodput_stats::stats::step::Step;
@@ -36,8 +36,8 @@ use tokio_util::sync::CancellationToken;
 pub struct Resumption {
     dir: PathBuf,
     /// Lock on the folder, from before its files are read until the last one is written.
-    run_lock: Hold,
-    left: Left,
+    run_lock: RunLock,
+    left: InterruptedSweep,
     sweep_tally: SweepTally,
     /// The next step; `None` if the search is done or no further step fits into the budget.
     next: Option<Ask>,
@@ -53,9 +53,9 @@ impl Resumption {
     /// version. The message names a remedy.
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
-        let run_lock = Hold::of_run(dir)?;
+        let run_lock = RunLock::of_run(dir)?;
         let mut left =
-            rundir::left(&run_lock, |series, class, record| sweep_tally.add(series, class, record))?;
+            rundir::read_interrupted(&run_lock, |series, class, record| sweep_tally.add(series, class, record))?;
         match (budget, &mut left.plan.search.mode) {
             (Some(budget), Mode::Adaptive(adaptive)) if left.plan.rows.is_empty() => adaptive.budget = budget,
             (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),
@@ -134,7 +134,7 @@ impl Resumption {
             return Ok(());
         }
         if other.is_some() {
-            self.left.meta.plan = rundir::changed::kept(&self.left.plan).ok();
+            self.left.meta.plan = rundir::changed::stored(&self.left.plan).ok();
         }
         self.left.meta.noted.extend(other);
         let meta = self.left.meta;
@@ -145,7 +145,7 @@ impl Resumption {
 }
 
 /// Returns the time that a sweep has spent, up to the end of its last valid step.
-fn spent(left: &Left) -> Duration {
+fn spent(left: &InterruptedSweep) -> Duration {
     Duration::from_secs_f64(left.steps.last().map_or(0.0, |s| s.ended_s.max(0.0)))
 }
 
@@ -164,7 +164,7 @@ fn spent(left: &Left) -> Duration {
 pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationToken) -> Result<Run> {
     let Resumption { dir, run_lock, left, sweep_tally: counts, groups, .. } = on;
     let spent = spent(&left);
-    let Left { plan, meta, steps, warmups, found, .. } = left;
+    let InterruptedSweep { plan, meta, steps, warmups, found, .. } = left;
     disk::check_resumable(options.disk, &dir)?;
     let virtual_time = meta.virtual_time;
     if virtual_time {
@@ -179,7 +179,7 @@ pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationTo
 
 /// The earlier attempts of a resumed sweep.
 pub(super) struct EarlierAttempts {
-    pub(super) run_lock: Hold,
+    pub(super) run_lock: RunLock,
     pub(super) meta: Meta,
     /// The valid steps.
     pub(super) steps: Vec<Step>,
@@ -261,7 +261,7 @@ impl EarlierAttempts {
             goodput_version: env!("CARGO_PKG_VERSION").into(),
         });
         let meta = if force { updated(meta, plan, ready) } else { meta };
-        Meta { plan: rundir::changed::kept(plan).ok(), ..meta }
+        Meta { plan: rundir::changed::stored(plan).ok(), ..meta }
     }
 }
 
@@ -278,7 +278,7 @@ fn updated(meta: Meta, plan: &Plan, ready: Option<&Prepared>) -> Meta {
 /// # Errors
 /// A file cannot be written.
 pub(super) fn reopen(
-    run_lock: Hold,
+    run_lock: RunLock,
     plan: &Plan,
     plan_toml: &str,
     meta: &Meta,

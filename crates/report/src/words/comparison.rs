@@ -4,7 +4,7 @@ use super::caveat::{Context, caveat};
 use goodput_core::units::short;
 use goodput_run::compare::answer::{Answer, Differences, Finding, NamedChange, Reason, Undecided};
 use goodput_run::compare::gate::{GateReason, GateResult, Outcome};
-use goodput_run::compare::lost::LostTurns;
+use goodput_run::compare::lost_turns::LostTurns;
 use goodput_run::compare::{Column, Infinite, Remark, Scope};
 
 /// Returns the title of a figure.

@@ -1,7 +1,7 @@
 //! The answer for each side but the baseline: the finding and the facts behind it.
 
-use super::equal::Equal;
-use super::lost::LostTurns;
+use super::common_levels::CommonLevel;
+use super::lost_turns::LostTurns;
 use super::noise::{Beyond, Change, Infinite};
 use super::{Column, ComparedFigure, Scope, Side};
 use goodput_core::slo::Metric;
@@ -107,7 +107,7 @@ pub(super) struct Compared<'a> {
     /// The compared figures.
     pub(super) rows: &'a [ComparedFigure],
     /// The compared levels.
-    pub(super) levels: &'a [Equal<'a>],
+    pub(super) levels: &'a [CommonLevel<'a>],
     /// Turns that a side could not sustain.
     pub(super) lost: &'a [LostTurns],
     /// True if the sides were measured in turns.

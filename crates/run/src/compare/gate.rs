@@ -7,7 +7,7 @@
 //! A true change within the threshold therefore fails a gate in about one comparison of forty; `docs/compare.md` has
 //! the measured rates by server and figure.
 
-use super::lost::LostTurns;
+use super::lost_turns::LostTurns;
 use super::noise::{Basis, Beyond, Change, Infinite};
 use super::{Column, ComparedFigure, Comparison, Scope};
 use goodput_core::level::Control;

@@ -10,9 +10,9 @@
 //! a prediction, with two degrees of freedom less than there are runs.
 
 use super::answer::Undecided;
-use super::equal::{self, Equal};
+use super::common_levels::{self, CommonLevel};
 use super::noise::{Basis, Change, Estimate};
-use super::{Column, ComparedFigure, EqualLevel, Scope, Side, side, whole};
+use super::{Column, ComparedFigure, ComparedLevel, Scope, Side, side, whole_run};
 use crate::rundir::repeats::{self, PooledAnswer, study};
 use crate::rundir::{folder_and_part, repeats::is_repeated};
 use anyhow::Result;
@@ -150,19 +150,19 @@ impl Group {
 pub(super) fn rows(
     groups: &[Group],
     flat: &[Side],
-    levels: &[Equal<'_>],
+    levels: &[CommonLevel<'_>],
     requests: &[super::requests::Requests],
 ) -> Vec<ComparedFigure> {
     let places = places(groups);
-    let mut of_runs = whole::rows(flat);
-    of_runs.extend(equal::values(flat, levels, requests));
+    let mut of_runs = whole_run::rows(flat);
+    of_runs.extend(common_levels::values(flat, levels, requests));
     of_runs.iter().map(|row| together(row, flat, &places)).collect()
 }
 
 /// Returns a level with the steps and requests of each group's runs combined.
-pub(super) fn level(level: &Equal<'_>, places: &[Range<usize>]) -> EqualLevel {
-    let told = level.told();
-    EqualLevel {
+pub(super) fn level(level: &CommonLevel<'_>, places: &[Range<usize>]) -> ComparedLevel {
+    let told = level.summary();
+    ComparedLevel {
         level: told.level,
         steps: places.iter().map(|own| told.steps[own.clone()].concat()).collect(),
         requests: places.iter().map(|own| told.requests[own.clone()].iter().sum()).collect(),
@@ -170,7 +170,7 @@ pub(super) fn level(level: &Equal<'_>, places: &[Range<usize>]) -> EqualLevel {
 }
 
 /// Returns true if the baseline and another group have steps at a level.
-pub(super) fn is_shared(level: &Equal<'_>, places: &[Range<usize>]) -> bool {
+pub(super) fn is_shared(level: &CommonLevel<'_>, places: &[Range<usize>]) -> bool {
     let has = |own: &Range<usize>| own.clone().any(|i| level.has(i));
     has(&places[0]) && places[1..].iter().any(has)
 }

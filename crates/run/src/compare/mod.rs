@@ -3,31 +3,31 @@
 //! Everything here is computed from run folders alone. The first side is the baseline, and every other is compared
 //! with it. Figures of a whole run (goodput and figures derived from it) are compared by their intervals. Latencies
 //! are compared at levels that both sides measured and could sustain, by a bootstrap over blocks of requests
-//! ([`equal`]). If a plan measured both sides in turns ([`paired`]), pairs of steps with the same requests replace
+//! ([`common_levels`]). If a plan measured both sides in turns ([`paired`]), pairs of steps with the same requests replace
 //! the blocks, and drift over the sweep cancels out.
 
 pub mod answer;
 pub mod blocks;
 pub mod bootstrap;
 pub mod column;
-pub mod differ;
-pub mod equal;
+pub mod common_levels;
 pub mod gate;
 pub mod group;
-pub mod lost;
+pub mod lost_turns;
 pub mod noise;
 pub mod pair;
 pub mod paired;
 mod remarks;
 pub mod requests;
+pub mod setup;
 pub mod side;
-pub mod whole;
+pub mod whole_run;
 
 pub use column::Column;
-pub use differ::Difference;
 pub use group::Group;
 pub use noise::{Basis, Beyond, Change, Infinite};
 pub use remarks::Remark;
+pub use setup::Difference;
 pub use side::Side;
 
 use answer::{Answer, Compared, Reason};
@@ -100,7 +100,7 @@ pub struct ComparedFigure {
 
 /// A level at which sides are compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct EqualLevel {
+pub struct ComparedLevel {
     /// The level of the baseline.
     pub level: Level,
     /// Step numbers of each side.
@@ -125,9 +125,9 @@ pub struct Comparison {
     /// True if the sides were measured in turns.
     pub alternating: bool,
     /// The levels at which latencies are compared.
-    pub levels: Vec<EqualLevel>,
+    pub levels: Vec<ComparedLevel>,
     /// Turns that a side or the baseline could not sustain, if the sides were measured in turns.
-    pub lost: Vec<lost::LostTurns>,
+    pub lost: Vec<lost_turns::LostTurns>,
     /// All compared figures.
     pub rows: Vec<ComparedFigure>,
     /// The answers, one for each side but the first.
@@ -153,25 +153,25 @@ pub struct Comparison {
 /// Fails if a run folder cannot be read, or if the sides are not comparable and `force` is not set; the message lists
 /// the differences.
 pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
-    let differs = differ::all(sides);
+    let differs = setup::all(sides);
     let unlike = differs.iter().any(|d| d.unlike);
     if unlike && !force {
-        return Err(differ::refusal(sides, &differs));
+        return Err(setup::refusal(sides, &differs));
     }
     let alternating = side::alternating(sides);
-    let mut rows = whole::rows(sides);
+    let mut rows = whole_run::rows(sides);
     let requests = side::requests(sides)?;
-    let levels = equal::levels(sides);
+    let levels = common_levels::levels(sides);
     if alternating {
         rows.extend(paired::rows(sides, &levels, &requests));
     } else {
-        rows.extend(equal::rows(sides, &levels, &requests));
+        rows.extend(common_levels::rows(sides, &levels, &requests));
     }
     if side::one_series(sides) {
         rows.retain(|r| r.column.is_judged());
     }
     judge(&mut rows);
-    let lost = if alternating { lost::all(sides) } else { Vec::new() };
+    let lost = if alternating { lost_turns::all(sides) } else { Vec::new() };
     let remarks = remarks::of_sides(sides, &levels, &lost, alternating, &rows);
     let compared = Compared { rows: &rows, levels: &levels, lost: &lost, alternating };
     let answers = (1..sides.len()).map(|i| answer::answer(sides, i, &compared)).collect();
@@ -183,7 +183,7 @@ pub fn compare(sides: &[Side], force: bool) -> Result<Comparison> {
         unlike,
         alternating,
         control: levels.first().map_or_else(|| side::control(&sides[0]), |l| l.level.control),
-        levels: levels.iter().map(|l| l.told()).collect(),
+        levels: levels.iter().map(|l| l.summary()).collect(),
         lost,
         rows,
         answers,
@@ -203,12 +203,12 @@ pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
     let flat: Vec<Side> = groups.iter().flat_map(|g| g.runs.clone()).collect();
     let places = group::places(groups);
     let sides: Vec<Side> = groups.iter().map(Group::representative).collect();
-    let unlike = differ::all(&flat).iter().any(|d| d.unlike);
+    let unlike = setup::all(&flat).iter().any(|d| d.unlike);
     if unlike && !force {
-        return Err(differ::refusal(&flat, &differ::all(&flat)));
+        return Err(setup::refusal(&flat, &setup::all(&flat)));
     }
     let requests = side::requests(&flat)?;
-    let mut levels = equal::levels(&flat);
+    let mut levels = common_levels::levels(&flat);
     levels.retain(|level| group::is_shared(level, &places));
     let mut rows = group::rows(groups, &flat, &levels, &requests);
     judge(&mut rows);
@@ -229,7 +229,7 @@ pub fn compare_groups(groups: &[Group], force: bool) -> Result<Comparison> {
         schema: SCHEMA,
         goodput_version: env!("CARGO_PKG_VERSION"),
         sides: about.collect(),
-        differs: differ::all(&sides),
+        differs: setup::all(&sides),
         unlike,
         alternating: false,
         control: levels.first().map_or_else(|| side::control(&flat[0]), |l| l.level.control),

@@ -1,6 +1,6 @@
 //! `compare --measure`: merges two plans into one that measures their servers in turns, and schedules its time.
 
-use super::differ;
+use super::setup;
 use anyhow::{Context, Result, bail};
 use goodput_core::units::{Fraction, NonEmpty, Rate, Span, short};
 use goodput_engine::config::DEFAULT_SEED;
@@ -117,7 +117,7 @@ pub fn plan(sides: &[(String, Plan); 2], rates: NonEmpty<Rate>, schedule: &Sched
         format!("{} against {}", b.name, a.name)
     };
     let mut sides = sides.clone();
-    apart(&mut sides);
+    separate_seeds(&mut sides);
     both.variants = sides.iter().map(variant).collect::<Result<_>>()?;
     both.alternate = Some(schedule.turns);
     // A failing side is reported by its failures: a step that was left out would have no partner.
@@ -135,7 +135,7 @@ pub fn plan(sides: &[(String, Plan); 2], rates: NonEmpty<Rate>, schedule: &Sched
 /// Gives one of two simulated servers another seed. With equal seeds both would draw the same random numbers, and a
 /// rehearsal of a server against itself would show exact zeros without noise. A plan without an explicit seed gets
 /// the next one.
-fn apart([(_, a), (_, b)]: &mut [(String, Plan); 2]) {
+fn separate_seeds([(_, a), (_, b)]: &mut [(String, Plan); 2]) {
     let (Target::Simulated(a), Target::Simulated(b)) = (&mut a.server.target, &mut b.server.target) else {
         return;
     };
@@ -169,7 +169,7 @@ fn alone(plan: &Plan) -> Result<()> {
 
 /// Checks that both plans send the same requests under the same limits.
 fn alike(sides: &[(String, Plan); 2]) -> Result<()> {
-    let [a, b] = sides.each_ref().map(|(_, plan)| differ::keys(plan));
+    let [a, b] = sides.each_ref().map(|(_, plan)| setup::keys(plan));
     let top = |key: &str| key.split('.').next().unwrap_or_default().to_owned();
     let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
     keys.sort();

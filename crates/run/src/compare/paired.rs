@@ -10,7 +10,7 @@
 
 use super::bootstrap::{Draws, Sample};
 use super::column::PERCENTILES;
-use super::equal::{Equal, figure, of_steps, ratio, row};
+use super::common_levels::{CommonLevel, figure, of_steps, ratio, row};
 use super::noise::{Basis, Beyond, Change, Estimate, Infinite};
 use super::requests::{Requests, Timed};
 use super::{Column, ComparedFigure, Scope, Side};
@@ -129,7 +129,7 @@ pub fn claims(levels: &[Pairs<'_>]) -> Vec<(Column, Change)> {
 }
 
 /// Returns the rows of every level, and of all levels pooled.
-pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
+pub(super) fn rows(sides: &[Side], levels: &[CommonLevel<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
     let mut rows = Vec::new();
     let pairs: Vec<Vec<Pairs<'_>>> = (1..sides.len())
         .map(|i| levels.iter().filter(|l| l.has(i)).map(|l| partners(sides, l, i, requests)).collect())
@@ -165,7 +165,7 @@ pub(super) fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) 
     rows
 }
 
-fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<ComparedFigure> {
+fn of_level(sides: &[Side], level: &CommonLevel<'_>, requests: &[Requests]) -> Vec<ComparedFigure> {
     let mut rows = Vec::new();
     let pairs: Vec<Pairs<'_>> = (1..sides.len()).map(|i| partners(sides, level, i, requests)).collect();
     for (metric, permille) in Timed::METRICS.into_iter().flat_map(|m| PERCENTILES.map(|p| (m, p))) {
@@ -182,7 +182,7 @@ fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests]) -> Vec<Com
 }
 
 /// Returns the row of a figure over the steps of a level that have a partner.
-fn of_steps_in_pairs(column: Column, sides: &[Side], level: &Equal<'_>) -> Option<ComparedFigure> {
+fn of_steps_in_pairs(column: Column, sides: &[Side], level: &CommonLevel<'_>) -> Option<ComparedFigure> {
     let of = |i: usize, steps: &[&Step]| figure(column, &sides[i].tier, steps);
     let mut values = vec![None; sides.len()];
     let mut changes = Vec::new();
@@ -218,13 +218,13 @@ fn of_shares((old, new): (Option<f64>, Option<f64>), pairs: &Shares, sign: f64) 
 }
 
 /// Returns the number of failed or cut-off requests of the partners of a level.
-fn failed(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
+fn failed(sides: &[Side], level: &CommonLevel<'_>, side: usize) -> Shares {
     let of = |s: &Step| ((s.failed + s.cut) as f64, (s.completed + s.failed + s.cut) as f64);
     together(sides, level, side).into_iter().map(|(old, new)| [of(old), of(new)]).collect()
 }
 
 /// Returns the number of requests of the partners of a level that missed a limit.
-fn misses(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
+fn misses(sides: &[Side], level: &CommonLevel<'_>, side: usize) -> Shares {
     let of = |i: usize, step: &Step| {
         let row = step.row(&sides[i].tier, "joint").filter(|r| r.n > 0)?;
         Some((row.misses as f64, row.n as f64))
@@ -235,7 +235,7 @@ fn misses(sides: &[Side], level: &Equal<'_>, side: usize) -> Shares {
 
 /// Returns the pairs of steps of a level that were measured with the same requests: one of the baseline and one of
 /// another side.
-fn together<'a>(sides: &[Side], level: &Equal<'a>, side: usize) -> Vec<(&'a Step, &'a Step)> {
+fn together<'a>(sides: &[Side], level: &CommonLevel<'a>, side: usize) -> Vec<(&'a Step, &'a Step)> {
     let turn = |i: usize, step: &Step| {
         let own = sides[i].run.steps.iter().filter(|s| !s.broken_off());
         own.take_while(|s| s.step != step.step).count()
@@ -248,7 +248,7 @@ fn together<'a>(sides: &[Side], level: &Equal<'a>, side: usize) -> Vec<(&'a Step
 }
 
 /// Returns the requests of these pairs.
-fn partners<'r>(sides: &[Side], level: &Equal<'_>, side: usize, requests: &'r [Requests]) -> Pairs<'r> {
+fn partners<'r>(sides: &[Side], level: &CommonLevel<'_>, side: usize, requests: &'r [Requests]) -> Pairs<'r> {
     let of = |i: usize, step: &Step| of_steps(&[step], &requests[i])[0];
     let pairs = together(sides, level, side).into_iter().map(|(old, new)| (of(0, old), of(side, new)));
     pairs.filter(|(o, n)| !o.is_empty() && !n.is_empty()).collect()

@@ -1,8 +1,8 @@
 //! Remarks that the reader of a comparison must know: caveats of the runs, and how the figures are to be read.
 
-use super::equal::Equal;
-use super::lost::LostTurns;
-use super::{Basis, ComparedFigure, Side, side, whole};
+use super::common_levels::CommonLevel;
+use super::lost_turns::LostTurns;
+use super::{Basis, ComparedFigure, Side, side, whole_run};
 use goodput_core::caveat::Caveat;
 use goodput_core::level::Level;
 
@@ -53,7 +53,7 @@ pub enum Remark {
 /// Returns the remarks on sides with one run each.
 pub(super) fn of_sides(
     sides: &[Side],
-    levels: &[Equal<'_>],
+    levels: &[CommonLevel<'_>],
     lost: &[LostTurns],
     alternating: bool,
     rows: &[ComparedFigure],
@@ -77,7 +77,7 @@ pub(super) fn of_sides(
 }
 
 /// Returns the remarks on sides with several runs; `flat` lists all runs.
-pub(super) fn of_groups(flat: &[Side], levels: &[Equal<'_>], rows: &[ComparedFigure]) -> Vec<Remark> {
+pub(super) fn of_groups(flat: &[Side], levels: &[CommonLevel<'_>], rows: &[ComparedFigure]) -> Vec<Remark> {
     let mut remarks = vec![Remark::PooledRuns];
     let short =
         rows.iter().filter(|r| r.each.iter().any(|own| own.len() > 1 && own.iter().any(Option::is_none)));
@@ -90,7 +90,7 @@ pub(super) fn of_groups(flat: &[Side], levels: &[Equal<'_>], rows: &[ComparedFig
 }
 
 /// Returns the caveats of the runs, and the remarks on data that was left out.
-fn of_data(sides: &[Side], levels: &[Equal<'_>], lost: &[LostTurns]) -> Vec<Remark> {
+fn of_data(sides: &[Side], levels: &[CommonLevel<'_>], lost: &[LostTurns]) -> Vec<Remark> {
     let mut remarks = caveats(sides);
     remarks.extend(lost.iter().cloned().map(Remark::LostTurns));
     for (level, side) in levels.iter().flat_map(|l| (1..sides.len()).map(move |i| (l, i))) {
@@ -103,7 +103,7 @@ fn of_data(sides: &[Side], levels: &[Equal<'_>], lost: &[LostTurns]) -> Vec<Rema
             });
         }
     }
-    let one_currency = sides.iter().all(|s| whole::one_currency(&sides[0], s));
+    let one_currency = sides.iter().all(|s| whole_run::one_currency(&sides[0], s));
     if sides.iter().filter(|s| s.run.currency.is_some()).count() > 1 && !one_currency {
         remarks.push(Remark::Currencies);
     }

@@ -1,7 +1,7 @@
 //! Sides of a comparison: each is a series of a run folder under one tier of its SLO.
 
 use super::requests::{Requests, read};
-use super::{SideSummary, equal};
+use super::{SideSummary, common_levels};
 use crate::rundir::{self, Run};
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, ServerCaveat};
@@ -96,7 +96,7 @@ pub(super) fn one_series(sides: &[Side]) -> bool {
 /// Reads the requests of all comparable steps of every side.
 pub(super) fn requests(sides: &[Side]) -> Result<Vec<Requests>> {
     let wanted = |side: &Side| -> Vec<(String, u32)> {
-        equal::usable(side).iter().map(|s| (s.series.clone(), s.step)).collect()
+        common_levels::usable(side).iter().map(|s| (s.series.clone(), s.step)).collect()
     };
     sides.iter().map(|side| read(&side.dir, &wanted(side))).collect()
 }

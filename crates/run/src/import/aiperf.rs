@@ -5,7 +5,7 @@
 
 use super::failure::fail;
 use super::file::Text;
-use super::found::{Found, FoundStep, Requests, Seen};
+use super::results::{ImportedRequest, Requests, ResultStep, ToolResults};
 use super::time::{gaps_us, longest, span};
 use crate::rundir::Tool;
 use anyhow::{Context, Result, anyhow, bail};
@@ -27,7 +27,7 @@ const LONGEST_ROW: usize = 64 << 20;
 const MOST_ROWS: usize = 20_000_000;
 
 #[derive(Deserialize)]
-struct Row {
+struct RequestLine {
     metadata: Metadata,
     #[serde(default)]
     metrics: Metrics,
@@ -91,11 +91,11 @@ struct Summary {
 
 /// Returns true if a line is a record of AIPerf.
 pub(super) fn is_row(line: &str) -> bool {
-    serde_json::from_str::<Row>(line).is_ok()
+    serde_json::from_str::<RequestLine>(line).is_ok()
 }
 
 /// Reads the records, and the summary next to them.
-pub(super) fn read(rows: &Path) -> Result<Found> {
+pub(super) fn read(rows: &Path) -> Result<ToolResults> {
     let summary = Path::with_file_name(rows, "profile_export_aiperf.json");
     let summary = [summary.clone(), summary.with_extension("json.gz")].into_iter().find(|p| p.is_file()).with_context(|| {
         format!(
@@ -119,7 +119,7 @@ pub(super) fn read(rows: &Path) -> Result<Found> {
     }
     let [first_sent, last_end] =
         [lines.first_sent, lines.last_end].map(|t| t.saturating_sub(lines.origin) as f64 / 1e9);
-    let step = FoundStep {
+    let step = ResultStep {
         file: rows.to_owned(),
         level,
         arrivals,
@@ -131,7 +131,7 @@ pub(super) fn read(rows: &Path) -> Result<Found> {
         reported: reported(&summary.figures),
         requests: Requests::Lines(lines),
     };
-    Ok(Found {
+    Ok(ToolResults {
         tool: Tool::Aiperf,
         version: summary.aiperf_version.clone(),
         server: endpoint["urls"][0].as_str().map(str::to_owned),
@@ -267,7 +267,7 @@ impl Lines {
         Some(Duration::from_nanos(self.last_due - self.origin))
     }
 
-    pub(super) fn each(self, take: &mut dyn FnMut(Seen) -> Result<()>) -> Result<()> {
+    pub(super) fn each(self, take: &mut dyn FnMut(ImportedRequest) -> Result<()>) -> Result<()> {
         let mut n = 0;
         rows(&self.path, |row| {
             let id = self.ids.get(n).copied().context("the file has changed while it was read")?;
@@ -276,7 +276,7 @@ impl Lines {
         })
     }
 
-    fn request(&self, row: &Row, id: u64) -> Finished {
+    fn request(&self, row: &RequestLine, id: u64) -> Finished {
         let (meta, m) = (&row.metadata, &row.metrics);
         let at = |ns: u64| Duration::from_nanos(ns.saturating_sub(self.origin));
         let sent = at(meta.request_start_ns);
@@ -339,7 +339,7 @@ fn tokens(of: &Option<Measured>) -> Option<u32> {
 }
 
 /// Passes each row of the profiled phase to `take`; skips warm-ups and blank lines.
-fn rows(path: &Path, mut take: impl FnMut(Row) -> Result<()>) -> Result<()> {
+fn rows(path: &Path, mut take: impl FnMut(RequestLine) -> Result<()>) -> Result<()> {
     let mut input = open_packed(path)?;
     let (mut line, mut n) = (String::new(), 0_u64);
     loop {
@@ -356,7 +356,7 @@ fn rows(path: &Path, mut take: impl FnMut(Row) -> Result<()>) -> Result<()> {
         if line.trim().is_empty() {
             continue;
         }
-        let row: Row = serde_json::from_str(&line).with_context(|| {
+        let row: RequestLine = serde_json::from_str(&line).with_context(|| {
             format!("{} is no record of AIPerf (an object with metadata and metrics)", place())
         })?;
         if row.metadata.benchmark_phase.as_deref().is_none_or(|phase| phase == "profiling") {

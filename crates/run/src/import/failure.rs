@@ -39,7 +39,7 @@ const WORDS: [(&[&str], Failure); 10] = [
 ];
 
 /// Maximum length of a stored message.
-const KEPT: usize = 300;
+const LONGEST_SAMPLE: usize = 300;
 
 /// Returns the kind of failure of an HTTP status; `None` if it is no failure.
 fn of_status(status: u16) -> Option<Failure> {
@@ -67,7 +67,7 @@ pub(super) fn fail(finished: &mut Finished, status: Option<u16>, message: &str) 
     record.failure = Some(record.status.and_then(of_status).unwrap_or_else(|| of_text(message)));
     // The last line of a traceback contains the error.
     let line = message.lines().rev().map(str::trim).find(|l| !l.is_empty()).unwrap_or_default();
-    finished.sample = Some(line.chars().take(KEPT).flat_map(shown).collect::<String>().into());
+    finished.sample = Some(line.chars().take(LONGEST_SAMPLE).flat_map(shown).collect::<String>().into());
 }
 
 fn shown(c: char) -> Vec<char> {

@@ -1,7 +1,7 @@
 //! Finds the files with requests, and the tool that wrote each of them.
 
 use super::file::{self, Text};
-use super::found::Found;
+use super::results::ToolResults;
 use super::{aiperf, guidellm, inference_perf, vllm};
 use crate::rundir::Tool;
 use anyhow::{Context, Result, bail};
@@ -34,7 +34,7 @@ impl Source {
     }
 
     /// Reads the file with the importer of its tool.
-    pub(super) fn read(self) -> Result<Found> {
+    pub(super) fn read(self) -> Result<ToolResults> {
         match self.tool {
             Tool::Vllm => vllm::read(&Text::read(&self.path)?),
             Tool::Guidellm => guidellm::read(&Text::read(&self.path)?),

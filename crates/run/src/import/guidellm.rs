@@ -2,7 +2,7 @@
 
 use super::failure::fail;
 use super::file::{Figures, List, Text};
-use super::found::{Found, FoundStep, Requests, Seen};
+use super::results::{ImportedRequest, Requests, ResultStep, ToolResults};
 use super::time::{since, span};
 use crate::rundir::Tool;
 use anyhow::{Context, Result, bail};
@@ -113,7 +113,7 @@ impl Timings {
 }
 
 /// Reads a file, each benchmark as a step.
-pub(super) fn read(text: &Text) -> Result<Found> {
+pub(super) fn read(text: &Text) -> Result<ToolResults> {
     let file: File = text.parse("a report of GuideLLM 0.8")?;
     if file.benchmarks.0.is_empty() {
         bail!("it has no benchmark");
@@ -131,7 +131,7 @@ pub(super) fn read(text: &Text) -> Result<Found> {
     }
     let completions =
         backend.request_format.as_deref().is_some_and(|f| f.contains("completions") && !f.contains("chat"));
-    Ok(Found {
+    Ok(ToolResults {
         tool: Tool::Guidellm,
         version: file.metadata.guidellm_version,
         server: backend.target,
@@ -169,7 +169,7 @@ fn level(strategy: &Strategy) -> Result<(Level, Option<Arrivals>), String> {
     })
 }
 
-fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> Result<FoundStep> {
+fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> Result<ResultStep> {
     let Some(List(successful)) = b.requests.successful else {
         bail!("it has no single requests: measure again and write the JSON output with its requests");
     };
@@ -184,7 +184,7 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
     if !origin.is_finite() {
         bail!("none of its requests was sent");
     }
-    let mut found: Vec<Seen> = Vec::new();
+    let mut found: Vec<ImportedRequest> = Vec::new();
     for (outcome, requests) in groups {
         // Requests that were never sent contain no measurement.
         for (i, request) in
@@ -199,7 +199,7 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
     let (start, end) = start.zip(end).context("its start_time and end_time are no window")?;
     // Without a warm-up, everything from the first request on counts.
     let start = if b.warmup_duration > 0.0 { start } else { std::time::Duration::ZERO };
-    Ok(FoundStep {
+    Ok(ResultStep {
         file: text.path().to_owned(),
         level,
         arrivals,
@@ -207,7 +207,7 @@ fn step(text: &Text, b: Benchmark, level: Level, arrivals: Option<Arrivals>) -> 
         window: Some(start..end),
         tool_window: [from, to],
         reported: reported(&b.metrics.0),
-        requests: Requests::held(found),
+        requests: Requests::in_memory(found),
     })
 }
 

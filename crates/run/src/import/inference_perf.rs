@@ -3,7 +3,7 @@
 
 use super::failure::fail;
 use super::file::{Figures, List, Text};
-use super::found::{Found, FoundStep, Requests, Seen};
+use super::results::{ImportedRequest, Requests, ResultStep, ToolResults};
 use super::time::{gaps_us, longest, since};
 use super::yaml;
 use crate::rundir::Tool;
@@ -47,7 +47,7 @@ struct Usage {
 }
 
 /// Reads a folder, each stage as a step. `requests` is the file with the requests.
-pub(super) fn read(requests: &Path) -> Result<Found> {
+pub(super) fn read(requests: &Path) -> Result<ToolResults> {
     let folder = requests.parent().unwrap_or(Path::new("."));
     let text = Text::read(requests)?;
     let List(mut all): List<Request> = text.parse("inference-perf's per_request_lifecycle_metrics.json")?;
@@ -93,7 +93,7 @@ pub(super) fn read(requests: &Path) -> Result<Found> {
     if !rest.is_empty() {
         bail!("{} has {} requests of no stage: the files are not of one run", requests.display(), rest.len());
     }
-    Ok(Found {
+    Ok(ToolResults {
         tool: Tool::InferencePerf,
         version: None,
         server: config["server"]["base_url"].as_str().map(str::to_owned),
@@ -156,7 +156,7 @@ fn step(
     requests: Vec<Request>,
     level: (Level, Option<Arrivals>),
     summary: &Value,
-) -> Result<FoundStep> {
+) -> Result<ResultStep> {
     let origin = requests.first().map_or(0.0, |r| r.start_time);
     let last_end = requests.iter().map(|r| r.end_time).fold(origin, f64::max);
     let mut found = Vec::with_capacity(requests.len());
@@ -166,7 +166,7 @@ fn step(
             format!("{}: request {i} (from 0) of the stage has a time that is none", file.display())
         })?);
     }
-    Ok(FoundStep {
+    Ok(ResultStep {
         file,
         level: level.0,
         arrivals: level.1,
@@ -174,11 +174,11 @@ fn step(
         window: None,
         tool_window: [0.0, last_end - origin],
         reported: reported(summary),
-        requests: Requests::held(found),
+        requests: Requests::in_memory(found),
     })
 }
 
-fn seen(r: &Request, origin: f64) -> Option<Seen> {
+fn seen(r: &Request, origin: f64) -> Option<ImportedRequest> {
     let sent = since(origin, r.start_time)?;
     let mut record = Record::due(0, Phase::Measure, sent);
     (record.sent, record.attempts) = (Some(sent), 1);
@@ -209,7 +209,7 @@ fn seen(r: &Request, origin: f64) -> Option<Seen> {
         told.map(|_| TokenSource::Usage).or_else(|| counted.map(|_| TokenSource::Tokenizer));
     let gaps_us = gaps_us(times.windows(2).map(|w| w[1] - w[0]));
     (record.events, record.itl_max) = (times.len() as u32, longest(&gaps_us));
-    Some(Seen {
+    Some(ImportedRequest {
         finished: Finished::new(record, gaps_us),
         counted: counted.filter(|own| told.is_some_and(|t| t != *own)),
     })

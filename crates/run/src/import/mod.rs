@@ -8,10 +8,10 @@ mod aiperf;
 mod failure;
 mod file;
 mod find;
-mod found;
 mod guidellm;
 mod inference_perf;
 mod plan;
+mod results;
 mod time;
 mod vllm;
 mod write;
@@ -19,9 +19,9 @@ mod yaml;
 
 use crate::rundir::Tool;
 use anyhow::{Context, Result, bail};
-use found::Found;
 use goodput_core::level::{Control, Level};
 use goodput_core::units::Span;
+use results::ToolResults;
 use std::path::{Path, PathBuf};
 
 /// The arguments of an import.
@@ -54,8 +54,8 @@ pub struct Options {
 /// message names the file and the expected content. Nothing is written in these cases.
 pub fn import(options: &Options, out: &Path) -> Result<()> {
     crate::rundir::check_free(out, options.force)?;
-    let found = found(options)?;
-    write::write(found, options, out)
+    let results = results(options)?;
+    write::write(results, options, out)
 }
 
 /// Returns the name of the run folder if none is given.
@@ -65,12 +65,14 @@ pub fn default_name(options: &Options) -> String {
 }
 
 /// Reads all files and joins their contents.
-fn found(options: &Options) -> Result<Found> {
-    let mut all: Option<Found> = None;
+fn results(options: &Options) -> Result<ToolResults> {
+    let mut all: Option<ToolResults> = None;
     for source in find::sources(&options.files, options.from)? {
         let path = source.path().to_owned();
-        let one =
-            source.read().and_then(held).with_context(|| format!("cannot import {}", path.display()))?;
+        let one = source
+            .read()
+            .and_then(with_levels)
+            .with_context(|| format!("cannot import {}", path.display()))?;
         match &mut all {
             None => all = Some(one),
             Some(all) => join(all, one)?,
@@ -83,7 +85,7 @@ fn found(options: &Options) -> Result<Found> {
 }
 
 /// Checks that each step has a valid level.
-fn held(found: Found) -> Result<Found> {
+fn with_levels(found: ToolResults) -> Result<ToolResults> {
     for step in &found.steps {
         let Level { control, value } = step.level;
         if !Level::is_sound(value) {
@@ -105,7 +107,7 @@ fn held(found: Found) -> Result<Found> {
 }
 
 /// Appends another file as further steps of the sweep. Fails if the tool, the model or the server differs.
-fn join(all: &mut Found, one: Found) -> Result<()> {
+fn join(all: &mut ToolResults, one: ToolResults) -> Result<()> {
     if one.tool != all.tool {
         bail!(
             "the files are of {} and of {}: import the results of each tool into a folder of their own",
@@ -136,7 +138,7 @@ fn join(all: &mut Found, one: Found) -> Result<()> {
 }
 
 /// Keeps the steps with one kind of level: the wanted one, else rates if there are any.
-fn one_control(found: &mut Found, wanted: Option<Control>) -> Result<()> {
+fn one_control(found: &mut ToolResults, wanted: Option<Control>) -> Result<()> {
     let has = |control| found.steps.iter().any(|s| s.level.control == control);
     let wanted = wanted.unwrap_or(if has(Control::Rate) { Control::Rate } else { Control::Concurrency });
     let (kept, others): (Vec<_>, Vec<_>) =

@@ -1,7 +1,7 @@
 //! Generates the plan that describes the measurement of another tool, as far as its files allow.
 
 use super::Options;
-use super::found::Found;
+use super::results::ToolResults;
 use anyhow::{Context, Result, bail};
 use goodput_core::distribution::Distribution;
 use goodput_core::endpoint::{Api, BaseUrl};
@@ -35,13 +35,13 @@ pub(super) fn shown(url: &str) -> String {
 }
 
 /// Returns the server for the plan: the given URL, else the one from the files.
-fn server(found: &Found, options: &Options) -> Option<BaseUrl> {
+fn server(found: &ToolResults, options: &Options) -> Option<BaseUrl> {
     let told = options.url.clone().or_else(|| found.server.as_deref().map(shown))?;
     told.parse().ok()
 }
 
 /// Returns the server, if it is known.
-pub(super) fn measured_server(found: &Found, options: &Options) -> MeasuredServer {
+pub(super) fn measured_server(found: &ToolResults, options: &Options) -> MeasuredServer {
     server(found, options)
         .map_or(MeasuredServer::NotRecorded, |url| MeasuredServer::Urls(vec![url.to_string()]))
 }
@@ -65,7 +65,7 @@ fn lengths(of: Option<&Distribution>) -> Value {
 }
 
 /// Returns the levels in the order of the steps, with their key.
-fn levels(found: &Found) -> (&'static str, Value) {
+fn levels(found: &ToolResults) -> (&'static str, Value) {
     let key = match found.steps.first().map(|s| s.level.control) {
         Some(Control::Concurrency) => "concurrency",
         _ => "rates",
@@ -75,13 +75,13 @@ fn levels(found: &Found) -> (&'static str, Value) {
 }
 
 /// Returns the arrival process if all steps share one.
-fn arrivals(found: &Found) -> Result<Option<Value>> {
+fn arrivals(found: &ToolResults) -> Result<Option<Value>> {
     let Some(first) = found.steps.first().and_then(|s| s.arrivals) else { return Ok(None) };
     Ok(Some(Value::try_from(first).context("the arrivals")?))
 }
 
 /// Returns the pacing of the requests. A closed loop has no arrivals.
-pub(super) fn pacing(found: &Found) -> Pacing {
+pub(super) fn pacing(found: &ToolResults) -> Pacing {
     let shapes: Vec<Arrivals> = found.steps.iter().filter_map(|s| s.arrivals).collect();
     match shapes.first() {
         Some(one) if shapes.len() == found.steps.len() && shapes.iter().all(|s| s == one) => {
@@ -108,7 +108,7 @@ fn closed(sets: &[String]) -> Option<&str> {
 
 /// Generates the plan. `longest` is the longest duration of a step, in seconds.
 pub(super) fn describe(
-    found: &Found,
+    found: &ToolResults,
     options: &Options,
     (input, output): (Option<&Distribution>, Option<&Distribution>),
     longest: f64,

@@ -101,7 +101,7 @@ fn a_folder_is_searched_for_what_is_a_result() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(file), fixture(&format!("{of}/{file}"))).unwrap();
         for from in [None, Some(if of == "aiperf" { Tool::Aiperf } else { Tool::InferencePerf })] {
-            let e = format!("{:#}", found(&Options { from, ..options(dir.path()) }).unwrap_err());
+            let e = format!("{:#}", results(&Options { from, ..options(dir.path()) }).unwrap_err());
             assert!(e.contains("has no single requests") && e.contains(says) && e.contains(file), "{e}");
         }
     }
@@ -114,13 +114,13 @@ fn a_folder_is_searched_for_what_is_a_result() {
         fs::write(run.join(file), fixture(&format!("aiperf/{file}{packed}"))).unwrap();
     }
     fs::write(dir.path().join("aggregate.json"), "{\"aiperf_version\": \"0.13\"}").unwrap();
-    assert_eq!(found(&options(dir.path())).unwrap().steps.len(), 1);
+    assert_eq!(results(&options(dir.path())).unwrap().steps.len(), 1);
     // Folders contain other files as well, so files must be recognised by content.
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("a.json"), fixture("vllm/rate-2.5.json")).unwrap();
     fs::write(dir.path().join("notes.json"), "{\"mine\": 1}").unwrap();
     let from = Some(Tool::Vllm);
-    assert_eq!(found(&Options { from, ..options(dir.path()) }).unwrap().steps.len(), 1);
+    assert_eq!(results(&Options { from, ..options(dir.path()) }).unwrap().steps.len(), 1);
 }
 
 /// Twenty links to the folder itself, five levels deep, would be three million folders; opening a pipe would block.
@@ -154,7 +154,7 @@ fn a_load_that_is_none_is_named() {
             .replacen("\"max_concurrency\":", &format!("\"max_concurrency\": {concurrency}, \"no\":"), 1);
         let path = dir.path().join("a.json");
         fs::write(&path, changed).unwrap();
-        let e = format!("{:#}", found(&options(&path)).unwrap_err());
+        let e = format!("{:#}", results(&options(&path)).unwrap_err());
         assert!(e.contains(says) && e.contains("a.json"), "{e}");
     }
 }
@@ -167,7 +167,7 @@ fn a_file_that_is_named_twice_is_imported_once() {
     fs::write(&a, &text).unwrap();
     fs::write(&b, text.replacen("\"request_rate\": 2.5", "\"request_rate\": 5", 1)).unwrap();
     let files = vec![a.clone(), b, a, dir.path().join(".").join("a.json"), dir.path().to_owned()];
-    assert_eq!(found(&Options { files, ..Options::default() }).unwrap().steps.len(), 2);
+    assert_eq!(results(&Options { files, ..Options::default() }).unwrap().steps.len(), 2);
 }
 
 #[test]
@@ -184,13 +184,13 @@ fn files_that_are_nobodys_are_named() {
     ] {
         let path = dir.path().join("x.json");
         fs::write(&path, text).unwrap();
-        let e = format!("{:#}", found(&options(&path)).unwrap_err());
+        let e = format!("{:#}", results(&options(&path)).unwrap_err());
         assert!(e.contains(says) && e.contains("x.json"), "{text}: {e}");
     }
-    let e = format!("{:#}", found(&options(&dir.path().join("none.json"))).unwrap_err());
+    let e = format!("{:#}", results(&options(&dir.path().join("none.json"))).unwrap_err());
     assert!(e.contains("there is no"), "{e}");
     let dir = tempfile::tempdir().unwrap();
-    let e = format!("{:#}", found(&options(dir.path())).unwrap_err());
+    let e = format!("{:#}", results(&options(dir.path())).unwrap_err());
     assert!(e.contains("holds no result"), "{e}");
 }
 
@@ -216,12 +216,12 @@ fn parts_that_are_missing_are_named() {
         ("inference-perf", "per_request_lifecycle_metrics.json", "[]", "has no request"),
     ] {
         let dir = folder(of, file, text);
-        let e = format!("{:#}", found(&options(dir.path())).unwrap_err());
+        let e = format!("{:#}", results(&options(dir.path())).unwrap_err());
         assert!(e.contains(says), "{of} {file} {text}: {e}");
     }
     let dir = folder("aiperf", "other", "");
     fs::remove_file(dir.path().join("profile_export_aiperf.json")).unwrap();
-    let e = format!("{:#}", found(&options(dir.path())).unwrap_err());
+    let e = format!("{:#}", results(&options(dir.path())).unwrap_err());
     assert!(e.contains("tells the rate or the concurrency"), "{e}");
 }
 
@@ -249,12 +249,12 @@ fn rates_are_taken_before_numbers_in_flight() {
     )
     .unwrap();
     let mut options = options(dir.path());
-    let rates = found(&options).unwrap();
+    let rates = results(&options).unwrap();
     assert_eq!(rates.steps.len(), 1);
     assert_eq!((rates.steps[0].level.per_s(), rates.left_out.len()), (Some(2.5), 1));
     assert!(rates.left_out[0].contains("--control concurrency"), "{:?}", rates.left_out);
     options.control = Some(Control::Concurrency);
-    assert_eq!(found(&options).unwrap().steps[0].level, Level::concurrency(4));
+    assert_eq!(results(&options).unwrap().steps[0].level, Level::concurrency(4));
     options.sets = vec!["search.rates=[1]".into()];
     let e = format!("{:#}", import(&options, &dir.path().join("run")).unwrap_err());
     assert!(e.contains("cannot be changed any more"), "{e}");
@@ -299,7 +299,7 @@ proptest! {
         if import(&options, &out).is_ok() {
             crate::rundir::read(&out).unwrap();
         }
-        let _ = found(&super::tests::options(&path));
+        let _ = results(&super::tests::options(&path));
     }
 
     #[test]
@@ -315,7 +315,7 @@ proptest! {
             ("inference-perf", "per_request_lifecycle_metrics.json"),
         ] {
             let dir = folder(of, file, &mutated(&fixture(&format!("{of}/{file}.gz")), &changes));
-            for step in found(&options(dir.path())).map_or(Vec::new(), |f| f.steps) {
+            for step in results(&options(dir.path())).map_or(Vec::new(), |f| f.steps) {
                 let _ = step.requests.each(|_| Ok(()));
             }
         }

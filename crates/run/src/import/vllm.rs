@@ -3,7 +3,7 @@
 
 use super::failure::fail;
 use super::file::{List, Text, numbers};
-use super::found::{Found, FoundStep, Requests, Seen};
+use super::results::{ImportedRequest, Requests, ResultStep, ToolResults};
 use super::time::{gaps_us, longest, since, span};
 use crate::rundir::Tool;
 use anyhow::{Context, Result, bail};
@@ -69,7 +69,7 @@ pub(super) fn is(keys: &[String]) -> bool {
 }
 
 /// Reads one result file as one step.
-pub(super) fn read(text: &Text) -> Result<Found> {
+pub(super) fn read(text: &Text) -> Result<ToolResults> {
     let file: File = text.parse("a result of vLLM bench serve")?;
     let backend = file.backend.as_deref().or(file.endpoint_type.as_deref()).unwrap_or_default();
     let chat = backend.contains("chat");
@@ -109,7 +109,7 @@ pub(super) fn read(text: &Text) -> Result<Found> {
     let first =
         requests.iter().filter_map(|r| r.finished.record.sent).min().unwrap_or_default().as_secs_f64();
     span(duration).context("the duration is no length of time")?;
-    let step = FoundStep {
+    let step = ResultStep {
         file: text.path().to_owned(),
         level,
         arrivals,
@@ -117,9 +117,9 @@ pub(super) fn read(text: &Text) -> Result<Found> {
         window: None,
         tool_window: [first, first + duration],
         reported,
-        requests: Requests::held(requests),
+        requests: Requests::in_memory(requests),
     };
-    Ok(Found {
+    Ok(ToolResults {
         tool: Tool::Vllm,
         version: None,
         server: None,
@@ -176,7 +176,7 @@ fn array<T>(of: Option<List<T>>, name: &str, n: usize) -> Result<Vec<T>> {
     Ok(entries)
 }
 
-fn requests(file: File, open: bool) -> Result<Vec<Seen>> {
+fn requests(file: File, open: bool) -> Result<Vec<ImportedRequest>> {
     let Some(List(ttfts)) = file.ttfts else {
         bail!(
             "it has no single requests: measure again with `vllm bench serve … --save-result --save-detailed`"

@@ -1,6 +1,6 @@
 //! Writes the imported data as a run folder.
 
-use super::found::{Found, FoundStep, Requests, Seen};
+use super::results::{ImportedRequest, Requests, ResultStep, ToolResults};
 use super::{Options, plan};
 use crate::rundir::table::{OwnTokenCount, RowsWriter};
 use crate::rundir::{self, Imported, ImportedStep, Meta, Run, Sent, Writer, json};
@@ -38,7 +38,7 @@ struct Writing<'a> {
 }
 
 /// Writes a run folder, complete except for its reports.
-pub(super) fn write(mut found: Found, options: &Options, out: &Path) -> Result<()> {
+pub(super) fn write(mut found: ToolResults, options: &Options, out: &Path) -> Result<()> {
     let longest =
         found.steps.iter().filter_map(|s| window(s, options)).map(|w| (w.end - w.start).as_secs_f64());
     let longest = longest.fold(1.0, f64::max);
@@ -89,8 +89,8 @@ pub(super) fn write(mut found: Found, options: &Options, out: &Path) -> Result<(
 }
 
 /// Returns a step without its requests.
-fn outline(step: &FoundStep) -> FoundStep {
-    FoundStep {
+fn outline(step: &ResultStep) -> ResultStep {
+    ResultStep {
         file: step.file.clone(),
         level: step.level,
         arrivals: step.arrivals,
@@ -98,20 +98,20 @@ fn outline(step: &FoundStep) -> FoundStep {
         window: step.window.clone(),
         tool_window: step.tool_window,
         reported: Default::default(),
-        requests: Requests::Held(Vec::new()),
+        requests: Requests::InMemory(Vec::new()),
     }
 }
 
 /// Returns the measured window of a step: the tool's own, else from the first request to the last, because nothing is
 /// sent after that; without the part to be cut off. `None` if nothing was sent.
-fn window(step: &FoundStep, options: &Options) -> Option<Range<Duration>> {
+fn window(step: &ResultStep, options: &Options) -> Option<Range<Duration>> {
     let last = step.requests.last_due()?;
     let whole = step.window.clone().unwrap_or(Duration::ZERO..last + MOMENT);
     let cut = options.settle.map_or(Duration::ZERO, |s| s.0);
     Some(whole.start.max(cut)..whole.end)
 }
 
-fn about(found: &Found, options: &Options) -> Imported {
+fn about(found: &ToolResults, options: &Options) -> Imported {
     Imported {
         tool: found.tool,
         version: found.version.clone(),
@@ -126,7 +126,7 @@ fn about(found: &Found, options: &Options) -> Imported {
 
 impl Writing<'_> {
     /// Judges and writes one step.
-    fn step(&mut self, number: u32, found: FoundStep) -> Result<()> {
+    fn step(&mut self, number: u32, found: ResultStep) -> Result<()> {
         let window = window(&found, self.options).context("the step has no request")?;
         let tiers = self.plan.slo.as_slice();
         let tightest = tiers.iter().filter_map(Slo::tightest_itl).min();
@@ -134,7 +134,7 @@ impl Writing<'_> {
         let (mut kept, mut last_end): (Vec<CompactRecord>, _) = (Vec::new(), window.end);
         let (level, started) = (found.level, started(&found));
         found.requests.each(|seen| {
-            let Seen { mut finished, counted } = seen;
+            let ImportedRequest { mut finished, counted } = seen;
             let record = &mut finished.record;
             record.phase = match record.due {
                 due if due < window.start => Phase::Settle,
@@ -200,14 +200,14 @@ impl Writing<'_> {
 }
 
 /// Returns the start time of a step; the modification time of its file if it does not contain one.
-fn started(step: &FoundStep) -> String {
+fn started(step: &ResultStep) -> String {
     let written = || jiff::Timestamp::try_from(std::fs::metadata(&step.file).ok()?.modified().ok()?).ok();
     step.started.or_else(written).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
 }
 
 fn meta(
     plan: &Plan,
-    found: &Found,
+    found: &ToolResults,
     (options, sent, steps): (&Options, Vec<Sent>, &[Step]),
     imported: Imported,
 ) -> Meta {

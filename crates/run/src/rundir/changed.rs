@@ -14,7 +14,7 @@ const FREE: &[&str] =
 ///
 /// # Errors
 /// Fails if the plan cannot be written as TOML.
-pub fn kept(plan: &Plan) -> Result<Value> {
+pub fn stored(plan: &Plan) -> Result<Value> {
     let table: toml::Table = toml::from_str(&plan.to_toml()?).context("the plan is TOML")?;
     serde_json::to_value(table).context("failed to write the plan as JSON")
 }
@@ -23,8 +23,8 @@ pub fn kept(plan: &Plan) -> Result<Value> {
 ///
 /// # Errors
 /// Fails if the value is not a plan.
-pub fn plan(kept: &Value) -> Result<Plan> {
-    let read = || Plan::from_text(&toml::to_string(&toml::Table::deserialize(kept)?)?);
+pub fn plan(stored: &Value) -> Result<Plan> {
+    let read = || Plan::from_text(&toml::to_string(&toml::Table::deserialize(stored)?)?);
     read().context("meta.plan of result.json is no plan")
 }
 
@@ -36,7 +36,7 @@ pub fn plan(kept: &Value) -> Result<Plan> {
 pub fn differences(then: &Value, now: &Plan) -> Result<Vec<String>> {
     // Older versions did not write keys that were added later: parsing adds their defaults.
     let then = plan(then)?;
-    let (then, now) = (leaves(&kept(&then)?), leaves(&kept(now)?));
+    let (then, now) = (leaves(&stored(&then)?), leaves(&stored(now)?));
     let keys: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
     let free = |key: &str| {
         FREE.iter().any(|f| key == *f || key.strip_prefix(f).is_some_and(|rest| rest.starts_with('.')))
@@ -95,10 +95,10 @@ mod tests {
     }
 
     #[test]
-    fn every_plan_that_is_kept_reads_back_the_same() {
+    fn every_stored_plan_reads_back_the_same() {
         for (name, text) in goodput_plan::SWEEPS {
             let plan = Plan::from_text(text).unwrap();
-            let then: Value = serde_json::from_str(&kept(&plan).unwrap().to_string()).unwrap();
+            let then: Value = serde_json::from_str(&stored(&plan).unwrap().to_string()).unwrap();
             assert_eq!(differences(&then, &plan).unwrap(), Vec::<String>::new(), "{name}");
         }
     }
@@ -139,7 +139,7 @@ mod tests {
                 &["order of variant was a, b and is b, a"],
             ),
         ] {
-            let then = kept(&plan(then)).unwrap();
+            let then = stored(&plan(then)).unwrap();
             assert_eq!(differences(&then, &plan(now)).unwrap(), says, "{now}");
         }
         assert!(differences(&serde_json::json!({"name": 3}), &plan("")).is_err());

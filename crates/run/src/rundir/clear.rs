@@ -1,8 +1,8 @@
 //! Makes a folder free for a run: checks its contents, and removes the files of an earlier run.
 
 use super::files::{is_link, is_there, remains, text};
-use super::hold::{Hold, LOCK};
 use super::resume::KEPT;
+use super::run_lock::{LOCK, RunLock};
 use super::write::OURS;
 use super::{FAILURES, HISTOGRAMS, LIMITS, LOGS, METRICS, PLAN, RESULT, STEPS};
 use anyhow::{Context, Result, bail};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub fn check_free(dir: &Path, force: bool) -> Result<bool> {
     let occupied = check_empty(dir, force)?;
     if occupied {
-        Hold::take(dir)?;
+        RunLock::take(dir)?;
     }
     Ok(occupied)
 }

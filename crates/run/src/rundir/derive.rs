@@ -10,7 +10,7 @@ mod trace;
 
 pub use trace::coverage;
 
-use super::{FailureRow, Run, own};
+use super::{FailureRow, Run, client_faults};
 use goodput_core::caveat::{
     AnswersCaveat, Caveat, OriginCaveat, Refusal, SearchCaveat, ServerCaveat, SweepCaveat,
 };
@@ -84,7 +84,7 @@ pub(crate) fn caveats(
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
     found.extend(trace::replayed(steps));
-    found.extend(own::faults(plan, all, failures).into_iter().map(Caveat::from));
+    found.extend(client_faults::faults(plan, all, failures).into_iter().map(Caveat::from));
     found.extend(host::shared_cores(steps, answers));
     let restarted = all.iter().filter(|s| s.server.restarted);
     found.extend(restarted.map(|s| Caveat::Server(ServerCaveat::ServerRestarted { step: s.step })));

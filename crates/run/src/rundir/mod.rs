@@ -4,22 +4,22 @@ mod cache;
 pub mod cell;
 pub mod changed;
 mod clear;
+mod client_faults;
 pub mod derive;
 #[cfg(test)]
-#[path = "documented/tests.rs"]
-mod documented;
+#[path = "documentation/tests.rs"]
+mod documentation;
 pub mod files;
-mod hold;
 pub mod imported;
 pub mod json;
 pub mod matrix;
 pub mod offline;
-mod own;
 mod read;
 pub mod recovery;
 pub mod repeats;
 pub(crate) mod requests;
 mod resume;
+mod run_lock;
 mod scaled;
 pub mod sensitivity;
 mod sketch;
@@ -36,15 +36,17 @@ pub use cache::{At, Gain, Medians, Pair, common_level};
 pub use clear::check_free;
 pub use files::{make_folder, no_link, replace};
 pub use goodput_stats::search::view::Terms;
-pub use hold::Hold;
 pub use imported::{Imported, ImportedStep, Tool};
 pub use read::{folder_and_part, read, read_with_scale};
-pub use resume::{Left, left, tidy};
+pub use resume::{InterruptedSweep, read_interrupted, tidy};
+pub use run_lock::RunLock;
 pub use scaled::{Reach, Scaled, SloScale};
 pub use sketch::Sketch;
 pub use space::Disk;
 pub use table::variants_table;
-pub use traces::{Seen, Span, Trace, Tracer, Traces, Ttft};
+#[cfg(any(test, feature = "fixture"))]
+pub(crate) use traces::{RequestTimes, Tracer};
+pub use traces::{Span, Trace, Traces, Ttft};
 pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
 pub use view::reach;

@@ -5,7 +5,7 @@ use super::json::SCHEMA;
 use super::recovery;
 use super::scaled;
 use super::sensitivity::Sensitivity;
-use super::split::{Found, searcher};
+use super::split::{RunFiles, searcher};
 use super::table::{RowStream, StepKey, StepRow, TableRow, read_rows};
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PLAN, REPLICAS, REQUESTS,
@@ -123,7 +123,7 @@ impl Run {
                 step: last.step,
             })
         }));
-        let found = Found { plan_toml, meta, steps, failures, noted: caveats };
+        let found = RunFiles { plan_toml, meta, steps, failures, noted: caveats };
         match &plan.series()[..] {
             rows if !plan.rows.is_empty() => Self::of_rows(plan, rows, found),
             variants if variants.iter().any(|s| s.variant.is_some()) => {

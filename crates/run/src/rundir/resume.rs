@@ -5,8 +5,8 @@
 
 use super::clear::remove_remains;
 use super::files::beside;
-use super::hold::Hold;
 use super::requests::RequestRow;
+use super::run_lock::RunLock;
 use super::table::{Places, RowStream, TableRow};
 use super::variants::State;
 use super::{
@@ -30,7 +30,7 @@ const FILES: [&str; 11] =
 
 /// State of an interrupted sweep, read from its folder.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Left {
+pub struct InterruptedSweep {
     /// The resolved plan of that sweep.
     pub plan: Plan,
     /// Text of the plan.
@@ -49,8 +49,11 @@ pub struct Left {
 /// every request of a step that counts.
 ///
 /// Fails if the folder was written in another format by another version, or edited by hand.
-pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Left> {
-    let dir = hold.dir();
+pub fn read_interrupted(
+    lock: &RunLock,
+    mut each: impl FnMut(&str, &str, &Record),
+) -> Result<InterruptedSweep> {
+    let dir = lock.dir();
     let unusable = || {
         format!("cannot go on with {}: put its files back as they were, or start a new sweep", dir.display())
     };
@@ -103,7 +106,7 @@ pub fn left(hold: &Hold, mut each: impl FnMut(&str, &str, &Record)) -> Result<Le
     found.extend(
         apart.into_iter().map(|(step, requests)| Caveat::Sweep(SweepCaveat::BrokenOff { step, requests })),
     );
-    Ok(Left { plan, plan_toml: run.plan_toml, meta: run.meta, steps, warmups, found })
+    Ok(InterruptedSweep { plan, plan_toml: run.plan_toml, meta: run.meta, steps, warmups, found })
 }
 
 /// Refuses a plan under which completely measured steps would no longer count, because a resume would discard them.
@@ -146,8 +149,8 @@ fn broken_off(step: &Step) -> bool {
 
 /// Drops torn rows and all rows beyond the first `steps` steps from every file; requests of such steps move to
 /// `requests-partial.csv`. Each file is replaced atomically.
-pub fn tidy(hold: &Hold, steps: usize) -> Result<()> {
-    let dir = hold.dir();
+pub fn tidy(lock: &RunLock, steps: usize) -> Result<()> {
+    let dir = lock.dir();
     end_move(dir)?;
     remove_remains(dir)?;
     for name in FILES {

@@ -170,7 +170,8 @@ impl<'a> Rejudge<'a> {
         };
         // In measuring order.
         let own = run.steps.iter().filter(|s| s.series == one.name && !s.kind.is_auxiliary());
-        let steps: Vec<Step> = own.cloned().map(|s| Step { limits: kept(&s, slo.tier()), ..s }).collect();
+        let steps: Vec<Step> =
+            own.cloned().map(|s| Step { limits: stability_rows(&s, slo.tier()), ..s }).collect();
         Some(Self {
             plan: &one.plan,
             search,
@@ -329,7 +330,7 @@ fn name(factor: f64) -> String {
 }
 
 /// Returns the rows of a step that do not depend on latency limits: the stability of its backlog.
-fn kept(step: &Step, tier: &str) -> Vec<LimitRow> {
+fn stability_rows(step: &Step, tier: &str) -> Vec<LimitRow> {
     step.limits.iter().filter(|r| r.tier == tier && r.limit == "stability").cloned().collect()
 }
 

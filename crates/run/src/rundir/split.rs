@@ -9,7 +9,7 @@ use goodput_stats::stats::step::Step;
 use goodput_workload::rate::WordRates;
 
 /// Data read from a run folder, or collected so far by a running sweep.
-pub(super) struct Found {
+pub(super) struct RunFiles {
     pub(super) plan_toml: String,
     pub(super) meta: Meta,
     pub(super) steps: Vec<Step>,
@@ -41,8 +41,8 @@ impl Run {
     }
 
     /// Builds the run of one series and derives answers and caveats from its steps.
-    pub(super) fn of_series(plan: &Plan, series: &str, found: Found) -> Result<Self> {
-        let Found { plan_toml, meta, steps, failures, noted } = found;
+    pub(super) fn of_series(plan: &Plan, series: &str, found: RunFiles) -> Result<Self> {
+        let RunFiles { plan_toml, meta, steps, failures, noted } = found;
         let search = searcher(plan)?;
         // Without a limit there is no goodput.
         let judged = plan.purpose.is_goodput() && !plan.slo.is_none();
@@ -80,20 +80,20 @@ impl Run {
     }
 
     /// Builds the run of a matrix: its rows are independent questions, and none has a curve.
-    pub(super) fn of_rows(plan: &Plan, rows: &[Series], found: Found) -> Result<Self> {
+    pub(super) fn of_rows(plan: &Plan, rows: &[Series], found: RunFiles) -> Result<Self> {
         let matrix = super::matrix::answers(plan, rows, &found.steps);
         let all = Self::of_all(plan, rows, found)?;
         Ok(Self { matrix, parts: Vec::new(), ..all })
     }
 
     /// Builds the run of variants: each series separately, all together, and the results of the servers.
-    pub(super) fn of_variants(plan: &Plan, series: &[Series], found: Found) -> Result<Self> {
+    pub(super) fn of_variants(plan: &Plan, series: &[Series], found: RunFiles) -> Result<Self> {
         let all = Self::of_all(plan, series, found)?;
         Ok(Self { variants: super::variants::answers(&all, series), ..all })
     }
 
     /// Builds the run of several series: each separately, and all together.
-    pub(super) fn of_all(plan: &Plan, series: &[Series], found: Found) -> Result<Self> {
+    pub(super) fn of_all(plan: &Plan, series: &[Series], found: RunFiles) -> Result<Self> {
         let mut parts = Vec::with_capacity(series.len());
         for one in series {
             parts.push(Self::of_series(&one.plan, &one.name, found.of(one))?);
@@ -132,7 +132,7 @@ impl Run {
     }
 }
 
-impl Found {
+impl RunFiles {
     /// Returns the data of one of several series.
     fn of(&self, one: &Series) -> Self {
         let steps: Vec<Step> = self.steps.iter().filter(|s| s.series == one.name).cloned().collect();

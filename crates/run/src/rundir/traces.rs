@@ -2,13 +2,12 @@
 //!
 //! The file is streamed, not loaded: a million rows take a few seconds and some hundred kilobytes per step.
 
-use super::requests::RequestRow;
+use super::REQUESTS;
 use super::sketch::Sketch;
-use super::table::each_row;
+use super::table::{CellError, Columns, TableRow, each_row};
 use anyhow::Result;
-use goodput_core::record::{Outcome, Phase, Record};
+use goodput_core::record::{Failure, Outcome, Phase, is_cut_off};
 use goodput_core::slo::Metric;
-use goodput_core::units::ms;
 use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -70,44 +69,76 @@ pub struct Span {
     pub p99: f64,
 }
 
-/// The needed fields of a row of `requests.csv`, with times in milliseconds from the start of the step.
+/// The times and the size of a request, in milliseconds from the start of the step.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Seen {
+pub(crate) struct RequestTimes {
     /// Part of the step.
-    pub phase: Phase,
+    pub(crate) phase: Phase,
     /// Outcome of the request.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// True if the request failed for another reason than our own timeout: see
     /// [`goodput_core::record::Record::is_broken`].
-    pub broken: bool,
+    pub(crate) broken: bool,
     /// Due time.
-    pub due: f64,
+    pub(crate) due: f64,
     /// Send time, if it was sent.
-    pub sent: Option<f64>,
+    pub(crate) sent: Option<f64>,
     /// End time.
-    pub end: f64,
+    pub(crate) end: f64,
     /// Time of the first event with a token.
-    pub first_token: Option<f64>,
+    pub(crate) first_token: Option<f64>,
     /// Time of the last event with a token.
-    pub last_token: Option<f64>,
+    pub(crate) last_token: Option<f64>,
     /// Number of output tokens after those of the first event.
-    pub later_tokens: Option<u32>,
+    pub(crate) later_tokens: Option<u32>,
 }
 
-impl From<&Record> for Seen {
-    fn from(r: &Record) -> Self {
-        let later = |all: u32| all.saturating_sub(r.first_event_tokens.unwrap_or(1));
-        Self {
-            phase: r.phase,
-            outcome: r.outcome,
-            broken: r.is_broken(),
-            due: ms(r.due),
-            sent: r.sent.map(ms),
-            end: ms(r.end),
-            first_token: r.first_token.map(ms),
-            last_token: r.last_token.map(ms),
-            later_tokens: r.output_tokens.map(later),
-        }
+/// The columns of `requests.csv` that a trace needs: parsing all of them takes more than twice as long.
+struct TracedRequest {
+    series: String,
+    step: u32,
+    times: RequestTimes,
+}
+
+impl TableRow for TracedRequest {
+    const FILE: &'static str = REQUESTS;
+
+    fn empty() -> Self {
+        let times = RequestTimes {
+            phase: Phase::Measure,
+            outcome: Outcome::Cut,
+            broken: false,
+            due: 0.0,
+            sent: None,
+            end: 0.0,
+            first_token: None,
+            last_token: None,
+            later_tokens: None,
+        };
+        Self { series: String::new(), step: 0, times }
+    }
+
+    fn columns(&mut self, c: &mut impl Columns) -> Result<(), CellError> {
+        let is_time = |ms: f64| ms >= 0.0;
+        let t = &mut self.times;
+        let (mut output_asked, mut output_tokens, mut first_event_tokens) = (0_u32, None::<u32>, None::<u32>);
+        let mut failure = None::<Failure>;
+        c.cell("series", &mut self.series)?;
+        c.cell("step", &mut self.step)?;
+        c.cell("phase", &mut t.phase)?;
+        c.within("due_ms", &mut t.due, is_time)?;
+        c.within("sent_ms", &mut t.sent, is_time)?;
+        c.within("first_token_ms", &mut t.first_token, is_time)?;
+        c.within("last_token_ms", &mut t.last_token, is_time)?;
+        c.within("end_ms", &mut t.end, is_time)?;
+        c.later("output_asked", &mut output_asked)?;
+        c.cell("output_tokens", &mut output_tokens)?;
+        c.cell("first_event_tokens", &mut first_event_tokens)?;
+        c.cell("outcome", &mut t.outcome)?;
+        c.cell("failure", &mut failure)?;
+        t.broken = t.outcome == Outcome::Failed && !is_cut_off(t.outcome, failure, output_asked);
+        t.later_tokens = output_tokens.map(|all| all.saturating_sub(first_event_tokens.unwrap_or(1)));
+        Ok(())
     }
 }
 
@@ -121,7 +152,7 @@ impl Traces {
     /// Fails if the file exists but cannot be read.
     pub fn read(dir: &Path, steps: &[Step]) -> Result<Self> {
         let mut tracer = Tracer::new(steps);
-        each_row(dir, |row: &mut RequestRow| tracer.request(row))?;
+        each_row(dir, |row: &mut TracedRequest| tracer.request(row))?;
         Ok(tracer.finish(steps))
     }
 
@@ -144,7 +175,7 @@ impl Trace {
 }
 
 /// Builds traces from requests one at a time.
-pub struct Tracer {
+pub(crate) struct Tracer {
     open: Vec<Open>,
     by_step: HashMap<(String, u32), usize>,
     last: Option<((String, u32), Option<usize>)>,
@@ -163,14 +194,14 @@ struct Open {
 
 impl Tracer {
     /// Makes a tracer for the requests of these steps.
-    pub fn new(steps: &[Step]) -> Self {
+    pub(crate) fn new(steps: &[Step]) -> Self {
         let open = steps.iter().map(Open::new).collect();
         let by_step = steps.iter().enumerate().map(|(i, s)| ((s.series.clone(), s.step), i)).collect();
         Self { open, by_step, last: None }
     }
 
-    fn request(&mut self, row: &RequestRow) {
-        if row.record.phase == Phase::Warmup {
+    fn request(&mut self, row: &TracedRequest) {
+        if row.times.phase == Phase::Warmup {
             return;
         }
         // Requests of one step are adjacent, so one lookup per step suffices.
@@ -186,19 +217,19 @@ impl Tracer {
             }
         };
         if let Some(place) = place {
-            self.add(place, &Seen::from(&row.record));
+            self.add(place, &row.times);
         }
     }
 
     /// Adds a request of the step with index `place`.
-    pub fn add(&mut self, place: usize, seen: &Seen) {
+    pub(crate) fn add(&mut self, place: usize, times: &RequestTimes) {
         if let Some(open) = self.open.get_mut(place) {
-            open.add(seen);
+            open.add(times);
         }
     }
 
     /// Returns the traces of the steps. Leaves out a step whose number of measured requests does not match its row.
-    pub fn finish(self, steps: &[Step]) -> Traces {
+    pub(crate) fn finish(self, steps: &[Step]) -> Traces {
         let whole = |(o, s): &(Open, &Step)| {
             let n = o.trace.measured;
             n > 0 && n <= s.due_n && n as f64 >= 0.99 * s.due_n as f64
@@ -232,7 +263,7 @@ impl Open {
         }
     }
 
-    fn add(&mut self, r: &Seen) {
+    fn add(&mut self, r: &RequestTimes) {
         if let Some(sent) = r.sent {
             self.flight(sent / 1e3, r.end / 1e3);
         }

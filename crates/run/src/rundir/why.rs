@@ -2,7 +2,7 @@
 
 mod lengths;
 
-use super::{Run, own};
+use super::{Run, client_faults};
 use anyhow::Result;
 use goodput_core::caveat::ClientCaveat;
 use goodput_core::slo::Metric;
@@ -82,7 +82,7 @@ fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
         ClientCaveat::OwnLimit { step, fault, .. } => Some(OwnLimit { step, fault }),
         ClientCaveat::BeyondCalibration { .. } => None,
     };
-    own::faults(plan, &run.steps, &run.failures).into_iter().filter_map(limit).collect()
+    client_faults::faults(plan, &run.steps, &run.failures).into_iter().filter_map(limit).collect()
 }
 
 /// Returns a key of the server and its hardware; curves with equal keys may be analysed together.

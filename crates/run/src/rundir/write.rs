@@ -2,8 +2,8 @@
 
 use super::clear::{check_empty, clear};
 use super::files::replace;
-use super::hold::Hold;
 use super::requests::RequestRow;
+use super::run_lock::RunLock;
 use super::table::{Bucket, RowsWriter, StepRow, TableRow, append_rows, append_step_rows, write_heads};
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
@@ -58,7 +58,7 @@ pub struct Sample {
 pub struct Writer {
     dir: PathBuf,
     /// Run lock that keeps other sweeps from writing into the folder.
-    _hold: Hold,
+    _lock: RunLock,
     requests: RowsWriter<RequestRow>,
     /// The row of the last request; the next one takes its place.
     request: RequestRow,
@@ -76,7 +76,7 @@ impl Writer {
         check_empty(dir, force)?;
         fs::create_dir_all(dir)
             .with_context(|| format!("failed to make the output folder {}", dir.display()))?;
-        let hold = Hold::take(dir)?;
+        let lock = RunLock::take(dir)?;
         // Another sweep may have written here before the lock was taken.
         if check_empty(dir, force)? {
             clear(dir)?;
@@ -86,12 +86,12 @@ impl Writer {
             create(&dir.join(name))?;
         }
         create(&dir.join(REQUESTS))?;
-        Self::open(hold)
+        Self::open(lock)
     }
 
     /// Continues in the folder of an interrupted sweep after [`super::tidy`] has cleaned it up.
-    pub fn open(hold: Hold) -> Result<Self> {
-        let dir = hold.dir();
+    pub fn open(lock: RunLock) -> Result<Self> {
+        let dir = lock.dir();
         write_heads::<StepRow<Bucket>>(dir)?;
         write_heads::<StepRow<Sample>>(dir)?;
         let requests = RowsWriter::open(dir)?;
@@ -101,7 +101,7 @@ impl Writer {
         }
         let metrics = RowsWriter::open(dir)?;
         let request = RequestRow::empty();
-        Ok(Self { dir: dir.to_owned(), _hold: hold, requests, request, metrics, failures: BTreeMap::new() })
+        Ok(Self { dir: dir.to_owned(), _lock: lock, requests, request, metrics, failures: BTreeMap::new() })
     }
 
     /// Adds a row to `server-metrics.csv`; on disk with the next [`Writer::flush`].

@@ -6,8 +6,8 @@ use goodput_core::level::Control;
 use goodput_run::compare::answer::Answer;
 use goodput_run::compare::gate::Outcome;
 use goodput_run::compare::group::GroupedRuns;
-use goodput_run::compare::lost::LostTurns;
-use goodput_run::compare::{ComparedFigure, Comparison, Difference, EqualLevel, SideSummary};
+use goodput_run::compare::lost_turns::LostTurns;
+use goodput_run::compare::{ComparedFigure, ComparedLevel, Comparison, Difference, SideSummary};
 use serde::Serialize;
 
 /// Returns the remarks of a comparison in English, each once.
@@ -30,7 +30,7 @@ struct Written<'a> {
     differs: &'a [Difference],
     unlike: bool,
     alternating: bool,
-    levels: &'a [EqualLevel],
+    levels: &'a [ComparedLevel],
     lost: &'a [LostTurns],
     rows: &'a [ComparedFigure],
     answers: Vec<WrittenAnswer<'a>>,

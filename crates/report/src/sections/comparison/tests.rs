@@ -6,7 +6,7 @@ use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::level::Level;
 use goodput_run::compare::Side;
 use goodput_run::compare::answer::Finding;
-use goodput_run::compare::{Column, Scope, compare, equal};
+use goodput_run::compare::{Column, Scope, common_levels, compare};
 use goodput_run::fixture;
 
 #[test]
@@ -44,7 +44,7 @@ fn costs_in_two_currencies_have_no_change() {
 fn a_step_is_at_one_level_and_near_ones_claim_nothing() {
     let mut sides = fixture::pair_sides();
     for side in &mut sides {
-        let like = equal::usable(side)[0].clone();
+        let like = common_levels::usable(side)[0].clone();
         let at = |value: f64| {
             let mut step = like.clone();
             step.level.value = value;
@@ -53,7 +53,7 @@ fn a_step_is_at_one_level_and_near_ones_claim_nothing() {
         side.run.steps = [10.0, 10.1, 10.2, 20.0].map(at).to_vec();
     }
     let of = |sides: &[Side], side: usize| -> Vec<Vec<f64>> {
-        let levels = equal::levels(sides);
+        let levels = common_levels::levels(sides);
         levels.iter().map(|l| l.steps[side].iter().map(|s| s.level.value).collect()).collect()
     };
     for side in 0..2 {

@@ -61,7 +61,7 @@ fn worst(
 }
 
 /// Returns the difference of two figures as a multiple of the tolerance; `None` if it is within the tolerance.
-fn apart(a: f64, b: f64, tolerance: Tolerance, more: f64) -> Option<f64> {
+fn excess(a: f64, b: f64, tolerance: Tolerance, more: f64) -> Option<f64> {
     let allowed = tolerance.share * a.max(b) + tolerance.least + more;
     let off = (a - b).abs() / allowed;
     (off > 1.0 && off.is_finite()).then_some(off)
@@ -69,7 +69,7 @@ fn apart(a: f64, b: f64, tolerance: Tolerance, more: f64) -> Option<f64> {
 
 fn ttft(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
     let (client_ms, server_ms) = (c.ttft_mean_ms?, s.server.ttft?.mean_ms);
-    let off = apart(client_ms, server_ms, TTFT, 0.0)?;
+    let off = excess(client_ms, server_ms, TTFT, 0.0)?;
     let queue_ms = s.server.queue.map(|q| q.mean_ms);
     Some((
         off,
@@ -88,7 +88,7 @@ fn in_flight(s: &Step, c: &ClientSide) -> Option<(f64, Caveat)> {
     // The waiting requests are needed too: without them the server's count is incomplete.
     let server = s.server.running_mean? + s.server.waiting_mean?;
     let error = 3.0 * (client.max(server) / s.server.samples.unwrap_or(1).max(1) as f64).sqrt();
-    let off = apart(client, server, IN_FLIGHT, error)?;
+    let off = excess(client, server, IN_FLIGHT, error)?;
     Some((off, Caveat::Counters(CountersCaveat::InFlightDiffers { step: s.step, steps: 1, client, server })))
 }
 
@@ -108,7 +108,7 @@ fn tokens(s: &Step, c: &ClientSide, (client, server): (f64, f64), prompt: bool) 
     let unfinished = (s.failed + s.cut) as f64 / s.due_n.max(1) as f64;
     let (most, seconds) = (client.max(server), s.server.seconds?);
     let edges = most * TOKENS.least / seconds + 2.0 * most / c.first_tokens.max(1) as f64;
-    let off = apart(client, server, Tolerance { least: 0.0, ..TOKENS }, edges)?;
+    let off = excess(client, server, Tolerance { least: 0.0, ..TOKENS }, edges)?;
     (unfinished <= UNFINISHED).then_some((
         off,
         Caveat::Counters(CountersCaveat::TokensDiffer { prompt, step: s.step, steps: 1, client, server }),

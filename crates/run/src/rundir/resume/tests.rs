@@ -42,14 +42,14 @@ fn folder(steps: u32, change: impl Fn(&mut Step)) -> (TempDir, PathBuf) {
 }
 
 /// Reads the state as a resume does, then releases the lock.
-fn left_in(dir: &Path) -> Result<Left> {
-    left(&Hold::of_run(dir)?, |_, _, _| ())
+fn left_in(dir: &Path) -> Result<InterruptedSweep> {
+    read_interrupted(&RunLock::of_run(dir)?, |_, _, _| ())
 }
 
-fn tidied(dir: &Path, steps: usize) -> Hold {
-    let hold = Hold::of_run(dir).unwrap();
-    tidy(&hold, steps).unwrap();
-    hold
+fn tidied(dir: &Path, steps: usize) -> RunLock {
+    let lock = RunLock::of_run(dir).unwrap();
+    tidy(&lock, steps).unwrap();
+    lock
 }
 
 fn append(dir: &Path, name: &str, text: &str) {
@@ -85,7 +85,7 @@ fn what_counts_is_what_was_finished() {
         let (_tmp, dir) = folder(3, change);
         edit(&dir);
         let mut tokens = 0;
-        let what = left(&Hold::of_run(&dir).unwrap(), |_, _, r| {
+        let what = read_interrupted(&RunLock::of_run(&dir).unwrap(), |_, _, r| {
             tokens += u64::from(r.ok()) * u64::from(r.input_tokens.unwrap())
         })
         .unwrap();
@@ -119,11 +119,11 @@ fn what_counts_is_what_was_finished() {
 fn tries_are_kept_apart_each_time() {
     let (_tmp, dir) = folder(1, |_| ());
     for times in 1..=3 {
-        let hold = tidied(&dir, 1);
+        let lock = tidied(&dir, 1);
         let partial = fs::read_to_string(dir.join(PARTIAL)).unwrap();
         assert_eq!(partial.matches("main,2,").count(), 3 * times);
         assert_eq!(partial.matches("series,step").count(), 1);
-        let mut writer = Writer::open(hold).unwrap();
+        let mut writer = Writer::open(lock).unwrap();
         (0..3).for_each(|id| writer.request("main", 2, "all", &request(id)).unwrap());
         writer.flush().unwrap();
         let all = fs::read_to_string(dir.join(REQUESTS)).unwrap();
@@ -201,20 +201,20 @@ fn folders_that_cannot_go_on_say_why() {
 fn one_at_a_time_goes_on_with_a_folder() {
     let (_tmp, dir) = folder(1, |_| ());
     let taken = |dir: &Path| {
-        let error = Hold::of_run(dir).unwrap_err().to_string();
+        let error = RunLock::of_run(dir).unwrap_err().to_string();
         assert!(error.contains("is still writing into"), "{error}");
         let replaces = Writer::create(dir, "", true).err().unwrap().to_string();
         assert!(replaces.contains("is still writing into"), "{replaces}");
         assert!(check_free(dir, true).is_err());
     };
-    let hold = Hold::of_run(&dir).unwrap();
+    let lock = RunLock::of_run(&dir).unwrap();
     taken(&dir);
-    assert_eq!(left(&hold, |_, _, _| ()).unwrap().steps.len(), 1);
+    assert_eq!(read_interrupted(&lock, |_, _, _| ()).unwrap().steps.len(), 1);
     taken(&dir);
     // Files are replaced here, so a lock on an open file would be lost.
-    tidy(&hold, 1).unwrap();
+    tidy(&lock, 1).unwrap();
     taken(&dir);
-    let mut writer = Writer::open(hold).unwrap();
+    let mut writer = Writer::open(lock).unwrap();
     taken(&dir);
     (0..3).for_each(|id| writer.request("main", 2, "all", &request(id)).unwrap());
     writer.flush().unwrap();

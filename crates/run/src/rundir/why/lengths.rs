@@ -1,13 +1,11 @@
 //! TTFT by prompt length, from steps with one request at a time.
 
 use super::{deployment, one_at_a_time};
-use crate::rundir::Run;
-use crate::rundir::requests::RequestRow;
-use crate::rundir::table::each_row;
+use crate::rundir::table::{CellError, Columns, TableRow, each_row};
+use crate::rundir::{REQUESTS, Run};
 use anyhow::Result;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::Metric;
-use goodput_core::units::ms;
 use goodput_plan::Series;
 use goodput_stats::diagnosis::LengthPoint;
 use goodput_stats::stats::step::Step;
@@ -26,12 +24,52 @@ const LEAST_READ: f64 = 0.25;
 /// Number of requests per step beyond which the medians no longer improve.
 const ENOUGH: usize = 20_000;
 
-/// The fields of a row of `requests.csv` that concern its TTFT.
+/// A request with a TTFT that may depend on its length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Request {
     input: f64,
     cached: Option<f64>,
     ttft_ms: f64,
+}
+
+/// The columns of `requests.csv` that concern the TTFT.
+struct TtftRow {
+    series: String,
+    step: u32,
+    phase: Phase,
+    due_ms: f64,
+    first_token_ms: Option<f64>,
+    input_tokens: Option<u32>,
+    cached_tokens: Option<u32>,
+    outcome: Outcome,
+}
+
+impl TableRow for TtftRow {
+    const FILE: &'static str = REQUESTS;
+
+    fn empty() -> Self {
+        Self {
+            series: String::new(),
+            step: 0,
+            phase: Phase::Measure,
+            due_ms: 0.0,
+            first_token_ms: None,
+            input_tokens: None,
+            cached_tokens: None,
+            outcome: Outcome::Cut,
+        }
+    }
+
+    fn columns(&mut self, c: &mut impl Columns) -> Result<(), CellError> {
+        c.cell("series", &mut self.series)?;
+        c.cell("step", &mut self.step)?;
+        c.cell("phase", &mut self.phase)?;
+        c.within("due_ms", &mut self.due_ms, |ms| ms >= 0.0)?;
+        c.within("first_token_ms", &mut self.first_token_ms, |ms| ms >= 0.0)?;
+        c.cell("input_tokens", &mut self.input_tokens)?;
+        c.cell("cached_tokens", &mut self.cached_tokens)?;
+        c.cell("outcome", &mut self.outcome)
+    }
 }
 
 /// Returns the points of all steps that had one request at a time; a step with different prompt lengths gives
@@ -106,15 +144,14 @@ fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Reques
     if steps.is_empty() {
         return Ok(all);
     }
-    each_row(dir, |row: &mut RequestRow| {
-        let r = &row.record;
-        if r.phase != Phase::Measure || r.outcome != Outcome::Ok {
+    each_row(dir, |row: &mut TtftRow| {
+        if row.phase != Phase::Measure || row.outcome != Outcome::Ok {
             return;
         }
-        let (Some(own), Some(first_token), Some(input)) = (
+        let (Some(own), Some(first_token_ms), Some(input)) = (
             steps.iter().find(|s| s.step == row.step && s.series == row.series),
-            r.first_token,
-            r.input_tokens,
+            row.first_token_ms,
+            row.input_tokens,
         ) else {
             return;
         };
@@ -122,8 +159,8 @@ fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Reques
         if own.len() < ENOUGH {
             own.push(Request {
                 input: f64::from(input),
-                cached: r.cached_tokens.map(f64::from),
-                ttft_ms: (ms(first_token) - ms(r.due)).max(0.0),
+                cached: row.cached_tokens.map(f64::from),
+                ttft_ms: (first_token_ms - row.due_ms).max(0.0),
             });
         }
     })?;
@@ -133,7 +170,6 @@ fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Reques
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rundir::REQUESTS;
 
     #[test]
     fn requests_of_different_lengths_make_groups() {

@@ -9,7 +9,7 @@ use super::bootstrap::{DRAWS, Draws, Sample, Spread};
 use super::column::PERCENTILES;
 use super::noise::{Basis, Change, Estimate};
 use super::requests::{Requests, Timed};
-use super::{Column, ComparedFigure, EqualLevel, Scope, Side, blocks, same};
+use super::{Column, ComparedFigure, ComparedLevel, Scope, Side, blocks, same};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Metric;
 use goodput_core::units::short;
@@ -25,16 +25,16 @@ const LEAST_BLOCKS: usize = 10;
 
 /// A level with the steps of each side.
 #[derive(Debug, Clone)]
-pub struct Equal<'a> {
+pub struct CommonLevel<'a> {
     /// The level of the baseline.
     pub level: Level,
     /// Steps of each side; may be empty for some.
     pub steps: Vec<Vec<&'a Step>>,
 }
 
-impl Equal<'_> {
-    pub(super) fn told(&self) -> EqualLevel {
-        EqualLevel {
+impl CommonLevel<'_> {
+    pub(super) fn summary(&self) -> ComparedLevel {
+        ComparedLevel {
             level: self.level,
             steps: self.steps.iter().map(|s| s.iter().map(|s| s.step).collect()).collect(),
             requests: self.steps.iter().map(|s| s.iter().map(|s| s.due_n).sum()).collect(),
@@ -64,7 +64,7 @@ pub fn usable(side: &Side) -> Vec<&Step> {
 }
 
 /// Returns the levels at which the baseline and another side have usable steps, ascending.
-pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
+pub fn levels(sides: &[Side]) -> Vec<CommonLevel<'_>> {
     let usable: Vec<Vec<&Step>> = sides.iter().map(usable).collect();
     let control = super::side::control(&sides[0]);
     let mut found: Vec<Level> = Vec::new();
@@ -80,9 +80,12 @@ pub fn levels(sides: &[Side]) -> Vec<Equal<'_>> {
         let near = found.iter().filter(|l| l.control == s.level.control && same(s.level.value, l.value));
         near.min_by(|a, b| apart(s, a).total_cmp(&apart(s, b))).copied()
     };
-    let at = |level: Level| -> Equal<'_> {
+    let at = |level: Level| -> CommonLevel<'_> {
         let here = |s: &&&Step| nearest(s) == Some(level);
-        Equal { level, steps: usable.iter().map(|u| u.iter().filter(here).copied().collect()).collect() }
+        CommonLevel {
+            level,
+            steps: usable.iter().map(|u| u.iter().filter(here).copied().collect()).collect(),
+        }
     };
     found.iter().copied().map(at).filter(|e| e.steps[1..].iter().any(|s| !s.is_empty())).collect()
 }
@@ -94,16 +97,25 @@ pub(super) fn of_steps<'r>(steps: &[&Step], requests: &'r Requests) -> Vec<&'r [
 }
 
 /// Returns the rows of every level, for sides that were measured separately.
-pub fn rows(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
+pub fn rows(sides: &[Side], levels: &[CommonLevel<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, true)).collect()
 }
 
 /// Returns the rows of every level with the values alone: no bootstrap is run, and no latency has noise.
-pub(super) fn values(sides: &[Side], levels: &[Equal<'_>], requests: &[Requests]) -> Vec<ComparedFigure> {
+pub(super) fn values(
+    sides: &[Side],
+    levels: &[CommonLevel<'_>],
+    requests: &[Requests],
+) -> Vec<ComparedFigure> {
     levels.iter().flat_map(|level| of_level(sides, level, requests, false)).collect()
 }
 
-fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool) -> Vec<ComparedFigure> {
+fn of_level(
+    sides: &[Side],
+    level: &CommonLevel<'_>,
+    requests: &[Requests],
+    draw: bool,
+) -> Vec<ComparedFigure> {
     let lists: Vec<Vec<&[Timed]>> =
         level.steps.iter().zip(requests).map(|(steps, own)| of_steps(steps, own)).collect();
     let mut rows = Vec::new();
@@ -130,7 +142,7 @@ fn of_level(sides: &[Side], level: &Equal<'_>, requests: &[Requests], draw: bool
 /// Makes a row, unless all of its values are unknown.
 pub(super) fn row(
     column: Column,
-    level: &Equal<'_>,
+    level: &CommonLevel<'_>,
     values: Vec<Option<f64>>,
     changes: Vec<Change>,
     sides: &[Side],
@@ -255,7 +267,7 @@ fn failing(bare: Change, old: (f64, &[Option<f64>]), new: (f64, &[Option<f64>]))
 
 /// Returns the rows of inter-token latency. Their histograms are pooled per step, so the noise is unknown; among
 /// several steps at the level the longest counts.
-fn gaps(sides: &[Side], level: &Equal<'_>) -> Vec<ComparedFigure> {
+fn gaps(sides: &[Side], level: &CommonLevel<'_>) -> Vec<ComparedFigure> {
     let of = |steps: &Vec<&Step>, permille: u64| {
         let longest = steps.iter().max_by(|a, b| a.measure_s.total_cmp(&b.measure_s))?;
         let q = longest.quantiles(Metric::Itl);
@@ -300,7 +312,7 @@ pub(super) fn figure(column: Column, tier: &str, steps: &[&Step]) -> Option<f64>
 }
 
 /// Returns the rows of attainment, rates and server counters.
-fn rates(sides: &[Side], level: &Equal<'_>, lists: &[Vec<&[Timed]>]) -> Vec<ComparedFigure> {
+fn rates(sides: &[Side], level: &CommonLevel<'_>, lists: &[Vec<&[Timed]>]) -> Vec<ComparedFigure> {
     let one = |column: Column| {
         let values: Vec<Option<f64>> =
             sides.iter().zip(&level.steps).map(|(side, steps)| figure(column, &side.tier, steps)).collect();

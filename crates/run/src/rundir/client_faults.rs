@@ -18,7 +18,6 @@ impl Run {
 
 /// Returns a caveat for each step in which the client reached one of its own limits, with the limit; `invalid` is set
 /// if the step is invalid.
-/// invalid.
 pub(super) fn faults(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> Vec<ClientCaveat> {
     let tiers = plan.slo.as_slice();
     let found = steps.iter().filter_map(|s| {

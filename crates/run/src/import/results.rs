@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// All data found in the files of one tool.
 #[derive(Debug)]
-pub(crate) struct Found {
+pub(crate) struct ToolResults {
     pub(crate) tool: Tool,
     pub(crate) version: Option<String>,
     /// The server's URL as recorded; may contain secrets that must not be written to files.
@@ -26,12 +26,12 @@ pub(crate) struct Found {
     /// Data missing from the files.
     pub(crate) missing: Vec<String>,
     pub(crate) left_out: Vec<String>,
-    pub(crate) steps: Vec<FoundStep>,
+    pub(crate) steps: Vec<ResultStep>,
 }
 
 /// A run at one level. All times are relative to its start, the due time of its first request.
 #[derive(Debug)]
-pub(crate) struct FoundStep {
+pub(crate) struct ResultStep {
     pub(crate) file: PathBuf,
     pub(crate) level: Level,
     /// Arrival process of an open loop.
@@ -49,12 +49,12 @@ pub(crate) struct FoundStep {
 
 /// A request, with its output tokens by the tool's own count if that differs from the server's.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ImportedRequest {
     pub(crate) finished: Finished,
     pub(crate) counted: Option<u32>,
 }
 
-impl From<Finished> for Seen {
+impl From<Finished> for ImportedRequest {
     fn from(finished: Finished) -> Self {
         Self { finished, counted: None }
     }
@@ -64,33 +64,33 @@ impl From<Finished> for Seen {
 #[derive(Debug)]
 pub(crate) enum Requests {
     /// Requests held in memory.
-    Held(Vec<Seen>),
+    InMemory(Vec<ImportedRequest>),
     /// Requests that are read again row by row, so that they are never all in memory.
     Lines(Lines),
 }
 
 impl Requests {
     /// Sorts the requests by `due` and numbers them.
-    pub(crate) fn held(mut requests: Vec<Seen>) -> Self {
+    pub(crate) fn in_memory(mut requests: Vec<ImportedRequest>) -> Self {
         requests.sort_by_key(|r| r.finished.record.due);
         for (id, r) in (0..).zip(&mut requests) {
             r.finished.record.id = id;
         }
-        Self::Held(requests)
+        Self::InMemory(requests)
     }
 
     /// Returns the due time of the last request; `None` if there are no requests.
     pub(crate) fn last_due(&self) -> Option<Duration> {
         match self {
-            Self::Held(requests) => requests.last().map(|r| r.finished.record.due),
+            Self::InMemory(requests) => requests.last().map(|r| r.finished.record.due),
             Self::Lines(lines) => lines.last_due(),
         }
     }
 
     /// Passes each request to `take`; requests that are read row by row come in file order.
-    pub(crate) fn each(self, mut take: impl FnMut(Seen) -> Result<()>) -> Result<()> {
+    pub(crate) fn each(self, mut take: impl FnMut(ImportedRequest) -> Result<()>) -> Result<()> {
         match self {
-            Self::Held(requests) => requests.into_iter().try_for_each(take),
+            Self::InMemory(requests) => requests.into_iter().try_for_each(take),
             Self::Lines(lines) => lines.each(&mut take),
         }
     }

@@ -15,13 +15,13 @@ pub(super) const LOCK: &str = "goodput.lock";
 
 /// An exclusive lock on a run folder; the operating system releases it however the process ends.
 #[derive(Debug)]
-pub struct Hold {
+pub struct RunLock {
     dir: PathBuf,
     /// `None` on a file system without locks, which is no reason to stop.
     _locked: Option<File>,
 }
 
-impl Hold {
+impl RunLock {
     /// Locks the folder of a sweep that is to be resumed; changes nothing in it.
     ///
     /// # Errors
@@ -85,12 +85,12 @@ mod tests {
     #[test]
     fn one_holds_a_folder_until_it_lets_go() {
         let dir = tempfile::tempdir().unwrap();
-        let hold = Hold::take(dir.path()).unwrap();
-        let error = Hold::take(dir.path()).unwrap_err().to_string();
+        let lock = RunLock::take(dir.path()).unwrap();
+        let error = RunLock::take(dir.path()).unwrap_err().to_string();
         assert!(error.contains("a sweep is still writing into"), "{error}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing stands in the folder for it");
-        drop(hold);
-        Hold::take(dir.path()).unwrap();
+        drop(lock);
+        RunLock::take(dir.path()).unwrap();
     }
 
     /// A sweep of an earlier version locks only `requests.csv`.
@@ -99,9 +99,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let requests = File::create(dir.path().join(REQUESTS)).unwrap();
         requests.try_lock().unwrap();
-        assert!(Hold::take(dir.path()).is_err());
+        assert!(RunLock::take(dir.path()).is_err());
         drop(requests);
-        Hold::take(dir.path()).unwrap();
+        RunLock::take(dir.path()).unwrap();
     }
 
     #[test]
