@@ -19,7 +19,7 @@ const LEAST_BLOCKS: usize = 20;
 /// D = 4/3 (Σ λ(k/M) R(k))² (Politis and White, Econometric Reviews 23, 2004, with the correction of 2009). `above`
 /// is true for each value above the quantile, in order of time. The result is at least 1 and at most a twentieth of
 /// the series.
-pub fn length(above: &[bool]) -> usize {
+pub(super) fn length(above: &[bool]) -> usize {
     let n = above.len();
     let most = (n / LEAST_BLOCKS).max(1);
     let ones: Vec<usize> = above.iter().enumerate().filter(|(_, a)| **a).map(|(i, _)| i).collect();
@@ -57,7 +57,7 @@ pub fn length(above: &[bool]) -> usize {
 
 /// Returns the block number of each of `n` requests in order of time for blocks of about this length, and the number
 /// of blocks.
-pub fn numbers(n: usize, length: usize) -> (impl Iterator<Item = u32>, usize) {
+pub(super) fn numbers(n: usize, length: usize) -> (impl Iterator<Item = u32>, usize) {
     let length = length.max(n.div_ceil(MOST_BLOCKS)).max(1);
     ((0..n).map(move |i| (i / length) as u32), n.div_ceil(length))
 }

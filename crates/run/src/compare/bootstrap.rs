@@ -9,13 +9,13 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 /// Number of bootstrap draws: the relative standard error of a standard error is 1/√(2·draws), about 2 %.
-pub const DRAWS: usize = 1_000;
+pub(super) const DRAWS: usize = 1_000;
 /// Minimum number of sorted values that are counted together.
 const CHUNK: usize = 512;
 
 /// Values grouped in blocks, for percentiles; an infinite value is a failed request.
 #[derive(Debug, Clone)]
-pub struct Sample {
+pub(super) struct Sample {
     /// Values in ascending order, each with its block.
     sorted: Vec<(f64, u32)>,
     blocks: usize,
@@ -27,7 +27,7 @@ pub struct Sample {
 
 impl Sample {
     /// Makes a sample from values with their block numbers, 0 to `blocks` − 1; leaves out NaN.
-    pub fn new(values: impl IntoIterator<Item = (f64, u32)>, blocks: usize) -> Self {
+    pub(super) fn new(values: impl IntoIterator<Item = (f64, u32)>, blocks: usize) -> Self {
         let known = |(value, block): &(f64, u32)| !value.is_nan() && (*block as usize) < blocks;
         let mut sorted: Vec<(f64, u32)> = values.into_iter().filter(known).collect();
         sorted.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
@@ -47,17 +47,17 @@ impl Sample {
     }
 
     /// Returns the number of values.
-    pub fn n(&self) -> usize {
+    pub(super) fn n(&self) -> usize {
         self.sorted.len()
     }
 
     /// Returns the value at ⌈p·n⌉, with `share` as p; `None` without values.
-    pub fn value(&self, share: f64) -> Option<f64> {
+    pub(super) fn value(&self, share: f64) -> Option<f64> {
         self.of(&vec![1; self.blocks], share)
     }
 
     /// Returns the percentile with each block counted `weights` times; `None` if nothing was drawn.
-    pub fn of(&self, weights: &[u32], share: f64) -> Option<f64> {
+    pub(super) fn of(&self, weights: &[u32], share: f64) -> Option<f64> {
         let total: u64 = self.sizes.iter().zip(weights).map(|(n, w)| u64::from(*n) * u64::from(*w)).sum();
         if total == 0 {
             return None;
@@ -84,7 +84,7 @@ impl Sample {
 
 /// An iterator over draws: the number of times that each of `blocks` blocks is drawn.
 #[derive(Debug)]
-pub struct Draws {
+pub(super) struct Draws {
     rng: ChaCha8Rng,
     blocks: usize,
     left: usize,
@@ -92,7 +92,7 @@ pub struct Draws {
 
 impl Draws {
     /// Makes [`DRAWS`] draws of `blocks` blocks, reproducible by the seed.
-    pub fn new(blocks: usize, seed: u64) -> Self {
+    pub(super) fn new(blocks: usize, seed: u64) -> Self {
         Self { rng: ChaCha8Rng::seed_from_u64(seed), blocks, left: DRAWS }
     }
 }
@@ -112,7 +112,7 @@ impl Iterator for Draws {
 
 /// The spread of a difference over draws.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub(super) struct Spread {
     /// Standard deviation of the draws.
     pub error: f64,
     /// Share of draws with a finite difference.
@@ -121,7 +121,7 @@ pub struct Spread {
 
 impl Spread {
     /// Computes the spread of draws; infinite and unknown ones count only in `finite`.
-    pub fn of(draws: impl IntoIterator<Item = Option<f64>>) -> Self {
+    pub(super) fn of(draws: impl IntoIterator<Item = Option<f64>>) -> Self {
         let (mut all, mut n, mut sum, mut sq) = (0.0, 0.0, 0.0, 0.0);
         for draw in draws {
             all += 1.0;

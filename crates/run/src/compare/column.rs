@@ -4,7 +4,7 @@ use goodput_core::slo::Metric;
 use serde::Serialize;
 
 /// Compared percentiles of latencies, in thousandths.
-pub const PERCENTILES: [u64; 3] = [500, 900, 990];
+pub(super) const PERCENTILES: [u64; 3] = [500, 900, 990];
 
 /// A figure by which sides are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -109,7 +109,7 @@ impl Column {
     }
 
     /// Returns true if higher values are better; `None` if neither direction is.
-    pub const fn more_is_better(self) -> Option<bool> {
+    pub(super) const fn more_is_better(self) -> Option<bool> {
         match self {
             Self::Goodput
             | Self::SafeRate
@@ -130,7 +130,7 @@ impl Column {
     }
 
     /// Returns true if the figure depends on the limits: tiers judged on the same steps differ only in these figures.
-    pub const fn is_judged(self) -> bool {
+    pub(super) const fn is_judged(self) -> bool {
         !matches!(
             self,
             Self::Knee

@@ -7,19 +7,19 @@
 //! the blocks, and drift over the sweep cancels out.
 
 pub mod answer;
-pub mod blocks;
-pub mod bootstrap;
-pub mod column;
+mod blocks;
+mod bootstrap;
+mod column;
 pub mod common_levels;
 pub mod gate;
 pub mod group;
 pub mod lost_turns;
-pub mod noise;
+mod noise;
 pub mod pair;
 pub mod paired;
 mod remarks;
 pub mod requests;
-pub mod setup;
+mod setup;
 pub mod side;
 pub mod whole_run;
 

@@ -81,13 +81,13 @@ pub struct Change {
 }
 
 /// Error probability of the intervals, and of all claims of a family together.
-pub const ALPHA: f64 = 0.05;
+pub(super) const ALPHA: f64 = 0.05;
 /// Power at which the detectable change is computed.
 const POWER: f64 = 0.9;
 
 /// An estimated difference of logarithms (or of shares) with its standard error and degrees of freedom.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Estimate {
+pub(super) struct Estimate {
     /// ln(new / old), or new − old.
     pub difference: f64,
     /// Standard error of the difference.
@@ -99,7 +99,7 @@ pub struct Estimate {
 impl Estimate {
     /// Estimates the mean of paired differences by Student's t. Returns `None` for fewer than three pairs or a
     /// non-finite difference.
-    pub fn of_pairs(differences: &[f64]) -> Option<Self> {
+    pub(super) fn of_pairs(differences: &[f64]) -> Option<Self> {
         let n = differences.len() as f64;
         if differences.len() < 3 || differences.iter().any(|d| !d.is_finite()) {
             return None;
@@ -111,7 +111,7 @@ impl Estimate {
 
     /// Returns the equally weighted mean of independent estimates. The error follows from the sum of squares, the
     /// degrees of freedom from Satterthwaite's approximation.
-    pub fn mean(all: &[Self]) -> Option<Self> {
+    pub(super) fn mean(all: &[Self]) -> Option<Self> {
         if all.is_empty() || all.iter().any(|e| !e.sound()) {
             return None;
         }
@@ -124,7 +124,7 @@ impl Estimate {
     }
 
     /// Makes an estimate whose error is taken as known.
-    pub const fn normal(difference: f64, error: f64) -> Self {
+    pub(super) const fn normal(difference: f64, error: f64) -> Self {
         Self { difference, error, freedom: f64::INFINITY }
     }
 
@@ -140,7 +140,7 @@ impl Estimate {
     }
 
     /// Returns the two-sided p-value: the probability of a difference at least as large if there is none.
-    pub fn p(&self) -> f64 {
+    pub(super) fn p(&self) -> f64 {
         if self.error <= 0.0 {
             return if self.difference.abs() > 0.0 { 0.0 } else { 1.0 };
         }
@@ -194,7 +194,7 @@ impl Change {
     }
 
     /// Makes a change from an estimate of the logarithm of the ratio.
-    pub fn of_ratio(old: Option<f64>, new: Option<f64>, e: Estimate, basis: Basis) -> Self {
+    pub(super) fn of_ratio(old: Option<f64>, new: Option<f64>, e: Estimate, basis: Basis) -> Self {
         let bare = Self::bare(old, new);
         if !e.sound() {
             return bare;
@@ -217,7 +217,7 @@ impl Change {
     }
 
     /// Makes a change from an estimate of the absolute difference, for shares and the like.
-    pub fn of_difference(old: f64, new: f64, e: Estimate) -> Self {
+    pub(super) fn of_difference(old: f64, new: f64, e: Estimate) -> Self {
         let bare = Self::bare(Some(old), Some(new));
         if !e.sound() {
             return bare;
@@ -235,7 +235,7 @@ impl Change {
     }
 
     /// Makes a change from a difference of shares without the two values, as for several levels pooled.
-    pub fn of_points(e: Estimate, basis: Basis) -> Self {
+    pub(super) fn of_points(e: Estimate, basis: Basis) -> Self {
         let bare = Self { ratio: false, ..Self::bare(None, None) };
         if !e.sound() {
             return bare;
@@ -259,7 +259,7 @@ impl Change {
     }
 
     /// Makes a significant change for a percentile that is infinite on one side only because of failed requests.
-    pub fn of_failing(infinite: Infinite, basis: Basis) -> Self {
+    pub(super) fn of_failing(infinite: Infinite, basis: Basis) -> Self {
         Self { infinite: Some(infinite), beyond: Beyond::Yes, basis, ..Self::bare(None, None) }
     }
 
@@ -277,7 +277,7 @@ impl Change {
     /// Makes a change from two brackets. The change lies within the returned ends, as certain as the verdicts are.
     /// Brackets that share a rate are no difference; if one of them is open (starts at zero or has no end), an
     /// overlap decides nothing.
-    pub fn of_brackets(old: (f64, [f64; 2]), new: (f64, [f64; 2])) -> Self {
+    pub(super) fn of_brackets(old: (f64, [f64; 2]), new: (f64, [f64; 2])) -> Self {
         let bare = Self::bare(Some(old.0), Some(new.0));
         let ends = [new.1[0] / old.1[1] - 1.0, new.1[1] / old.1[0] - 1.0];
         let apart = ends[0] >= 0.0 || ends[1] <= 0.0;
@@ -309,7 +309,7 @@ impl Change {
 /// Returns which claims hold at a family-wise error rate of [`ALPHA`], by Holm's procedure (Scandinavian Journal of
 /// Statistics 6, 1979): the smallest p against α/m, the next against α/(m − 1), and so on to the first that is not
 /// below.
-pub fn holm(ps: &[f64]) -> Vec<bool> {
+pub(super) fn holm(ps: &[f64]) -> Vec<bool> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|a, b| ps[*a].total_cmp(&ps[*b]));
     let mut holds = vec![false; ps.len()];
@@ -333,7 +333,7 @@ pub(super) fn judge<'a>(changes: impl Iterator<Item = &'a mut Change>) {
 
 /// Returns the standard deviations of the logarithm of a rate below and above its median, from its 90 % interval,
 /// treating each half as that of a normal distribution. `None` if the interval starts at zero.
-pub fn log_deviations(median: f64, [low, high]: [f64; 2]) -> Option<[f64; 2]> {
+pub(super) fn log_deviations(median: f64, [low, high]: [f64; 2]) -> Option<[f64; 2]> {
     const Z90: f64 = 1.644_853_626_951_472_6;
     let sound = low > 0.0 && low <= median && median <= high && high.is_finite();
     sound.then(|| [(median / low).ln() / Z90, (high / median).ln() / Z90])
@@ -342,7 +342,7 @@ pub fn log_deviations(median: f64, [low, high]: [f64; 2]) -> Option<[f64; 2]> {
 /// Returns the change between two independent rates with deviations below and above each. The interval of the
 /// difference of their logarithms adds the squares of the halves that face each end (MOVER: Zou and Donner,
 /// Statistics in Medicine 27, 2008); the p-value uses the halves that face zero difference.
-pub fn of_deviations(old: (f64, [f64; 2]), new: (f64, [f64; 2])) -> Change {
+pub(super) fn of_deviations(old: (f64, [f64; 2]), new: (f64, [f64; 2])) -> Change {
     let difference = (new.0 / old.0).ln();
     let (down, up) = (new.1[0].hypot(old.1[1]), new.1[1].hypot(old.1[0]));
     let facing = if difference < 0.0 { up } else { down };

@@ -18,9 +18,9 @@ use goodput_core::slo::Metric;
 use goodput_stats::stats::step::Step;
 
 /// Minimum number of pairs for an error estimate.
-pub const LEAST_PAIRS: usize = 4;
+pub(super) const LEAST_PAIRS: usize = 4;
 /// Percentiles for which claims are made, in thousandths.
-pub const CLAIMED: [u64; 2] = [500, 990];
+pub(super) const CLAIMED: [u64; 2] = [500, 990];
 
 /// Requests of the pairs of one level: for each pair those of the old and those of the new side.
 pub type Pairs<'r> = Vec<(&'r [Timed], &'r [Timed])>;

@@ -63,7 +63,7 @@ impl About {
     }
 
     /// Returns true if sides that differ in this did not measure the same thing and cannot be compared.
-    pub const fn is_unlike(self) -> bool {
+    pub(super) const fn is_unlike(self) -> bool {
         matches!(self, Self::Slo | Self::Workload | Self::Cache | Self::Measurement)
     }
 }
@@ -93,7 +93,7 @@ impl fmt::Display for Difference {
 ///
 /// Sides of one run folder differ because their plan asks for it, so no such difference makes them incomparable.
 /// Files are compared by name only: the same data may have another path on another machine.
-pub fn all(sides: &[Side]) -> Vec<Difference> {
+pub(super) fn all(sides: &[Side]) -> Vec<Difference> {
     let one_folder = sides.iter().all(|s| s.dir == sides[0].dir);
     let known: Vec<BTreeMap<(About, String), String>> = sides.iter().map(facts).collect();
     let mut keys: Vec<&(About, String)> = known.iter().flat_map(BTreeMap::keys).collect();

@@ -12,7 +12,7 @@ fn is_formula(cell: &str) -> bool {
 }
 
 /// Returns the cell with an apostrophe in front of a formula. Numbers are never changed.
-pub fn guarded(cell: &str) -> Cow<'_, str> {
+pub(super) fn guarded(cell: &str) -> Cow<'_, str> {
     if is_formula(cell) { format!("'{cell}").into() } else { cell.into() }
 }
 

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 /// Per-request data of `import` that does not fit into `requests.csv`: step, id, and the output tokens by the tool's
 /// own count, if it differs from the server's.
-pub const COUNTED: &str = "imported.csv";
+pub(crate) const COUNTED: &str = "imported.csv";
 
 /// A benchmarking tool whose result files are recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! File names and data formats of the run folder.
 
 mod cache;
-pub mod cell;
+mod cell;
 pub mod changed;
 mod clear;
 mod client_faults;
@@ -10,7 +10,7 @@ pub mod derive;
 #[path = "documentation/tests.rs"]
 mod documentation;
 pub mod files;
-pub mod imported;
+mod imported;
 pub mod json;
 pub mod matrix;
 pub mod offline;
@@ -71,9 +71,9 @@ pub const RESULT: &str = "result.json";
 /// One row per step.
 pub const STEPS: &str = "steps.csv";
 /// One row per step, tier, class and limit.
-pub const LIMITS: &str = "limits.csv";
+pub(crate) const LIMITS: &str = "limits.csv";
 /// One row per step and class of a mix, or per step and turn of conversations.
-pub const GROUPS: &str = "groups.csv";
+pub(crate) const GROUPS: &str = "groups.csv";
 /// One row per step and replica, if the plan names several.
 pub const REPLICAS: &str = "replicas.csv";
 /// One row per step and check, if the plan has checks.
@@ -81,11 +81,11 @@ pub const CHECKS: &str = "checks.csv";
 /// One row per request.
 pub const REQUESTS: &str = "requests.csv";
 /// Requests of steps that were aborted and measured again after a resume; same columns as `requests.csv`.
-pub const PARTIAL: &str = "requests-partial.csv";
+pub(crate) const PARTIAL: &str = "requests-partial.csv";
 /// One row per step and kind of failure.
-pub const FAILURES: &str = "failures.csv";
+pub(crate) const FAILURES: &str = "failures.csv";
 /// Pooled distributions per step and class.
-pub const HISTOGRAMS: &str = "histograms.csv";
+pub(crate) const HISTOGRAMS: &str = "histograms.csv";
 /// Samples of the server's own counters and of the series of `[[metrics]]`.
 pub const METRICS: &str = "server-metrics.csv";
 /// One row per series of each variant, if the plan has variants.
@@ -93,9 +93,9 @@ pub const VARIANTS: &str = "variants.csv";
 /// Folder with the server output of variants, one file each.
 pub const LOGS: &str = "logs";
 /// One row per step with the values of the server's own counters, if it exports any.
-pub const SERVER: &str = "server.csv";
+pub(crate) const SERVER: &str = "server.csv";
 /// One row per step and series of `[[metrics]]`, if the plan has any.
-pub const SUMMARIES: &str = "metrics.csv";
+pub(crate) const SUMMARIES: &str = "metrics.csv";
 
 /// Metadata of a run, `meta` of `result.json`: versions, machine, server, workload and times. Contains no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -165,7 +165,7 @@ impl Traces {
 impl Trace {
     /// Returns 95 % bounds of the median TTFT in milliseconds, by rank (normal approximation of the binomial),
     /// assuming independent requests; `None` if there are too few requests.
-    pub fn median_bounds(&self) -> Option<[f64; 2]> {
+    pub(crate) fn median_bounds(&self) -> Option<[f64; 2]> {
         let ttft = self.latency.get(&Metric::Ttft)?;
         let n = ttft.n() as f64;
         // The standard deviation of a binomial count with p = 1/2 is sqrt(n) / 2.
