@@ -13,6 +13,7 @@ mod column;
 pub mod common_levels;
 pub mod gate;
 pub mod group;
+mod level_figures;
 pub mod lost_turns;
 mod noise;
 pub mod pair;

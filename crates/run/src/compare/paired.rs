@@ -10,7 +10,8 @@
 
 use super::bootstrap::{Draws, Sample};
 use super::column::PERCENTILES;
-use super::common_levels::{CommonLevel, figure, of_steps, ratio, row};
+use super::common_levels::{CommonLevel, of_steps, ratio, row};
+use super::level_figures::figure;
 use super::noise::{Basis, Beyond, Change, Estimate, Infinite};
 use super::requests::{Requests, Timed};
 use super::{Column, ComparedFigure, Scope, Side};
