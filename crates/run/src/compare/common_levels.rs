@@ -14,7 +14,7 @@ use super::{Column, ComparedFigure, ComparedLevel, Scope, Side, blocks, same};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Metric;
 use goodput_core::units::short;
-use goodput_stats::stats::step::{LimitRow, Step, Verdict};
+use goodput_stats::stats::step::{Step, Verdict};
 
 /// Minimum number of requests beyond a percentile for its error to be estimated.
 const LEAST_BEYOND: f64 = 5.0;
