@@ -3,7 +3,7 @@
 use goodput_core::units::short;
 use goodput_plan::Bottleneck;
 use goodput_run::rundir::matrix::{
-    Evidence, LEAST_ANSWERS, LEAST_RATIO, Part, PartShare, StepFault, UnusableStep,
+    Evidence, LEAST_ANSWERS, LEAST_RATIO, LatencyPart, PartShare, StepFault, UnusableStep,
 };
 
 /// Returns the evidence for the bottleneck of a row, or the reason why it is undecided.
@@ -32,12 +32,16 @@ pub(crate) fn bottleneck(evidence: &Evidence) -> String {
     }
 }
 
-fn part(of: &Part) -> String {
+fn part(of: &LatencyPart) -> String {
     match of {
-        Part::Load { bottleneck, median_ms, alone_ms, share: part } => {
+        LatencyPart::Load { bottleneck, median_ms, alone_ms, share: part } => {
             let (metric, adds) = match bottleneck {
                 Bottleneck::Queue => ("TTFT", "the wait"),
-                _ => ("TPOT", "what that adds"),
+                Bottleneck::Batching
+                | Bottleneck::Cache
+                | Bottleneck::Decode
+                | Bottleneck::Prefill
+                | Bottleneck::Overhead => ("TPOT", "what that adds"),
             };
             let (now, times, alone) = (time(*median_ms), short(median_ms / alone_ms), time(*alone_ms));
             let of = share(part);
@@ -45,7 +49,7 @@ fn part(of: &Part) -> String {
                 "the median {metric} is {now}, {times} times that of one request alone ({alone}): {adds} is {of}"
             )
         }
-        Part::Cache { alone_ms, saved_ms, hit_rate } => {
+        LatencyPart::Cache { alone_ms, saved_ms, hit_rate } => {
             let hits = hit_rate.map(|r| format!(", at a hit rate of {}", percent(r))).unwrap_or_default();
             format!(
                 "unloaded, the first token comes after {}; the cold rows put a prompt of this length at {}: the cache saves {}{hits}",
@@ -54,11 +58,13 @@ fn part(of: &Part) -> String {
                 time(*saved_ms)
             )
         }
-        Part::Base { bottleneck, share: part } => {
+        LatencyPart::Base { bottleneck, share: part } => {
             let name = match bottleneck {
                 Bottleneck::Prefill => "reading the prompt",
                 Bottleneck::Overhead => "what any request costs, whatever its prompt,",
-                _ => "writing the answer, token by token as to one request alone,",
+                Bottleneck::Decode | Bottleneck::Batching | Bottleneck::Queue | Bottleneck::Cache => {
+                    "writing the answer, token by token as to one request alone,"
+                }
             };
             format!("{name} is {}", share(part))
         }
@@ -104,20 +110,20 @@ mod tests {
     fn parts_are_told_by_their_share_of_a_median() {
         let share =
             |part_ms, median_ms, metric| PartShare { part_ms, share: part_ms / median_ms, metric, median_ms };
-        let queue = Part::Load {
+        let queue = LatencyPart::Load {
             bottleneck: Bottleneck::Queue,
             median_ms: 400.0,
             alone_ms: 25.0,
             share: share(375.0, 910.0, Metric::E2e),
         };
-        let batching = Part::Load {
+        let batching = LatencyPart::Load {
             bottleneck: Bottleneck::Batching,
             median_ms: 11.0,
             alone_ms: 5.0,
             share: share(600.0, 1130.0, Metric::E2e),
         };
-        let base = |bottleneck| Part::Base { bottleneck, share: share(15.0, 20.0, Metric::Ttft) };
-        let cache = Part::Cache { alone_ms: 8.0, saved_ms: 17.0, hit_rate: Some(0.9) };
+        let base = |bottleneck| LatencyPart::Base { bottleneck, share: share(15.0, 20.0, Metric::Ttft) };
+        let cache = LatencyPart::Cache { alone_ms: 8.0, saved_ms: 17.0, hit_rate: Some(0.9) };
         for (evidence, says) in [
             (
                 Evidence::Largest(queue),

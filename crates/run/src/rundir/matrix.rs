@@ -13,7 +13,7 @@
 
 mod bottleneck;
 
-pub use bottleneck::{Evidence, LEAST_RATIO, Part, PartShare, StepFault, UnusableStep};
+pub use bottleneck::{Evidence, LEAST_RATIO, LatencyPart, PartShare, StepFault, UnusableStep};
 
 use bottleneck::{Medians, SplitLatency};
 use goodput_core::slo::Metric;

@@ -38,7 +38,7 @@ pub enum Evidence {
     /// The backlog grows at this rate: the wait for the first token has no end.
     BacklogGrows,
     /// This part is the largest.
-    Largest(Part),
+    Largest(LatencyPart),
     /// The row was not measured.
     NotMeasured,
     /// The unloaded reference of the row was not measured.
@@ -50,12 +50,12 @@ pub enum Evidence {
     /// The prompt is read during this part, and no line tells its fixed cost.
     NoLine(PartShare),
     /// The two largest parts are too close together.
-    Alike([Part; 2]),
+    Alike([LatencyPart; 2]),
 }
 
 /// A possible bottleneck.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Part {
+pub enum LatencyPart {
     /// Load raised a median: of TTFT by the queue, of TPOT by batching.
     Load {
         /// Queue or batching.
@@ -122,7 +122,7 @@ pub enum StepFault {
     FewAnswers(u64),
 }
 
-impl Part {
+impl LatencyPart {
     /// Returns the kind of bottleneck.
     pub const fn bottleneck(&self) -> Bottleneck {
         match self {
@@ -173,8 +173,8 @@ impl SplitLatency {
 
     /// Returns the bottleneck: the largest effect of load or cache if there is one, else the largest basic part.
     /// Otherwise returns the reason why it is undecided.
-    pub(super) fn bottleneck(&self) -> Result<Part, Evidence> {
-        let effects: Vec<Part> =
+    pub(super) fn bottleneck(&self) -> Result<LatencyPart, Evidence> {
+        let effects: Vec<LatencyPart> =
             [self.queue(), self.batching(), self.cache()].into_iter().flatten().collect();
         let part = match largest(effects)? {
             Some(effect) => effect,
@@ -191,32 +191,32 @@ impl SplitLatency {
         part >= MATERIAL * self.total()
     }
 
-    fn queue(&self) -> Option<Part> {
+    fn queue(&self) -> Option<LatencyPart> {
         let (m, part) = (&self.medians, self.parts.queue);
         let shown = self.has_first_token() && m.ttft >= GROWN * m.alone_ttft && self.is_material(part);
         let (median_ms, alone_ms, share) = (m.ttft, m.alone_ttft, self.share(part));
-        shown.then_some(Part::Load { bottleneck: Bottleneck::Queue, median_ms, alone_ms, share })
+        shown.then_some(LatencyPart::Load { bottleneck: Bottleneck::Queue, median_ms, alone_ms, share })
     }
 
-    fn batching(&self) -> Option<Part> {
+    fn batching(&self) -> Option<LatencyPart> {
         let (m, part) = (&self.medians, self.parts.batching);
         let shown = self.has_later_tokens() && m.tpot >= GROWN * m.alone_tpot && self.is_material(part);
         let (median_ms, alone_ms, share) = (m.tpot, m.alone_tpot, self.share(part));
-        shown.then_some(Part::Load { bottleneck: Bottleneck::Batching, median_ms, alone_ms, share })
+        shown.then_some(LatencyPart::Load { bottleneck: Bottleneck::Batching, median_ms, alone_ms, share })
     }
 
-    fn cache(&self) -> Option<Part> {
+    fn cache(&self) -> Option<LatencyPart> {
         let alone_ms = self.medians.alone_ttft;
         let used = self.has_first_token() && self.hit_rate.is_none_or(|rate| rate >= HITS);
         let shown = |saved: &f64| used && saved + alone_ms >= GROWN * alone_ms && self.is_material(*saved);
         let saved_ms = self.parts.saved.filter(shown)?;
-        Some(Part::Cache { alone_ms, saved_ms, hit_rate: self.hit_rate })
+        Some(LatencyPart::Cache { alone_ms, saved_ms, hit_rate: self.hit_rate })
     }
 
     /// Returns the parts that exist without load and cache.
-    fn base(&self) -> Vec<Part> {
+    fn base(&self) -> Vec<LatencyPart> {
         let p = &self.parts;
-        let of = |bottleneck, part| Part::Base { bottleneck, share: self.share(part) };
+        let of = |bottleneck, part| LatencyPart::Base { bottleneck, share: self.share(part) };
         let all = [
             self.has_later_tokens().then(|| of(Bottleneck::Decode, p.decode)),
             self.has_first_token().then(|| of(Bottleneck::Prefill, p.prefill)),
@@ -227,7 +227,7 @@ impl SplitLatency {
 }
 
 /// Returns the largest part; fails if the second is too close to it.
-fn largest(mut all: Vec<Part>) -> Result<Option<Part>, Evidence> {
+fn largest(mut all: Vec<LatencyPart>) -> Result<Option<LatencyPart>, Evidence> {
     all.sort_by(|a, b| b.part_ms().total_cmp(&a.part_ms()));
     match all[..] {
         [first, second, ..] if first.part_ms() < CLEAR * second.part_ms() => {

@@ -99,7 +99,7 @@ fn a_warm_prefix_is_held_against_the_line_of_the_cold_ones() {
     // A cold prompt of 1,000 tokens would take 25 ms.
     let got = loaded(warm, (8.0, 5.0), (11.0, 5.0));
     assert_eq!(got.held, Some(true), "{:?}", got.evidence);
-    let saves = |e: &Evidence| matches!(e, Evidence::Largest(Part::Cache { saved_ms, .. }) if (saved_ms - 17.0).abs() < 0.5);
+    let saves = |e: &Evidence| matches!(e, Evidence::Largest(LatencyPart::Cache { saved_ms, .. }) if (saved_ms - 17.0).abs() < 0.5);
     assert!(saves(&got.evidence), "{:?}", got.evidence);
     assert_eq!(
         loaded(warm, (24.0, 5.0), (26.0, 5.0)).measured,

@@ -60,10 +60,13 @@ fn client(c: &mut impl Columns, client: &mut Option<ClientSide>) -> Result<(), C
     c.cell("client_prompt_tokens", &mut prompt)?;
     c.cell("client_output_tokens", &mut output)?;
     c.cell("client_in_flight_mean", &mut in_flight_mean)?;
-    let counted = || {
-        let (first_tokens, prompt_tokens, output_tokens) = (first_tokens?, prompt?, output?);
-        Some(ClientSide { first_tokens, ttft_mean_ms, prompt_tokens, output_tokens, in_flight_mean })
+    let counted = |((first_tokens, prompt_tokens), output_tokens)| ClientSide {
+        first_tokens,
+        ttft_mean_ms,
+        prompt_tokens,
+        output_tokens,
+        in_flight_mean,
     };
-    *client = counted();
+    *client = first_tokens.zip(prompt).zip(output).map(counted);
     Ok(())
 }

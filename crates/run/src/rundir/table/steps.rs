@@ -84,8 +84,7 @@ fn trace(c: &mut impl Columns, trace: &mut Option<TracePart>) -> Result<(), Cell
     c.cell("trace_from", &mut from)?;
     c.cell("trace_n", &mut n)?;
     c.cell("trace_of", &mut of)?;
-    let part = || Some(TracePart { from: from?, n: n?, of: of? });
-    *trace = part();
+    *trace = from.zip(n).zip(of).map(|((from, n), of)| TracePart { from, n, of });
     Ok(())
 }
 
@@ -100,7 +99,7 @@ fn host(c: &mut impl Columns, host: &mut Option<HostLoad>) -> Result<(), CellErr
     c.cell("host_others", &mut others)?;
     c.cell("host_steal", &mut steal)?;
     c.cell("host_waiting", &mut waiting)?;
-    let load = || Some(HostLoad { cores: cores?, busy: busy?, server, others, steal: steal?, waiting });
-    *host = load();
+    let load = |((cores, busy), steal)| HostLoad { cores, busy, server, others, steal, waiting };
+    *host = cores.zip(busy).zip(steal).map(load);
     Ok(())
 }

@@ -364,3 +364,30 @@ fn requests_are_added_in_the_columns_of_the_file() {
     assert_eq!(text, format!("{old}failed,'=main,3,measure,long,1234.567891,2000.001,\n"));
     assert_eq!(requests(dir.path())[0].2.end, whole_record().end);
 }
+
+/// Writing the rows of a file again gives the file, whichever version began it.
+#[test]
+fn rows_of_earlier_versions_are_written_byte_for_byte() {
+    fn check<T: TableRow>(run: &Path) -> usize {
+        let Ok(text) = fs::read_to_string(run.join(T::FILE)) else { return 0 };
+        let again = tempfile::tempdir().unwrap();
+        let Some(heads) = text.lines().next() else { return 0 };
+        fs::write(again.path().join(T::FILE), format!("{heads}\n")).unwrap();
+        let rows: Vec<T> = read_rows(run, &mut Vec::new()).unwrap();
+        let n = rows.len();
+        append_rows(again.path(), rows).unwrap();
+        let got = fs::read_to_string(again.path().join(T::FILE)).unwrap();
+        assert!(got == text, "{} of {}", T::FILE, run.display());
+        n
+    }
+    use goodput_stats::stats::step::{LimitRow, ServerSide};
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/runs");
+    for run in ["seats", "tiers"].map(|run| runs.join(run)) {
+        assert!(check::<Step>(&run) > 0 && check::<StepRow<LimitRow>>(&run) > 0);
+        assert!(check::<RequestRow>(&run) > 0 && check::<StepRow<Bucket>>(&run) > 0);
+        check::<StepRow<ServerSide>>(&run);
+        check::<StepRow<Group>>(&run);
+        check::<StepRow<Sample>>(&run);
+        check::<FailureRow>(&run);
+    }
+}
