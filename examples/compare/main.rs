@@ -20,7 +20,7 @@ use goodput::compare::requests::Timed;
 use goodput::compare::{Beyond, Change, Column};
 use goodput::level::Level;
 use goodput::plan::Plan;
-use goodput::report::words::signed_percent;
+use goodput::report::words::{figure_title, signed_percent};
 use goodput::search::{Ask, Next};
 use goodput::sweep::bare::Bare;
 use goodput::units::Span;
@@ -182,7 +182,7 @@ fn case(args: &Args, slow_down: f64) -> Result<()> {
                     "  seed {seed}: {} of {} claims; {} {} p = {:.4}",
                     beyond.len(),
                     claims.len(),
-                    column.title(),
+                    figure_title(*column),
                     signed_percent(change.share.unwrap_or(0.0)),
                     change.p.unwrap_or(1.0)
                 );
@@ -197,7 +197,7 @@ fn case(args: &Args, slow_down: f64) -> Result<()> {
     for (column, yes, share, detectable, held) in columns {
         println!(
             "  {:9} beyond noise in {yes:3}; mean change {:>7}; 95 % interval holds {:>6} in {held:3}; detectable {:>7}",
-            column.title(),
+            figure_title(column),
             signed_percent(share),
             signed_percent(truth),
             signed_percent(detectable)

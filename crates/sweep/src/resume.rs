@@ -54,8 +54,9 @@ impl Resumption {
     pub fn open(dir: &Path, budget: Option<Span>) -> Result<Self> {
         let mut sweep_tally = SweepTally::default();
         let run_lock = RunLock::of_run(dir)?;
-        let mut left =
-            rundir::read_interrupted(&run_lock, |series, class, record| sweep_tally.add(series, class, record))?;
+        let mut left = rundir::read_interrupted(&run_lock, |series, class, record| {
+            sweep_tally.add(series, class, record)
+        })?;
         match (budget, &mut left.plan.search.mode) {
             (Some(budget), Mode::Adaptive(adaptive)) if left.plan.rows.is_empty() => adaptive.budget = budget,
             (Some(budget), _) => left.meta.budget = own_budget(&left.plan, Some(budget.0)),

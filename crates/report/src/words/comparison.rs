@@ -8,7 +8,7 @@ use goodput_run::compare::lost_turns::LostTurns;
 use goodput_run::compare::{Column, Infinite, Remark, Scope};
 
 /// Returns the title of a figure.
-pub(crate) fn figure_title(column: Column) -> String {
+pub fn figure_title(column: Column) -> String {
     let title = match column {
         Column::Goodput => "goodput",
         Column::SafeRate => "safe rate",
