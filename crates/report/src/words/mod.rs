@@ -43,7 +43,7 @@ pub(crate) use names::{
     date, lower, mixed, moment, plural, requests, several_tiers, slo_name, steps_of, subject, tier_of, whose,
     workload,
 };
-pub use offline::not_capacity;
+pub(crate) use offline::not_capacity;
 pub(crate) use preempted::preempted;
 pub(crate) use reason::ended;
 pub use reason::reason;

@@ -5,7 +5,7 @@ use goodput_run::rundir::Run;
 use goodput_run::rundir::offline::is_burst;
 
 /// Returns the explanation why the figures of `goodput latency` or `goodput throughput` are no capacity.
-pub fn not_capacity(run: &Run) -> &'static str {
+pub(crate) fn not_capacity(run: &Run) -> &'static str {
     match run.purpose {
         Purpose::Throughput if is_burst(run) => {
             "This is not capacity: everything came at once, so that nearly all of it waited, and no limit on latency was kept. It tells how \

@@ -371,7 +371,7 @@ fn rows_of_earlier_versions_are_written_byte_for_byte() {
     fn check<T: TableRow>(run: &Path) -> usize {
         let Ok(text) = fs::read_to_string(run.join(T::FILE)) else { return 0 };
         let again = tempfile::tempdir().unwrap();
-        let heads = text.lines().next().unwrap_or_default();
+        let Some(heads) = text.lines().next() else { return 0 };
         fs::write(again.path().join(T::FILE), format!("{heads}\n")).unwrap();
         let rows: Vec<T> = read_rows(run, &mut Vec::new()).unwrap();
         let n = rows.len();
