@@ -289,7 +289,7 @@ fn a_write_that_fails_ends_the_sweep_and_loses_nothing() {
         said.contains(&format!("failed to write {}", run.display())) && said.contains("File too large"),
         "{said}"
     );
-    assert!(said.contains("what was measured until then is kept") && !said.contains("panicked"), "{said}");
+    assert!(said.contains("the steps before are kept") && !said.contains("panicked"), "{said}");
     let before = fs::read_to_string(run.join("steps.csv")).unwrap();
     let whole = before.rfind('\n').map_or("", |at| &before[..=at]).to_owned();
     goodput().arg("report").arg(&run).assert().success();
