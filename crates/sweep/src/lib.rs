@@ -96,7 +96,8 @@ pub async fn run(plan: &Plan, options: &Options, interrupt: CancellationToken) -
     let termination = Termination::begin(interrupt, deadline(plan, options.budget));
     let (plan, dir, groups) = (plan.clone(), options.out.clone(), options.groups.clone());
     let virtual_time = options.virtual_time;
-    conduct(Setup { plan, dir, options, virtual_time, groups, termination, origin: Origin::New }).await
+    Box::pin(conduct(Setup { plan, dir, options, virtual_time, groups, termination, origin: Origin::New }))
+        .await
 }
 
 /// Returns the budget that the director enforces: none for an adaptive search, which plans its steps to fit its budget.

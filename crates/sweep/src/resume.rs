@@ -175,7 +175,7 @@ pub async fn resume(on: Resumption, options: &Options, interrupt: CancellationTo
     let counted = EarlierCounts { counts, warmups };
     let earlier = EarlierAttempts { run_lock, meta, steps, spent, found, counted, plan_changed: None };
     let origin = Origin::Resumed(Box::new(earlier));
-    conduct(Setup { plan, dir, options, virtual_time, groups, termination, origin }).await
+    Box::pin(conduct(Setup { plan, dir, options, virtual_time, groups, termination, origin })).await
 }
 
 /// The earlier attempts of a resumed sweep.

@@ -17,7 +17,7 @@ pub struct Item<'a> {
     pub error: bool,
 }
 
-/// The error for an event larger than [`EVENT_MAX`], or for as many bytes without an event.
+/// The error for an event larger than `EVENT_MAX`, or for as many bytes without an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more than 16 MiB came without the end of an event")]
 pub struct TooLarge;

@@ -2,7 +2,7 @@
 //! after it, with equal arrivals and lengths.
 //!
 //! Drift changes both partners of a pair alike and cancels in their difference. Percentiles are over the requests of
-//! all pairs pooled. Their error comes from resampling pairs ([`super::bootstrap`]), both partners at once, times √(P
+//! all pairs pooled. Their error comes from resampling pairs (`bootstrap`), both partners at once, times √(P
 //! / (P − 1)) because a draw has only P pairs, with Student's t and P − 1 degrees of freedom. Over several levels,
 //! the mean of the logarithms of the ratios is used: one claim per metric, however many levels there are. A
 //! percentile that became infinite at any level is a claim without a mean. The shares of failed requests, and of
