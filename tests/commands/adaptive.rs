@@ -84,8 +84,11 @@ fn phases(steps: &[Step], budget_s: f64) {
     assert!(ranks[..refined].is_sorted() && ranks[refined..].iter().all(|r| *r != 1), "{ranks:?}");
     assert_eq!((steps[0].kind, steps[0].level), (StepKind::Baseline, Level::concurrency(1)));
     let mut too_much = f64::INFINITY;
-    // A step of the ramp or the refinement that failed by one burst is measured once more.
-    let retried = |s: &Step| steps.iter().any(|n| n.step > s.step && n.kind == s.kind && n.level == s.level);
+    // A ramp step that failed by one burst is measured once more.
+    let retried = |s: &Step| {
+        let next = steps.iter().find(|n| n.step == s.step + 1);
+        s.kind == StepKind::Ramp && next.is_some_and(|n| n.kind == StepKind::Ramp && n.level == s.level)
+    };
     for s in steps.iter().filter(|s| s.level.control == Control::Rate && !retried(s)) {
         assert!(s.level.value < too_much, "step {} at {} after {too_much}", s.step, s.level);
         if s.stable == Some(false) || s.abort == Some(Abort::Gross) {

@@ -6,7 +6,6 @@ use super::ask::{Ask, Ends};
 use super::change::since;
 use super::hold;
 use super::posterior::{Posterior, limits};
-use super::retry;
 use super::seen::Seen;
 use super::stop::{HighestKey, Stop, by_far};
 use crate::stats::step::{Step, StepKind};
@@ -136,10 +135,7 @@ fn refined(policy: &Policy, seen: &Seen<'_>, widest: &Posterior, times: &Times) 
     let usual =
         (SHARE * policy.budget_s).min(LONGEST_S.max(REQUEST_TIMES * seen.e2e_s)).max(TALKS * seen.talk_s);
     let usual = usual.min(SLOW_SHARE * policy.budget_s);
-    // A step that was stopped may have been in a bad spell, so its level is measured once more.
-    let stopped = retry::again(&seen.loaded).filter(|s| s.kind == StepKind::Refine);
-    let (level, unloaded) =
-        stopped.map_or_else(|| choose(policy, seen, widest, usual), |s| (s.level.value, false));
+    let (level, unloaded) = choose(policy, seen, widest, usual);
     let needed = (REQUESTS / seen.per_s(level)).min(SLOW_SHARE * policy.budget_s);
     let mut measure = usual.max(needed).min(times.left);
     if unloaded {
@@ -237,7 +233,7 @@ fn most(policy: &Policy, seen: &Seen<'_>) -> f64 {
     let overload = |s: &Step| s.too_much() || (s.kind == StepKind::Ramp && by_far(s));
     let below = |s: &&Step| match () {
         () if policy.invalid(s) => Some(s.level.value / CLIENT),
-        () if !overload(s) || retry::is_contradicted(s, &seen.loaded) => None,
+        () if !overload(s) => None,
         () if policy.control == Control::Concurrency => Some(s.level.value - 1.0),
         () => Some(s.level.value * BELOW_OVERLOAD),
     };

@@ -332,9 +332,7 @@ impl Search {
         // A baseline offers no load, so it is no level of the curve.
         let (baselines, loaded): (Vec<&Step>, Vec<&Step>) =
             steps.iter().partition(|s| s.kind == StepKind::Baseline);
-        let contradicted = |s: &Step| adaptive && retry::is_contradicted(s, steps);
-        let loaded: Vec<&Step> =
-            loaded.into_iter().filter(|s| s.started_s >= since && !contradicted(s)).collect();
+        let loaded: Vec<&Step> = loaded.into_iter().filter(|s| s.started_s >= since).collect();
         let levels = together(&loaded, &self.tiers, &self.times);
         let points: Vec<Point> = levels.iter().map(|s| point(&&**s)).collect();
         let mut goodput = bracket(&points, ended.clone());

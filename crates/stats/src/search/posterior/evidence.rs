@@ -7,7 +7,6 @@ use super::scatter;
 use super::stability::undetected_overload;
 use crate::search::change::Change;
 use crate::search::refused::served;
-use crate::search::retry::is_contradicted;
 use crate::stats::cluster::{inflation, is_near_boundary};
 use crate::stats::step::{Abort, Step, StepKind, Verdict};
 use goodput_core::level::Control;
@@ -36,15 +35,13 @@ pub(super) struct StepCounts {
     arrivals: f64,
     /// True if the server has changed since.
     outdated: bool,
-    /// True for a step of the ramp that was stopped for its misses, and for a refinement step that was but whose level held the
-    /// second time.
+    /// True for a step of the ramp that was stopped for its misses.
     stopped: bool,
 }
 
 impl StepCounts {
-    /// Returns the inflation that the step's own clusters show, for a step stopped for its misses; else 1. It is used where it
-    /// exceeds the pooled one: such a step was stopped because it had many misses, so their number says less than in a step of fixed
-    /// length. For refinement steps this holds only if a second one contradicts it: most of them are stopped by overload.
+    /// Returns the inflation that the step's own clusters show, for a ramp step stopped for its misses; else 1. It is used where it
+    /// exceeds the pooled one: a short step was stopped because it had many misses, so their number says less than in a step of fixed length.
     fn own_inflation(&self) -> f64 {
         if self.stopped && self.misses > 0.0 { self.cluster_sq / self.misses } else { 1.0 }
     }
@@ -76,7 +73,6 @@ impl Evidence {
             Some(StepCounts {
                 rate: count.rate * before.map_or(1.0, |c| c.speed()),
                 outdated: before.is_some(),
-                stopped: count.stopped || is_contradicted(s, steps),
                 ..count
             })
         };
