@@ -250,8 +250,12 @@ impl Slo {
         let scale = |table: &BTreeMap<Percentile, Span>| {
             table.iter().map(|(p, l)| (*p, Span(l.0.mul_f64(factor)))).collect::<BTreeMap<_, _>>()
         };
+        // Every field by its name, so that the limits of a new metric cannot be left unscaled.
         Self {
             name: Some(name.to_owned()),
+            profile: self.profile.clone(),
+            error_rate: self.error_rate,
+            joint_attainment: self.joint_attainment,
             ttft: scale(&self.ttft),
             ttfc: scale(&self.ttfc),
             tpot: scale(&self.tpot),
@@ -262,7 +266,6 @@ impl Slo {
                 .iter()
                 .map(|c| ClassSlo { slo: c.slo.scaled(factor, name), ..c.clone() })
                 .collect(),
-            ..self.clone()
         }
     }
 
