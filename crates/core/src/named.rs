@@ -5,8 +5,8 @@
 #[macro_export]
 macro_rules! named_enum {
     ($(#[$meta:meta])* $vis:vis enum $type:ident { $($(#[$attribute:meta])* $value:ident = $name:literal),+ $(,)? }) => {
-        $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, ::serde::Serialize, ::serde::Deserialize, ::schemars::JsonSchema)]
+        $(#[$meta])*
         $vis enum $type {
             $($(#[$attribute])* #[serde(rename = $name)] $value),+
         }

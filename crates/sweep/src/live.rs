@@ -245,7 +245,7 @@ impl Live {
         // All verdicts exist from the first step on, so that `rate()` works on each of them.
         for verdict in Verdict::ALL {
             let of = labels([("series", series), ("verdict", verdict.name())]);
-            self.steps.get_or_create(&of).inc_by(u64::from(*verdict == step.verdict));
+            self.steps.get_or_create(&of).inc_by(u64::from(verdict == step.verdict));
         }
         self.achieved.get_or_create(&labels([("series", series)])).set(step.achieved_rate);
         for row in &step.limits {

@@ -5,54 +5,38 @@ use super::co_misses::CoMisses;
 use super::groups::{Group, GroupBy};
 pub use super::server::{ClientSide, MetricRow, ServerLatency, ServerSide};
 use goodput_core::level::{Control, Level};
+use goodput_core::named_enum;
 use goodput_core::slo::{ALL, Metric, limit_key, split_limit_key};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 
-macro_rules! named {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(into = "&'static str", try_from = "String")]
-        pub enum $name { $($(#[$vdoc])* $variant),+ }
-
-        impl $name {
-            /// Every variant, in order of declaration.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// The name used in files.
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $text),+ }
-            }
-
-            /// Returns the variant of that name.
-            pub fn from_name(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|v| v.name() == name)
-            }
-        }
-
-        impl From<$name> for &'static str {
-            fn from(v: $name) -> Self { v.name() }
-        }
-
-        impl TryFrom<String> for $name {
+/// Implements the reading of a name, with an error that lists all names, and `Display` as that name.
+macro_rules! text_by_name {
+    ($($type:ident),+) => {
+        $(impl TryFrom<String> for $type {
             type Error = String;
 
             fn try_from(name: String) -> Result<Self, String> {
-                let known = || Self::ALL.iter().map(|v| v.name()).collect::<Vec<_>>().join(", ");
+                let known = || Self::ALL.map(Self::name).join(", ");
                 Self::from_name(&name).ok_or_else(|| format!("must be one of {}, not {name:?}", known()))
             }
         }
 
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.pad(self.name()) }
-        }
+        impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.name())
+            }
+        })+
     };
 }
 
-named!(
+text_by_name!(StepKind, Verdict, Abort, OutlierMetric);
+
+named_enum! {
     /// Purpose of a step.
-    StepKind {
+    #[derive(Hash, PartialOrd, Ord)]
+    #[serde(try_from = "String")]
+    pub enum StepKind {
         /// A level that the plan lists.
         List = "list",
         /// A given number of requests at once; the window ends with the last answer.
@@ -75,7 +59,7 @@ named!(
         /// A level that the server sustains, measured under its profiler after everything else, since the profiler slows it down.
         Profile = "profile",
     }
-);
+}
 
 impl StepKind {
     /// Returns true for steps that produce no verdict and do not affect the answer: recovery, peak and profile.
@@ -94,9 +78,11 @@ impl StepKind {
     }
 }
 
-named!(
+named_enum! {
     /// Outcome of judging a step or a limit against the SLO.
-    Verdict {
+    #[derive(Hash, PartialOrd, Ord)]
+    #[serde(try_from = "String")]
+    pub enum Verdict {
         /// Every limit is shown to be met.
         Meets = "meets",
         /// A limit is shown to be missed, or the step is not stable.
@@ -106,11 +92,13 @@ named!(
         /// The client was the bottleneck, or the server restarted: the step says nothing about the server.
         Invalid = "invalid",
     }
-);
+}
 
-named!(
+named_enum! {
     /// Reason why a step ended early.
-    Abort {
+    #[derive(Hash, PartialOrd, Ord)]
+    #[serde(try_from = "String")]
+    pub enum Abort {
         /// The misses were far more than the SLO allows.
         Gross = "gross",
         /// Every request failed, and there were enough of them to conclude that no server is there to be measured.
@@ -128,7 +116,7 @@ named!(
         /// The disk that holds the run folder was nearly full.
         Disk = "disk",
     }
-);
+}
 
 impl Abort {
     /// Returns true if the step was stopped for a reason unrelated to its load. Its window is cut short, and a resumed sweep
@@ -206,9 +194,11 @@ pub struct LimitRow {
     pub verdict: Verdict,
 }
 
-named!(
+named_enum! {
     /// The metric in which one replica is much worse than the rest.
-    OutlierMetric {
+    #[derive(Hash, PartialOrd, Ord)]
+    #[serde(try_from = "String")]
+    pub enum OutlierMetric {
         /// Higher TTFT.
         Ttft = "ttft",
         /// Higher TPOT.
@@ -216,7 +206,7 @@ named!(
         /// A larger share of failed requests.
         Failures = "failures",
     }
-);
+}
 
 /// Results of one of several servers of a service in one step, latencies in milliseconds: a row of `replicas.csv`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
