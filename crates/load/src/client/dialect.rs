@@ -1,4 +1,4 @@
-//! What the client knows of each API: how a request states its prompt and the length of the answer, how events of an
+//! The client's side of each API: how a request states its prompt and the length of the answer, how events of an
 //! answer are parsed, and which of them carry tokens.
 //!
 //! The APIs are the variants of [`Api`]. A new one needs an arm in every `match` here, and in `sim/dialect.rs` for the

@@ -1,4 +1,4 @@
-//! What the simulated server knows of each API: where a request has its prompt, and the JSON of answers, as vLLM writes
+//! The simulated server's side of each API: where a request has its prompt, and the JSON of answers, as vLLM writes
 //! it.
 //!
 //! The APIs are the variants of [`Api`]. A new one needs an arm in every `match` here, and in `client/dialect.rs`; the

@@ -1,5 +1,5 @@
-//! What the simulated server answers, whatever carries the answer: its pages, the requests that it accepts, and its
-//! errors for the others, in vLLM's words. The two front ends, [`super::router`] and [`super::null`], only transport
+//! The rules of the simulated server: its pages, the requests that it accepts, and its errors for the others, in
+//! vLLM's words. The two front ends, [`super::router`] and [`super::null`], only transport
 //! them.
 
 use crate::sim::dialect;

@@ -1,4 +1,4 @@
-//! What sets the latency of a row of a matrix, as a clause.
+//! Names the cause of a latency in a row of a matrix, as a clause.
 
 use goodput_core::units::short;
 use goodput_plan::Bottleneck;

@@ -1,4 +1,4 @@
-//! What would decide an open answer, in words.
+//! Advice on how to decide an open answer, in words.
 
 use super::answer::{fails_at_the_lowest, gone, restarted};
 use super::levels::step_level;

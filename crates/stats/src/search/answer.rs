@@ -23,7 +23,7 @@ pub enum Basis {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Fields", into = "Fields")]
 pub struct Goodput {
-    /// What the sweep found.
+    /// Conclusion of the sweep, with its figures.
     pub conclusion: Conclusion,
     /// The levels that the verdicts of single steps decide.
     pub bracket: Bracket,

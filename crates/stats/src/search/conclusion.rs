@@ -75,7 +75,7 @@ pub enum Located {
     Bracket(AnswerLevel),
 }
 
-/// What is known without an answer.
+/// Facts that a sweep shows without an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Undecided {
     /// Neither a level nor an interval.

@@ -104,7 +104,7 @@ pub(super) fn estimate(
     }
 }
 
-/// What the posterior says of the boundary.
+/// Estimate of the boundary from the posterior.
 #[derive(Debug, Clone, Copy)]
 struct Estimate {
     /// Median; 0 if it is less than one request in flight.
