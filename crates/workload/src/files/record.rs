@@ -1,11 +1,13 @@
 //! The values of a CSV record.
 
 /// A record split into its values; its buffers are reused from record to record.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Record {
+    parser: csv_core::Reader,
     text: Vec<u8>,
-    /// End of each value in the text.
+    /// End of each value in the text, then unused room.
     ends: Vec<usize>,
+    len: usize,
 }
 
 /// The error of a record with a carriage return that does not end it.
@@ -14,53 +16,47 @@ pub(crate) struct Record {
 pub(crate) struct LoneCarriageReturn;
 
 impl Record {
+    /// Makes a record whose values are separated by `delimiter`.
+    pub(crate) fn new(delimiter: u8) -> Self {
+        let parser = csv_core::ReaderBuilder::new().delimiter(delimiter).build();
+        Self { parser, text: Vec::new(), ends: Vec::new(), len: 0 }
+    }
+
     /// Splits the bytes of one row, as [`super::scan::Scanner`] finds it: values may be quoted, and a quote in a quoted
     /// value is doubled (RFC 4180).
-    pub(crate) fn split(&mut self, row: &[u8], delimiter: u8) -> Result<(), LoneCarriageReturn> {
-        #[derive(Clone, Copy)]
-        enum At {
-            Start,
-            Plain,
-            Quoted,
-            Quote,
-        }
-        self.text.clear();
-        self.ends.clear();
-        let mut at = At::Start;
+    pub(crate) fn split(&mut self, row: &[u8]) -> Result<(), LoneCarriageReturn> {
         let row = row.strip_suffix(b"\n").unwrap_or(row);
-        for (i, &b) in row.iter().enumerate() {
-            at = match (at, b) {
-                (At::Start, b'"') => At::Quoted,
-                (At::Quoted, b'"') => At::Quote,
-                (At::Quoted, _) | (At::Quote, b'"') => {
-                    self.text.push(b);
-                    At::Quoted
-                }
-                (At::Start | At::Plain | At::Quote, b'\r') if i + 1 == row.len() => break,
-                (At::Start | At::Plain | At::Quote, b'\r') => return Err(LoneCarriageReturn),
-                (At::Start | At::Plain | At::Quote, b) if b == delimiter => {
-                    self.ends.push(self.text.len());
-                    At::Start
-                }
-                (At::Start | At::Plain | At::Quote, _) => {
-                    self.text.push(b);
-                    At::Plain
-                }
-            };
+        // The values have no more bytes than the row, and there is at most one more of them than it has delimiters.
+        self.text.resize(row.len() + 1, 0);
+        self.ends.resize(row.len() + 2, 0);
+        // The parser skips empty lines; here they are a record of one empty value.
+        if matches!(row, [] | [b'\r']) {
+            (self.ends[0], self.len) = (0, 1);
+            return Ok(());
         }
-        self.ends.push(self.text.len());
+        self.parser.reset();
+        let (_, read, written, ends) = self.parser.read_record(row, &mut self.text, &mut self.ends);
+        // The parser takes a carriage return for the end of a record, and skips those before it.
+        if read < row.len() || row[0] == b'\r' {
+            return Err(LoneCarriageReturn);
+        }
+        let (text, room) = (&mut self.text[written..], &mut self.ends[ends..]);
+        // Without a carriage return, only the end of the text ends the record.
+        let (.., more) = self.parser.read_record(&[], text, room);
+        self.len = ends + more;
         Ok(())
     }
 
     /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
-        self.ends.len()
+        self.len
     }
 
     /// Returns a value by its index.
     pub(crate) fn get(&self, i: usize) -> Option<&[u8]> {
-        let from = if i == 0 { 0 } else { *self.ends.get(i - 1)? };
-        self.text.get(from..*self.ends.get(i)?)
+        let ends = &self.ends[..self.len];
+        let from = if i == 0 { 0 } else { *ends.get(i - 1)? };
+        self.text.get(from..*ends.get(i)?)
     }
 
     /// Returns the values in order.
@@ -79,8 +75,8 @@ mod tests {
         #[test]
         fn values_are_those_of_another_reader(row in "[ab,;\" ]{1,24}\r?") {
             let row = row.as_bytes();
-            let mut record = Record::default();
-            record.split(row, b',').unwrap();
+            let mut record = Record::new(b',');
+            record.split(row).unwrap();
             let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(row);
             let mut expected = csv::ByteRecord::new();
             reader.read_byte_record(&mut expected).unwrap();
@@ -90,9 +86,9 @@ mod tests {
 
     #[test]
     fn a_carriage_return_within_a_record_is_an_error() {
-        let mut record = Record::default();
-        assert_eq!(record.split(b"a,b\rc", b','), Err(LoneCarriageReturn));
-        record.split(b"\"a\rb\",c\r", b',').unwrap();
+        let mut record = Record::new(b',');
+        assert_eq!(record.split(b"a,b\rc"), Err(LoneCarriageReturn));
+        record.split(b"\"a\rb\",c\r").unwrap();
         assert_eq!(
             (record.get(0), record.get(1), record.get(2)),
             (Some(&b"a\rb"[..]), Some(&b"c"[..]), None)

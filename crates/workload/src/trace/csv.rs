@@ -20,8 +20,8 @@ impl Columns {
     ///
     /// A needed column is missing; the message lists those that exist.
     pub(super) fn new(header: &[u8], layout: &Layout) -> Result<Self> {
-        let mut record = Record::default();
-        record.split(header, layout.delimiter).map_err(|e| anyhow!("line 1: the header {e}"))?;
+        let mut record = Record::new(layout.delimiter);
+        record.split(header).map_err(|e| anyhow!("line 1: the header {e}"))?;
         let head: Vec<String> =
             record.iter().map(|name| String::from_utf8_lossy(name).trim().to_owned()).collect();
         let generic = layout.format == Format::Csv;
@@ -57,7 +57,7 @@ impl Columns {
     /// Parses a row.
     pub(super) fn row(&mut self, bytes: &[u8], line: u64, layout: &Layout) -> Item {
         let bad = |reason: String| Item::Bad(BadRow { line, field: String::new(), reason });
-        if let Err(e) = self.record.split(bytes, layout.delimiter) {
+        if let Err(e) = self.record.split(bytes) {
             return bad(e.to_string());
         }
         if self.record.len() != self.width {

@@ -159,8 +159,8 @@ pub(crate) fn header(bytes: &[u8], fields: &Fields, delimiter: Delimiter) -> Res
 
 /// Splits one record into its values.
 fn split(bytes: &[u8], delimiter: Delimiter) -> Result<Vec<String>, RowError> {
-    let mut record = Record::default();
-    record.split(bytes, delimiter.byte()).map_err(|e| RowError::row(e.to_string()))?;
+    let mut record = Record::new(delimiter.byte());
+    record.split(bytes).map_err(|e| RowError::row(e.to_string()))?;
     let text = |(i, value): (usize, &[u8])| {
         let text = std::str::from_utf8(value).map(str::to_owned);
         text.map_err(|_| RowError::row(format!("value {} is not UTF-8", i + 1)))
