@@ -4,6 +4,7 @@ mod count;
 mod memory;
 mod presets;
 mod reasoning;
+mod speed;
 mod startup;
 mod summary;
 mod table;
@@ -11,12 +12,13 @@ mod table;
 use crate::fault::Faults;
 use crate::{
     Model,
-    batch::{self, Batch},
+    batch::{self, Batch, cost::Cost},
     queue::{self, Dist, Queue},
 };
 use goodput_core::units::{Positive, Span};
 pub use presets::{Deployment, Preset};
 pub use reasoning::Reasoning;
+pub use speed::Speed;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32, time::Duration};
 pub use summary::SimulatedSummary;
@@ -38,6 +40,10 @@ pub struct Simulated {
     pub seed: u64,
     /// Factor on all of the engine's times: 1.15 is 15 % slower.
     pub slow_down: Positive,
+    /// Factors by which parts of the hardware are faster than the preset's.
+    pub speed: Speed,
+    /// Time that a request, and each event of its answer, spends between client and server, one way.
+    pub network: Span,
     /// Share of each answer that is reasoning, and its visibility; `None` for answers without reasoning.
     pub reasoning: Option<Reasoning>,
     /// Fault types with their probabilities.
@@ -174,6 +180,12 @@ impl Simulated {
         }
     }
 
+    /// Returns the cost of an iteration at this server's speed.
+    fn cost(&self, preset: &Cost) -> Cost {
+        let cost = self.speed.of(preset).unwrap_or_else(|| preset.clone());
+        if is_normal_speed(&self.slow_down) { cost } else { cost.times(self.slow_down.get()) }
+    }
+
     /// Builds the engine model, idle at time zero.
     pub fn build(&self) -> Model {
         let factor = self.slow_down.get();
@@ -199,7 +211,7 @@ impl Simulated {
             Engine::Batch { deployment: d, .. } => Model::Batch(Box::new(Batch::new(batch::Settings {
                 limits: d.limits,
                 block_size: d.block_size,
-                cost: if is_normal_speed(&self.slow_down) { d.cost.clone() } else { d.cost.times(factor) },
+                cost: self.cost(&d.cost),
                 cv: d.cv,
                 drift: d.drift,
                 seed: self.seed,

@@ -62,6 +62,7 @@ impl<'a> Bare<'a> {
         let sim = plan.simulated()?.context("the plan has no simulated server")?;
         sim.check_startup().map_err(anyhow::Error::msg)?;
         anyhow::ensure!(sim.faults.is_empty(), "the engine by itself has no HTTP, and so plays no faults");
+        anyhow::ensure!(sim.network.0.is_zero(), "the engine by itself has no network");
         anyhow::ensure!(
             sim.reasoning.is_none(),
             "the engine by itself has no HTTP, and so hides no reasoning"

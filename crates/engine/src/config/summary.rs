@@ -45,6 +45,10 @@ impl Simulated {
         if !is_normal_speed(&self.slow_down) {
             settings.push(("slow-down", self.slow_down.get().to_string()));
         }
+        settings.extend(self.speed.parts().map(|(name, factor)| (name, factor.to_string())));
+        if !self.network.0.is_zero() {
+            settings.push(("network", self.network.to_string()));
+        }
         SimulatedSummary {
             preset,
             settings: settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),

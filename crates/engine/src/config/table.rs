@@ -1,7 +1,8 @@
 //! The TOML form of the table, and its conversion.
 
 use super::startup::{BatchLimitsGiven, derive_limits};
-use super::{Deployment, Engine, Preset, Reasoning, Simulated};
+use super::{Deployment, Engine, Preset, Reasoning, Simulated, Speed};
+use crate::batch::cost::Cost;
 use crate::fault::Faults;
 use goodput_core::units::{Fraction, Positive, Span};
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,13 @@ pub(super) struct Raw {
     /// Factor on all of the engine's times: 1.15 is 15 % slower.
     #[serde(default = "normal_speed", skip_serializing_if = "is_normal_speed")]
     slow_down: Positive,
+    /// Factors by which parts of the hardware are faster than those of the preset, of engines with a formula for their
+    /// times: `{ memory = 2, compute = 1.5, host = 1 }`.
+    #[serde(default, skip_serializing_if = "Speed::is_normal")]
+    speed: Speed,
+    /// Time that a request, and each event of its answer, spends between client and server, one way.
+    #[serde(default = "no_time", skip_serializing_if = "is_no_time")]
+    network: Span,
     /// Makes a part of each answer reasoning, which precedes its content. Without it all of the answer is content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning>,
@@ -79,6 +87,15 @@ pub(super) struct Raw {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_zero(n: &u64) -> bool {
     *n == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+const fn is_no_time(span: &Span) -> bool {
+    span.0.is_zero()
+}
+
+const fn no_time() -> Span {
+    Span::secs(0)
 }
 
 pub(super) fn normal_speed() -> Positive {
@@ -128,6 +145,8 @@ impl Raw {
             max_model_len: None,
             seed: default_seed(),
             slow_down: normal_speed(),
+            speed: Speed::default(),
+            network: no_time(),
             reasoning: None,
             fault: Faults::default(),
             fault_after: 0,
@@ -212,6 +231,14 @@ impl TryFrom<Raw> for Simulated {
         if raw.model.trim().is_empty() {
             return Err("model is empty: give the name of the served model".into());
         }
+        let has_parts =
+            matches!(&engine, Engine::Batch { deployment, .. } if matches!(deployment.cost, Cost::Formula(_)));
+        if !raw.speed.is_normal() && !has_parts {
+            let name = raw.preset.name();
+            return Err(format!(
+                "speed: the times of the preset \"{name}\" have no parts for memory, compute and host; use slow-down"
+            ));
+        }
         let max_model_len = engine.max_model_len(raw.max_model_len)?;
         if let Engine::Batch { deployment, .. } = &mut engine {
             derive_limits(deployment, batch_limits_given, max_model_len)?;
@@ -222,6 +249,8 @@ impl TryFrom<Raw> for Simulated {
             max_model_len,
             seed: raw.seed,
             slow_down: raw.slow_down,
+            speed: raw.speed,
+            network: raw.network,
             reasoning: raw.reasoning,
             faults: raw.fault,
             fault_after: raw.fault_after,
@@ -234,6 +263,7 @@ impl From<Simulated> for Raw {
         let mut raw = Self::preset(sim.engine.preset());
         (raw.model, raw.max_model_len, raw.seed) = (sim.model, Some(sim.max_model_len), sim.seed);
         (raw.slow_down, raw.reasoning) = (sim.slow_down, sim.reasoning);
+        (raw.speed, raw.network) = (sim.speed, sim.network);
         (raw.fault, raw.fault_after) = (sim.faults, sim.fault_after);
         match sim.engine {
             Engine::Md1 { service, decode } | Engine::Mm1 { service, decode } => {

@@ -196,3 +196,32 @@ fn faults_are_displayed_and_read_back() {
         assert!(error.contains(message), "{error}");
     }
 }
+
+#[test]
+fn speed_divides_the_parts_of_the_times() {
+    let sim = |text: &str| parse(&format!("preset = \"a40-qwen3-0.6b\"\n{text}")).unwrap();
+    // End of one long prompt, and of one token more, in µs; without noise they follow from the formula.
+    let times = |sim: &Simulated| {
+        let Engine::Batch { deployment, preset } = &sim.engine else { panic!("it is one") };
+        let calm = Deployment { cv: 0.0, drift: None, ..deployment.clone() };
+        let mut model = Simulated { engine: Engine::Batch { preset: *preset, deployment: calm }, ..sim.clone() }.build();
+        model.arrive(Duration::ZERO, Request::new(0, 2000, 2));
+        let out = model.advance(Duration::MAX);
+        [out[0].at.as_micros(), (out[1].at - out[0].at).as_micros()]
+    };
+    // 4 ms and 40 µs of host, 2,000 × 16 µs and 6 ns × 2,000² / 2 of compute; then 1.7 ms and 2,001 × 165 ns of memory.
+    let base = times(&sim(""));
+    assert_eq!(base, [4040 + 32_000 + 12_000, 4040 + 1700 + 330], "{base:?}");
+    let [compute, memory, host] = ["compute", "memory", "host"].map(|part| times(&sim(&format!("speed.{part} = 2"))));
+    assert_eq!(compute, [4040 + 22_000, base[1]]);
+    assert_eq!(memory, [base[0], 4040 + 850 + 165]);
+    assert_eq!(host, [base[0] - 2020, base[1] - 2020]);
+    let all = sim("speed = { compute = 2, memory = 2, host = 2 }\nslow-down = 2");
+    assert_eq!(times(&all), base, "both apply");
+    assert_eq!(parse(&toml::to_string(&all).unwrap()).unwrap(), all);
+    assert!(all.to_string().contains("speed.memory 2, speed.compute 2, speed.host 2"), "{all}");
+    for preset in ["demo", "md1"] {
+        let error = parse(&format!("preset = \"{preset}\"\nspeed.memory = 2")).unwrap_err();
+        assert!(error.contains("have no parts"), "{error}");
+    }
+}

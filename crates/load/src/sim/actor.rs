@@ -9,7 +9,7 @@
 use crate::sim::metrics::Counters;
 use goodput_engine::{Emission, Model, Request};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     task::{Context, Poll},
 };
 use tokio::{
@@ -43,11 +43,11 @@ enum Command {
 }
 
 impl Handle {
-    /// Starts the task; the model's time zero is now.
-    pub(super) fn start(model: Model) -> Self {
+    /// Starts the task; the model's time zero is now. Each event of an answer reaches the client after `network`.
+    pub(super) fn start(model: Model, network: Duration) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
         let base = Instant::now();
-        let actor = Actor { model, base, open: HashMap::new(), counters: Counters::new() };
+        let actor = Actor::new(model, base, network);
         tokio::spawn(actor.run(inbox));
         Self(commands)
     }
@@ -109,6 +109,18 @@ struct Actor {
     base: Instant,
     open: HashMap<u64, Open>,
     counters: Counters,
+    /// Time between an event's leaving the engine and its arrival at the client.
+    network: Duration,
+    /// Events under way to the client, in order of their arrival there.
+    under_way: VecDeque<UnderWay>,
+}
+
+/// An event under way to the client.
+struct UnderWay {
+    /// Arrival at the client, in the engine's time.
+    at: Duration,
+    events: mpsc::UnboundedSender<Progress>,
+    progress: Progress,
 }
 
 struct Open {
@@ -123,10 +135,16 @@ struct Open {
 }
 
 impl Actor {
+    fn new(model: Model, base: Instant, network: Duration) -> Self {
+        let under_way = VecDeque::new();
+        Self { model, base, open: HashMap::new(), counters: Counters::new(), network, under_way }
+    }
+
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
         let mut batch = Vec::with_capacity(BATCH);
         loop {
-            let next = self.model.next_event();
+            let arrival = self.under_way.front().map(|event| event.at);
+            let next = self.model.next_event().into_iter().chain(arrival).min();
             // A time beyond the range of `Instant` never comes.
             let wake = next.and_then(|t| self.base.checked_add(t));
             tokio::select! {
@@ -179,6 +197,10 @@ impl Actor {
         for emission in self.model.advance(to) {
             self.deliver(emission);
         }
+        let arrived = self.under_way.partition_point(|event| event.at <= to);
+        for event in self.under_way.drain(..arrived) {
+            let _ = event.events.send(event.progress);
+        }
     }
 
     fn deliver(&mut self, emission: Emission) {
@@ -196,7 +218,13 @@ impl Actor {
         let first = open.first;
         self.counters.generation_tokens += u64::from(tokens);
         // The receiver is gone if the client has disconnected; its cancellation will follow.
-        let _ = open.events.send(Progress { tokens, cached_tokens, finished });
+        let progress = Progress { tokens, cached_tokens, finished };
+        if self.network.is_zero() {
+            let _ = open.events.send(progress);
+        } else {
+            let event = UnderWay { at: at + self.network, events: open.events.clone(), progress };
+            self.under_way.push_back(event);
+        }
         if finished {
             self.counters.finished += 1;
             self.counters.e2e.record(latency);
@@ -230,7 +258,7 @@ mod tests {
         {
             let (commands, inbox) = mpsc::unbounded_channel();
             let base = Instant::now();
-            let actor = Actor { model: sim.build(), base, open: HashMap::new(), counters: Counters::new() };
+            let actor = Actor::new(sim.build(), base, Duration::ZERO);
             let (events, _progress) = mpsc::unbounded_channel();
             let (reply, counters) = oneshot::channel();
             commands.send(Command::Submit(base, Request::new(0, 9, 3), events)).unwrap();

@@ -35,7 +35,7 @@ use std::{
     task::{Context, Poll, ready},
     time::Duration,
 };
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// Maximum size in bytes of the events that are sent together because they are ready together.
 const MAX_FRAME: usize = 64 << 10;
@@ -66,7 +66,8 @@ pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>) -> Router
     let engine = sim.build();
     let server = Server {
         kv_cache: engine.kv_cache(),
-        engine: Handle::start(engine),
+        engine: Handle::start(engine, sim.network.0),
+        network: sim.network.0,
         started: Instant::now(),
         model: ServedModel::new(&sim.model, sim.max_model_len),
         reasoning: sim.reasoning,
@@ -78,6 +79,8 @@ pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>) -> Router
 
 struct Server {
     engine: Handle,
+    /// Time of a request between client and server.
+    network: Duration,
     kv_cache: Option<KvCache>,
     started: Instant,
     model: ServedModel,
@@ -116,6 +119,10 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
 
 impl Server {
     async fn answer(&self, api: Api, body: &[u8]) -> Result<Response, Refusal> {
+        // Of the simulated network. A timer of no time would still wait for a whole millisecond.
+        if !self.network.is_zero() {
+            sleep(self.network).await;
+        }
         // The request has arrived: parsing it is server time, not client time.
         let at = Instant::now();
         let (request, order) = self.model.accept::<Vec<u64>>(api, body)?;

@@ -143,6 +143,21 @@ async fn whole_answers_come_at_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_network_delays_the_client_and_not_the_server() {
+    let router = server("preset = \"fixed\"\nttft = \"20ms\"\ntpot = \"5ms\"\nnetwork = \"60ms\"");
+    let start = Instant::now();
+    let body = r#"{"model":"simulated","prompt":"a","max_tokens":3,"stream":true}"#;
+    let events = events(post(&router, COMPLETIONS, body).await).await;
+    assert_eq!(token_times(&events, start), [140 * MS, 145 * MS, 150 * MS]);
+    let ttft = metric(&router, "vllm:time_to_first_token_seconds_sum").await;
+    assert!((ttft - 0.02).abs() < 1e-9, "the server's clock knows nothing of it: {ttft}");
+    let whole = r#"{"model":"simulated","prompt":"a","max_tokens":3}"#;
+    let start = Instant::now();
+    text(post(&router, COMPLETIONS, whole).await).await;
+    assert_eq!(start.elapsed(), 150 * MS);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_queue_is_a_queue() {
     let router = server("preset = \"md1\"\ndecode = \"2ms\"");
     let start = Instant::now();
@@ -326,7 +341,7 @@ async fn an_engine_that_stops_breaks_the_stream() {
     let runtime = std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let sim = Simulated::named("md1").unwrap();
-        let handle = runtime.block_on(async { Handle::start(sim.build()) });
+        let handle = runtime.block_on(async { Handle::start(sim.build(), Duration::ZERO) });
         let answer = handle.submit(Instant::now(), Request::new(0, 1, 1));
         runtime.shutdown_background();
         (handle, answer)
