@@ -18,8 +18,8 @@ use crate::{
 use goodput_core::units::{Positive, Span};
 pub use presets::{Deployment, Preset};
 pub use reasoning::Reasoning;
-pub use speed::Speed;
 use serde::{Deserialize, Serialize};
+pub use speed::Speed;
 use std::{fmt, num::NonZeroU32, time::Duration};
 pub use summary::SimulatedSummary;
 pub use table::DEFAULT_SEED;

@@ -231,8 +231,7 @@ impl TryFrom<Raw> for Simulated {
         if raw.model.trim().is_empty() {
             return Err("model is empty: give the name of the served model".into());
         }
-        let has_parts =
-            matches!(&engine, Engine::Batch { deployment, .. } if matches!(deployment.cost, Cost::Formula(_)));
+        let has_parts = matches!(&engine, Engine::Batch { deployment, .. } if matches!(deployment.cost, Cost::Formula(_)));
         if !raw.speed.is_normal() && !has_parts {
             let name = raw.preset.name();
             return Err(format!(

@@ -204,7 +204,8 @@ fn speed_divides_the_parts_of_the_times() {
     let times = |sim: &Simulated| {
         let Engine::Batch { deployment, preset } = &sim.engine else { panic!("it is one") };
         let calm = Deployment { cv: 0.0, drift: None, ..deployment.clone() };
-        let mut model = Simulated { engine: Engine::Batch { preset: *preset, deployment: calm }, ..sim.clone() }.build();
+        let mut model =
+            Simulated { engine: Engine::Batch { preset: *preset, deployment: calm }, ..sim.clone() }.build();
         model.arrive(Duration::ZERO, Request::new(0, 2000, 2));
         let out = model.advance(Duration::MAX);
         [out[0].at.as_micros(), (out[1].at - out[0].at).as_micros()]
@@ -212,7 +213,8 @@ fn speed_divides_the_parts_of_the_times() {
     // 4 ms and 40 µs of host, 2,000 × 16 µs and 6 ns × 2,000² / 2 of compute; then 1.7 ms and 2,001 × 165 ns of memory.
     let base = times(&sim(""));
     assert_eq!(base, [4040 + 32_000 + 12_000, 4040 + 1700 + 330], "{base:?}");
-    let [compute, memory, host] = ["compute", "memory", "host"].map(|part| times(&sim(&format!("speed.{part} = 2"))));
+    let [compute, memory, host] =
+        ["compute", "memory", "host"].map(|part| times(&sim(&format!("speed.{part} = 2"))));
     assert_eq!(compute, [4040 + 22_000, base[1]]);
     assert_eq!(memory, [base[0], 4040 + 850 + 165]);
     assert_eq!(host, [base[0] - 2020, base[1] - 2020]);

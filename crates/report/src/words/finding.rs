@@ -4,7 +4,7 @@ mod advice;
 mod evidence;
 mod next;
 
-pub(crate) use advice::advice;
+pub use advice::advice;
 pub(crate) use evidence::evidence;
 pub(crate) use next::next;
 

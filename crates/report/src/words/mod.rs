@@ -36,6 +36,7 @@ pub(crate) use figures::{
     Amount, PER_GPU, REQUESTS, basis, capacity, caveats, good_requests, goodput_cell, in_short, joint_target,
     knee, price, safe_basis,
 };
+pub use finding::advice;
 pub(crate) use headlines::{NAME, brief_variant, headline_of_levels, headline_of_matrix, peak_of};
 pub(crate) use levels::{level, noun, step_level};
 pub(crate) use limits::{binding, binding_in_short, limit, slo};

@@ -8,7 +8,7 @@ use goodput_stats::diagnosis::{
 use goodput_stats::stats::client_fault;
 
 /// Returns a change that would help, as a sentence.
-pub(crate) fn advice(advice: &Advice) -> String {
+pub fn advice(advice: &Advice) -> String {
     let flag = advice.flag.map(flag).unwrap_or_default();
     let change = match &advice.change {
         Change::Client { fault: None, .. } => {
