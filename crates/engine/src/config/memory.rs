@@ -53,11 +53,11 @@ impl Memory {
         Ok(())
     }
 
-    /// Returns the smallest and the largest share, in whole percent, with which a server starts.
-    pub fn startup_range(&self) -> (f64, f64) {
+    /// Returns the smallest and the largest share, in whole percent, with which a server starts that needs this many
+    /// blocks.
+    pub fn startup_range(&self, blocks: u32) -> (f64, f64) {
         let percent = |share: f64| share * 100.0;
-        // Two blocks at the least.
-        let least = self.zero_blocks_share() + 2.0 / self.blocks_per_utilization;
+        let least = self.zero_blocks_share() + f64::from(blocks.max(2)) / self.blocks_per_utilization;
         let most = (self.gpu_gb - self.outside_gb) / self.gpu_gb;
         (percent(least).ceil() / 100.0, (percent(most) + 1e-9).floor() / 100.0)
     }
@@ -120,7 +120,7 @@ mod tests {
         else {
             panic!("it has a share")
         };
-        let (min, max) = memory.startup_range();
+        let (min, max) = memory.startup_range(2);
         assert_eq!((format!("{min:.2}"), format!("{max:.2}")), ("0.46".to_owned(), "0.93".to_owned()));
         for (share, starts) in [(min - 0.01, false), (min, true), (max, true), (max + 0.01, false)] {
             let memory = super::Memory { utilization: share, ..memory };

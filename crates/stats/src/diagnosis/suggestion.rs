@@ -254,9 +254,6 @@ fn settings(s: &Subject<'_>) -> Settings {
             all.set(Knob::Sequences, each(seats), origin);
         }
     }
-    if let Some(gpus) = s.curve.tensor_parallel {
-        all.set(Knob::TensorParallel, Value::Count(gpus.into()), Origin::Declared);
-    }
     if s.curve.hardware.as_ref().is_some_and(|(_, model)| model.bytes() < 1.5) {
         all.set(Knob::Quantisation, Value::Word("8 bits or fewer".into()), Origin::Declared);
     }

@@ -33,7 +33,7 @@ fn of_real(one: &Series, part: &Run) -> (Option<Flags>, Settings) {
     let declared = plan.environment.iter().find(|(key, _)| COMMANDS.contains(key));
     let declared = declared.and_then(|(_, line)| settings.read_command_line(line, Origin::Declared));
     settings.read_facts(&part.meta.facts);
-    if let Some(gpus) = plan.hardware.tensor_parallel() {
+    if let Some(gpus) = plan.hardware.tensor_parallel().filter(|_| plan.hardware.gpu_count().is_some()) {
         settings.set(Knob::TensorParallel, Value::Count(gpus.into()), Origin::Declared);
     }
     let reported = part.meta.facts.iter().find_map(|f| f.engine).map(Flags::from);
@@ -89,7 +89,7 @@ fn limit(
     // One block is reserved. A length that the plan leaves out follows the blocks.
     let blocks = if given("max-model-len") { (length / block).ceil() + 1.0 } else { 2.0 };
     settings.limit(Knob::KvSize, Range { min: Some(blocks), max: None });
-    if let Some((min, max)) = memory.map(|memory| memory.startup_range()) {
+    if let Some((min, max)) = memory.map(|memory| memory.startup_range(blocks as u32)) {
         settings.limit(Knob::Memory, Range { min: Some(min), max: Some(max) });
     }
     let tokens_given = given("max-num-batched-tokens");
