@@ -185,6 +185,18 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Returns the plan with overrides (`key=value`, as for `--set`) applied, in order.
+    ///
+    /// # Errors
+    /// An override is not `key=value`, or the plan is not valid with them.
+    pub fn with_overrides(&self, sets: &[String]) -> Result<Self> {
+        let mut table = toml::Table::try_from(self).context("failed to write the plan as TOML")?;
+        for set in sets {
+            set::apply(&mut table, set)?;
+        }
+        Self::from_text(&table.to_string())
+    }
+
     /// Registers the secrets in the start commands, so that they are redacted in every message and file from now on.
     fn redact_secrets(&self) {
         self.variants().iter().filter_map(Variant::start).for_each(|start| start.redact_secrets());

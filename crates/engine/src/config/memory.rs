@@ -53,6 +53,15 @@ impl Memory {
         Ok(())
     }
 
+    /// Returns the smallest and the largest share, in whole percent, with which a server starts that needs this many
+    /// blocks.
+    pub fn startup_range(&self, blocks: u32) -> (f64, f64) {
+        let percent = |share: f64| share * 100.0;
+        let least = self.zero_blocks_share() + f64::from(blocks.max(2)) / self.blocks_per_utilization;
+        let most = (self.gpu_gb - self.outside_gb) / self.gpu_gb;
+        (percent(least).ceil() / 100.0, (percent(most) + 1e-9).floor() / 100.0)
+    }
+
     /// Returns the utilization at which weights and activations leave no blocks.
     fn zero_blocks_share(&self) -> f64 {
         self.reference.0 - f64::from(self.reference.1) / self.blocks_per_utilization
@@ -61,7 +70,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use crate::config::Simulated;
+    use crate::config::{Deployment, Engine, Simulated};
 
     #[test]
     fn too_large_or_too_small_a_share_does_not_start() {
@@ -102,5 +111,20 @@ mod tests {
             }
         }
         assert_eq!(Simulated::named("demo").unwrap().check_startup(), Ok(()));
+    }
+
+    #[test]
+    fn the_range_of_shares_is_where_a_server_starts() {
+        let Engine::Batch { deployment: Deployment { memory: Some(memory), .. }, .. } =
+            Simulated::named("4xa100-llama-70b-util").unwrap().engine
+        else {
+            panic!("it has a share")
+        };
+        let (min, max) = memory.startup_range(2);
+        assert_eq!((format!("{min:.2}"), format!("{max:.2}")), ("0.46".to_owned(), "0.93".to_owned()));
+        for (share, starts) in [(min - 0.01, false), (min, true), (max, true), (max + 0.01, false)] {
+            let memory = super::Memory { utilization: share, ..memory };
+            assert_eq!(memory.check_startup().is_ok(), starts, "{share}");
+        }
     }
 }

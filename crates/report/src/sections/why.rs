@@ -201,8 +201,13 @@ mod tests {
             confidence: Confidence::High,
             evidence: vec![evidence],
             advice: vec![
-                Advice { change: MemoryChange::MoreKvCache.into(), flag: flag("--gpu|memory"), start: None },
-                Advice { change: DeploymentChange::MoreReplicas.into(), flag: None, start: None },
+                Advice {
+                    change: MemoryChange::MoreKvCache.into(),
+                    flag: flag("--gpu|memory"),
+                    from: None,
+                    to: None,
+                },
+                Advice { change: DeploymentChange::MoreReplicas.into(), flag: None, from: None, to: None },
             ],
             next: Next {
                 measurement: Measurement::LowerLevels,

@@ -3,6 +3,7 @@
 mod advice;
 mod evidence;
 mod next;
+mod value;
 
 pub use advice::advice;
 pub(crate) use evidence::evidence;

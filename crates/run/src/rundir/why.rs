@@ -1,6 +1,7 @@
 //! Diagnosis of a run: collects its input from the plan and the files of the run folder, and stores its findings.
 
 mod lengths;
+mod settings;
 
 use super::{Run, client_faults};
 use anyhow::Result;
@@ -8,9 +9,10 @@ use goodput_core::caveat::ClientCaveat;
 use goodput_core::slo::Metric;
 use goodput_core::units::Percentile;
 use goodput_engine::config::Engine;
-use goodput_plan::server::Target;
 use goodput_plan::{Plan, Series};
-use goodput_stats::diagnosis::{Curve, Facts, Finding, Flags, OwnLimit, Roofline, Untold, diagnose};
+use goodput_stats::diagnosis::{
+    Accepts, Curve, Facts, Finding, Knob, Origin, OwnLimit, Roofline, Settings, Untold, diagnose,
+};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::server::facts::Facts as ServerFacts;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
@@ -54,6 +56,7 @@ impl Why {
                 "goodput sweep plan.toml{}",
                 if run.meta.virtual_time { " --virtual-time" } else { "" }
             ),
+            accepts: accepts(plan, run.meta.virtual_time),
             curves,
         };
         let found = diagnose(&run.steps, &facts);
@@ -76,6 +79,15 @@ impl Why {
     }
 }
 
+/// Returns the check whether the plan of the run folder takes overrides.
+fn accepts(plan: &Plan, virtual_time: bool) -> Accepts {
+    let plan = plan.clone();
+    Accepts::new(move |sets| {
+        let taken = plan.with_overrides(sets);
+        taken.is_ok_and(|plan| !virtual_time || plan.check_virtual().is_ok())
+    })
+}
+
 /// Returns the steps in which the client was the limit.
 fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
     let limit = |caveat: ClientCaveat| match caveat {
@@ -95,16 +107,19 @@ pub(super) fn deployment(plan: &Plan) -> String {
 fn curves(run: &Run, one: &Series) -> Vec<Curve> {
     let plan = &one.plan;
     let part = run.parts.iter().find(|p| p.series() == one.name).unwrap_or(run);
+    let (flags, settings) = settings::of(one, part);
     let known = Curve {
         series: one.name.clone(),
         deployment: deployment(plan),
-        flags: flags(plan, part),
+        flags,
+        variant_keys: one.variant.iter().flat_map(|v| v.set.keys().cloned()).collect(),
         gpu: plan.hardware.gpu.clone(),
         tensor_parallel: plan.hardware.tensor_parallel(),
         replicas: plan.hardware.replicas(),
-        seats: seats(plan, part),
+        seats: seats(plan, part).or_else(|| started_seats(plan, &settings)),
         shared: plan.workload.shared_share().filter(|_| plan.workload.cache == Cache::Warm),
         cold: cold_twin(run, one),
+        settings,
         fixed_input: fixed_input(plan).filter(|_| run.matrix.is_empty()),
         hardware: plan.model.and_then(|m| Some((plan.hardware.machine(&m)?, m))),
         ..Curve::default()
@@ -214,17 +229,6 @@ fn at_goodput<'a>(run: &'a Run, curve: &Curve) -> Option<&'a Step> {
     }
 }
 
-/// Returns the source of the server's flags, if it is known.
-fn flags(plan: &Plan, run: &Run) -> Option<Flags> {
-    match &plan.server.target {
-        Target::Simulated(_) => {
-            let engine = plan.simulated().ok().flatten()?.engine;
-            matches!(engine, Engine::Batch { .. }).then_some(Flags::Simulated)
-        }
-        Target::Url(_) | Target::Urls(_) => run.meta.facts.iter().find_map(|f| f.engine).map(Flags::from),
-    }
-}
-
 /// Returns the maximum number of sequences that the server processes at a time, if it is known.
 fn seats(plan: &Plan, run: &Run) -> Option<u32> {
     let Some(simulated) = plan.simulated().ok().flatten() else {
@@ -240,6 +244,13 @@ fn seats(plan: &Plan, run: &Run) -> Option<u32> {
         Engine::Batch { deployment, .. } => Some(deployment.limits.max_num_seqs.get()),
         _ => None,
     }
+}
+
+/// Returns the sequences that servers started with a known command process at a time, all of them together.
+fn started_seats(plan: &Plan, settings: &Settings) -> Option<u32> {
+    let seats = settings.get(Knob::Sequences).filter(|c| c.origin == Origin::CommandLine)?.value.number()?;
+    let copies = settings.count(Knob::Replicas).unwrap_or(1) * plan.server.target.urls().len().max(1) as u64;
+    Some((seats * copies as f64) as u32)
 }
 
 /// Returns the name of the series that differs only in having a cold cache, if it was measured.

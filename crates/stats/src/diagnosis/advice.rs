@@ -1,124 +1,58 @@
-//! Changes that would help, with the server's flags and values to start from.
+//! Changes that would help, with the server's flags and the values to set.
 
 use super::Kind;
 use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 use super::figure::Figure;
-use super::flags::{Flags, Knob};
+use super::settings::{Current, Value};
 use super::subject::Subject;
-use crate::roofline::{Gpu, Precision};
+use super::suggestion::{Basis, Flag, NewValue, Suggestion, suggestion};
+use crate::roofline::Precision;
 
 /// A change that would help.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
     /// The change.
     pub change: Change,
     /// The flag of the server for the change, if there is one.
     pub flag: Option<Flag>,
-    /// The value to start from, if it is known for the GPU.
-    pub start: Option<Start>,
+    /// The present value of the setting, if it is known.
+    pub from: Option<Current>,
+    /// The suggested value, if enough is known for one.
+    pub to: Option<Target>,
 }
 
-/// A flag of the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Flag {
-    /// Name of the flag, as written on the command line; for a simulated server, the key of the plan.
-    pub name: &'static str,
-    /// True if the engine is unknown and the flag is vLLM's.
-    pub is_guess: bool,
-}
-
-/// A value to start from on a GPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Start {
-    /// Name of the GPU.
-    pub gpu: &'static str,
+/// A value to set, and what it follows from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Target {
     /// The value.
-    pub value: StartValue,
-}
-
-/// The value of a setting.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum StartValue {
-    /// A share of the GPU's memory.
-    Share(f64),
-    /// A number of sequences or tokens.
-    Count(u32),
+    pub value: Value,
+    /// What it follows from.
+    pub basis: Basis,
+    /// Another flag that must change with it, with its value.
+    pub with: Option<(Flag, Value)>,
 }
 
 /// Mean share of seats in use from which a batch counts as full most of the time.
 const FULL: f64 = 0.9;
 
-/// Values to start from on a GPU: share of its memory, sequences, tokens per iteration.
-type Starts = (f64, u32, u32);
-
-/// The project's starting values by GPU. Other GPUs share the row of the one nearest in memory and bandwidth.
-const STARTS: &[(&[&str], Starts)] = &[
-    (&["A10", "A40", "L4", "L40S"], (0.90, 128, 4096)),
-    (&["A100 40GB", "A100 80GB", "A100 80GB PCIe"], (0.95, 256, 8192)),
-    (&["H100", "H100 PCIe", "H100 NVL", "H200", "B200", "MI300X"], (0.95, 512, 16_384)),
-];
-
-/// Returns the flags of a curve's server; vLLM's if its engine is unknown.
-pub(super) fn flags(s: &Subject<'_>) -> Flags {
-    s.curve.flags.unwrap_or(Flags::Vllm)
-}
-
-/// Returns the flag for a setting, vLLM's if the engine is unknown; `None` if this server has none.
-pub(super) fn flag(s: &Subject<'_>, knob: Knob) -> Option<Flag> {
-    let name = flags(s).flag(knob)?;
-    Some(Flag { name, is_guess: s.curve.flags.is_none() })
-}
-
-fn starts(s: &Subject<'_>) -> Option<(&'static str, Starts)> {
-    let gpu = Gpu::find(s.curve.gpu.as_deref()?)?;
-    let (_, starts) = STARTS.iter().find(|(names, _)| names.contains(&gpu.name))?;
-    Some((gpu.name, *starts))
-}
-
-/// Returns the value to start from, for the settings that have one; `None` if the GPU is unknown.
-fn start(s: &Subject<'_>, knob: Knob) -> Option<Start> {
-    // Engines define shares of memory, and chunks of prompts, differently.
-    let own = matches!(flags(s), Flags::Vllm | Flags::Simulated);
-    let (gpu, (memory, sequences, tokens)) = starts(s)?;
-    let value = match knob {
-        Knob::Memory if flags(s) == Flags::Vllm => StartValue::Share(memory),
-        Knob::Sequences => StartValue::Count(sequences),
-        Knob::Tokens if own => StartValue::Count(tokens),
-        Knob::Memory
-        | Knob::Tokens
-        | Knob::KvType
-        | Knob::Quantisation
-        | Knob::TensorParallel
-        | Knob::PrefixCache
-        | Knob::MaxLength
-        | Knob::Graphs => return None,
+/// Returns the advice to make a change; `None` if the server has no flag for it, or its setting cannot be changed so.
+fn advice(s: &Subject<'_>, change: Change) -> Option<Advice> {
+    let Some((knob, direction)) = change.setting() else {
+        return Some(Advice { change, flag: None, from: None, to: None });
     };
-    Some(Start { gpu, value })
-}
-
-/// Returns true if the value to start from lies in the advised direction from the present value, or if the present
-/// value is unknown.
-fn helps(s: &Subject<'_>, knob: Knob, lower: bool) -> bool {
-    let Some((_, (_, sequences, _))) = starts(s).filter(|_| knob == Knob::Sequences) else { return true };
-    let sequences = f64::from(sequences);
-    if lower {
-        s.at.server.running_mean.is_none_or(|ran| ran > sequences)
-    } else {
-        s.curve.seats.is_none_or(|seats| f64::from(seats) < sequences)
+    match suggestion(s, knob, direction) {
+        Suggestion::Set(NewValue { flag, from, to: value, basis, with }) => {
+            Some(Advice { change, flag: Some(flag), from, to: Some(Target { value, basis, with }) })
+        }
+        Suggestion::Toward { flag, from } => Some(Advice { change, flag: Some(flag), from, to: None }),
+        Suggestion::AlreadySet(_) | Suggestion::AtBound(..) | Suggestion::NoFlag => None,
     }
 }
 
-/// Returns the changes that would help, without those for which this server has no flag.
+/// Returns the changes that would help, without those for which this server has no flag, or none that can still be
+/// changed.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<Advice> {
-    let advice = |change: Change| match change.knob() {
-        None => Some(Advice { change, flag: None, start: None }),
-        Some(knob) => {
-            let flag = Some(flag(s, knob)?);
-            let start = start(s, knob).filter(|_| helps(s, knob, change.lowers_sequences()));
-            Some(Advice { change, flag, start })
-        }
-    };
-    changes(kind, s).into_iter().filter_map(advice).collect()
+    changes(kind, s).into_iter().filter_map(|change| advice(s, change)).collect()
 }
 
 fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
@@ -208,20 +142,4 @@ fn decode(s: &Subject<'_>) -> Vec<Change> {
         DeploymentChange::SpeculativeDecoding.into(),
         DeploymentChange::LessLoadIsNoHelp.into(),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_gpu_of_the_table_has_values_to_start_from() {
-        for gpu in crate::roofline::GPUS {
-            assert!(STARTS.iter().any(|(names, _)| names.contains(&gpu.name)), "{}", gpu.name);
-        }
-        let of = |name: &str| STARTS.iter().find(|(names, _)| names.contains(&name)).map(|(_, s)| *s);
-        assert_eq!(of("A40"), Some((0.90, 128, 4096)));
-        assert_eq!(of("A100 80GB"), Some((0.95, 256, 8192)));
-        assert_eq!(of("H100"), Some((0.95, 512, 16_384)));
-    }
 }

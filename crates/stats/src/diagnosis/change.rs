@@ -1,6 +1,7 @@
 //! Changes that a diagnosis can advise.
 
 use super::flags::Knob;
+use super::suggestion::Direction;
 use goodput_core::caveat::OwnFault;
 
 /// A change that would help.
@@ -118,21 +119,14 @@ pub enum DeploymentChange {
 }
 
 impl Change {
-    /// Returns the setting for the change; `None` if it is not a setting of the server.
-    pub const fn knob(&self) -> Option<Knob> {
+    /// Returns the setting for the change with the direction in which it moves; `None` if it is not a setting of the
+    /// server.
+    pub const fn setting(&self) -> Option<(Knob, Direction)> {
         match self {
-            Self::Batch(change) => Some(change.knob()),
-            Self::Memory(change) => Some(change.knob()),
-            Self::Compute(change) => Some(change.knob()),
+            Self::Batch(change) => Some((change.knob(), change.direction())),
+            Self::Memory(change) => Some((change.knob(), change.direction())),
+            Self::Compute(change) => Some((change.knob(), change.direction())),
             Self::Client { .. } | Self::Deployment(_) => None,
-        }
-    }
-
-    /// Returns true if the change lowers the number of sequences.
-    pub(super) const fn lowers_sequences(&self) -> bool {
-        match self {
-            Self::Batch(change) => change.lowers_sequences(),
-            Self::Memory(_) | Self::Compute(_) | Self::Client { .. } | Self::Deployment(_) => false,
         }
     }
 }
@@ -150,15 +144,17 @@ impl BatchChange {
         }
     }
 
-    const fn lowers_sequences(&self) -> bool {
+    const fn direction(&self) -> Direction {
         match self {
-            Self::AdmitFewer { .. } | Self::AdmitFewerIfPreempted { .. } | Self::Cap => true,
+            Self::AdmitFewer { .. }
+            | Self::AdmitFewerIfPreempted { .. }
+            | Self::Cap
+            | Self::SmallerPrefillChunks => Direction::Lower,
             Self::AdmitMore
             | Self::RaiseFull
             | Self::RaiseIfFewRun
             | Self::MoreTokens
-            | Self::SmallerPrefillChunks
-            | Self::LargerPrefillChunks => false,
+            | Self::LargerPrefillChunks => Direction::Raise,
         }
     }
 }
@@ -173,6 +169,16 @@ impl MemoryChange {
             Self::PrefixCacheOn | Self::CachePrefixes => Knob::PrefixCache,
         }
     }
+
+    const fn direction(self) -> Direction {
+        match self {
+            Self::MoreKvCache | Self::RoomForMoreRequests | Self::RoomForPrefixes | Self::MoreGpus => {
+                Direction::Raise
+            }
+            Self::ShorterContext => Direction::Lower,
+            Self::SmallerKvType | Self::PrefixCacheOn | Self::CachePrefixes => Direction::On,
+        }
+    }
 }
 
 impl ComputeChange {
@@ -183,6 +189,14 @@ impl ComputeChange {
             }
             Self::EightBits | Self::SmallerWeights { .. } => Knob::Quantisation,
             Self::CaptureGraphs { .. } => Knob::Graphs,
+        }
+    }
+
+    const fn direction(&self) -> Direction {
+        match self {
+            Self::FewerGpusPerCopy => Direction::Lower,
+            Self::MoreGpusForPrefill | Self::MoreGpusForDecode => Direction::Raise,
+            Self::EightBits | Self::SmallerWeights { .. } | Self::CaptureGraphs { .. } => Direction::On,
         }
     }
 }

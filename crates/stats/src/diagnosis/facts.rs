@@ -1,8 +1,11 @@
 //! The input of a diagnosis in addition to the steps.
 
 use super::flags::Flags;
+use super::settings::Settings;
 use crate::roofline::{Machine, Model};
 use goodput_core::caveat::OwnFault;
+use std::fmt;
+use std::sync::Arc;
 
 /// Facts about a run that its steps do not have.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -17,6 +20,41 @@ pub struct Facts {
     pub imported: bool,
     /// The command, run in the run folder, that measures the plan again.
     pub again: String,
+    /// The check whether the plan takes an override.
+    pub accepts: Accepts,
+}
+
+/// Checks whether a plan is still valid with overrides (`key=value`, as for `--set`). Accepts everything by default.
+#[derive(Clone, Default)]
+pub struct Accepts(Option<Arc<dyn Fn(&[String]) -> bool + Send + Sync>>);
+
+impl Accepts {
+    /// Makes the check from a function that returns true if the plan takes all of the overrides together.
+    pub fn new(check: impl Fn(&[String]) -> bool + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(check)))
+    }
+
+    /// Returns true if the plan is valid with these overrides.
+    pub fn all(&self, sets: &[String]) -> bool {
+        self.0.as_ref().is_none_or(|check| check(sets))
+    }
+}
+
+impl fmt::Debug for Accepts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Accepts({})", if self.0.is_some() { "by the plan" } else { "everything" })
+    }
+}
+
+impl PartialEq for Accepts {
+    /// Functions cannot be compared: two checks are equal if they are the same one.
+    fn eq(&self, other: &Self) -> bool {
+        match (&self.0, &other.0) {
+            (None, None) => true,
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, Some(_)) | (Some(_), None) => false,
+        }
+    }
 }
 
 /// Facts about a curve: the steps of a series, with their answer for one tier of the SLO.
@@ -34,6 +72,10 @@ pub struct Curve {
     pub deployment: String,
     /// The flags or keys that configure the server; `None` if the engine is unknown.
     pub flags: Option<Flags>,
+    /// The present settings of the server, as far as they are known.
+    pub settings: Settings,
+    /// Keys of the plan that the variant of this series sets, so that an override of the plan does not change them.
+    pub variant_keys: Vec<String>,
     /// Name of the GPU that the plan declares.
     pub gpu: Option<String>,
     /// Number of GPUs that hold one copy of the model, as the plan declares.

@@ -1,7 +1,10 @@
-//! The flags of engines: the name of each server setting in each engine.
+//! The settings of servers, and how each engine spells them on its command line.
+
+mod spelling;
 
 use crate::server::Engine;
 use serde::Serialize;
+pub(super) use spelling::{Form, Spelling};
 
 /// The engine whose flags the advice uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -15,33 +18,90 @@ pub enum Flags {
     Tgi,
     /// llama-server's.
     LlamaCpp,
-    /// trtllm-serve's, and the build options of Triton's backend.
+    /// trtllm-serve's, also for Triton's backend.
     TensorRtLlm,
-    /// The keys of the simulated server.
+    /// The keys of the simulated batching engine.
     Simulated,
+    /// The keys of a simulated queue, which has servers instead of a batch.
+    SimulatedQueue,
 }
 
 /// A setting of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Knob {
     /// Share of the GPU's memory that the server uses.
     Memory,
+    /// Size of the KV cache in the engine's own unit: tokens, bytes, or blocks of the simulated server.
+    KvSize,
     /// Largest number of concurrent sequences.
     Sequences,
     /// Largest number of tokens per iteration.
     Tokens,
+    /// Reading of prompts in chunks, next to the decoding of other requests.
+    ChunkedPrefill,
+    /// Largest number of tokens that one long prompt may take of an iteration.
+    PrefillChunk,
     /// Data type of stored keys and values.
     KvType,
     /// Data type of stored weights.
     Quantisation,
     /// Number of GPUs that hold one copy of the model.
     TensorParallel,
+    /// Number of copies of the model behind one address (data parallel).
+    Replicas,
     /// Reuse of the common beginnings of prompts.
     PrefixCache,
     /// Largest length of prompt and answer together, in tokens.
     MaxLength,
     /// Capture of kernels into graphs, instead of launching them one by one.
     Graphs,
+    /// Drafting of several tokens that the model then checks at once.
+    Speculative,
+    /// Largest number of requests that wait or are in flight; the server refuses the others.
+    MaxQueued,
+}
+
+impl Knob {
+    /// All settings.
+    pub const ALL: [Self; 15] = [
+        Self::Memory,
+        Self::KvSize,
+        Self::Sequences,
+        Self::Tokens,
+        Self::ChunkedPrefill,
+        Self::PrefillChunk,
+        Self::KvType,
+        Self::Quantisation,
+        Self::TensorParallel,
+        Self::Replicas,
+        Self::PrefixCache,
+        Self::MaxLength,
+        Self::Graphs,
+        Self::Speculative,
+        Self::MaxQueued,
+    ];
+
+    /// Returns the name used in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Memory => "memory",
+            Self::KvSize => "kv-size",
+            Self::Sequences => "sequences",
+            Self::Tokens => "tokens",
+            Self::ChunkedPrefill => "chunked-prefill",
+            Self::PrefillChunk => "prefill-chunk",
+            Self::KvType => "kv-type",
+            Self::Quantisation => "quantisation",
+            Self::TensorParallel => "tensor-parallel",
+            Self::Replicas => "replicas",
+            Self::PrefixCache => "prefix-cache",
+            Self::MaxLength => "max-length",
+            Self::Graphs => "graphs",
+            Self::Speculative => "speculative",
+            Self::MaxQueued => "max-queued",
+        }
+    }
 }
 
 impl From<Engine> for Flags {
@@ -57,61 +117,22 @@ impl From<Engine> for Flags {
 }
 
 impl Flags {
-    /// Returns the flag or key for a setting; `None` if the engine has none.
-    ///
-    /// Source: each engine's list of options: vLLM "Engine Arguments", SGLang "Server Arguments", TGI
-    /// "text-generation-launcher arguments", llama-server's manual, TensorRT-LLM "trtllm-serve".
-    pub(super) const fn flag(self, knob: Knob) -> Option<&'static str> {
-        match (self, knob) {
-            (Self::Vllm, Knob::Memory) => Some("--gpu-memory-utilization"),
-            (Self::Vllm, Knob::Sequences) => Some("--max-num-seqs"),
-            (Self::Vllm, Knob::Tokens) => Some("--max-num-batched-tokens"),
-            (Self::Vllm | Self::Sglang, Knob::KvType) => Some("--kv-cache-dtype fp8_e5m2"),
-            (Self::Vllm | Self::Sglang, Knob::Quantisation) => Some("--quantization"),
-            (Self::Vllm, Knob::TensorParallel) => Some("--tensor-parallel-size"),
-            (Self::Vllm, Knob::PrefixCache) => Some("--enable-prefix-caching"),
-            (Self::Vllm, Knob::MaxLength) => Some("--max-model-len"),
-            (Self::Vllm, Knob::Graphs) => Some("no --enforce-eager"),
-            (Self::Sglang, Knob::Memory) => Some("--mem-fraction-static"),
-            (Self::Sglang, Knob::Sequences) => Some("--max-running-requests"),
-            (Self::Sglang, Knob::Tokens) => Some("--chunked-prefill-size"),
-            (Self::Sglang, Knob::TensorParallel) => Some("--tp-size"),
-            (Self::Sglang, Knob::PrefixCache) => Some("no --disable-radix-cache"),
-            (Self::Sglang, Knob::MaxLength) => Some("--context-length"),
-            (Self::Sglang, Knob::Graphs) => Some("no --disable-cuda-graph"),
-            (Self::Tgi, Knob::Memory) => Some("--cuda-memory-fraction"),
-            (Self::Tgi, Knob::Sequences) => Some("--max-batch-size"),
-            (Self::Tgi, Knob::Tokens) => Some("--max-batch-prefill-tokens"),
-            (Self::Tgi, Knob::KvType) => Some("--kv-cache-dtype fp8_e5m2"),
-            (Self::Tgi, Knob::Quantisation) => Some("--quantize"),
-            (Self::Tgi, Knob::TensorParallel) => Some("--num-shard"),
-            (Self::Tgi, Knob::MaxLength) => Some("--max-total-tokens"),
-            (Self::Tgi, Knob::Graphs) => Some("--cuda-graphs"),
-            (Self::LlamaCpp, Knob::Memory) => Some("--ctx-size"),
-            (Self::LlamaCpp, Knob::Sequences) => Some("--parallel"),
-            (Self::LlamaCpp, Knob::Tokens) => Some("--ubatch-size"),
-            (Self::LlamaCpp, Knob::KvType) => Some("--cache-type-k q8_0 --cache-type-v q8_0"),
-            (Self::LlamaCpp, Knob::Quantisation) => Some("a GGUF of fewer bits"),
-            (Self::LlamaCpp, Knob::TensorParallel) => Some("--split-mode row"),
-            (Self::LlamaCpp, Knob::PrefixCache) => Some("--cache-reuse"),
-            (Self::TensorRtLlm, Knob::Memory) => Some("--kv_cache_free_gpu_memory_fraction"),
-            (Self::TensorRtLlm, Knob::Sequences) => Some("--max_batch_size"),
-            (Self::TensorRtLlm, Knob::Tokens) => Some("--max_num_tokens"),
-            (Self::TensorRtLlm, Knob::TensorParallel) => Some("--tp_size"),
-            (Self::TensorRtLlm, Knob::PrefixCache) => Some("kv_cache_config.enable_block_reuse"),
-            (Self::TensorRtLlm, Knob::MaxLength) => Some("--max_seq_len"),
-            (Self::Simulated, Knob::Memory) => Some("server.simulated.kv-blocks"),
-            (Self::Simulated, Knob::Sequences) => Some("server.simulated.max-num-seqs"),
-            (Self::Simulated, Knob::Tokens) => Some("server.simulated.max-num-batched-tokens"),
-            (Self::Simulated, Knob::PrefixCache) => Some("server.simulated.prefix-cache"),
-            (Self::Simulated, Knob::MaxLength) => Some("server.simulated.max-model-len"),
-            (Self::Tgi, Knob::PrefixCache)
-            | (Self::LlamaCpp, Knob::MaxLength | Knob::Graphs)
-            | (Self::TensorRtLlm, Knob::KvType | Knob::Quantisation | Knob::Graphs)
-            | (Self::Simulated, Knob::KvType | Knob::Quantisation | Knob::TensorParallel | Knob::Graphs) => {
-                None
-            }
+    /// Returns true if the settings are keys of the plan.
+    pub const fn is_simulated(self) -> bool {
+        match self {
+            Self::Simulated | Self::SimulatedQueue => true,
+            Self::Vllm | Self::Sglang | Self::Tgi | Self::LlamaCpp | Self::TensorRtLlm => false,
         }
+    }
+
+    /// Returns the flag or key for a setting as it appears in advice; `None` if the engine has none.
+    pub(super) fn flag(self, knob: Knob) -> Option<&'static str> {
+        self.spelling(knob).map(|s| s.advised)
+    }
+
+    /// Returns how the engine spells a setting; `None` if it has no such setting.
+    pub(super) fn spelling(self, knob: Knob) -> Option<&'static Spelling> {
+        self.spellings().iter().find(|s| s.knob == knob)
     }
 }
 
@@ -122,16 +143,45 @@ mod tests {
     #[test]
     fn engines_have_their_own_flags() {
         for (engine, memory, sequences, tokens) in [
-            (Engine::Vllm, "--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens"),
-            (Engine::Sglang, "--mem-fraction-static", "--max-running-requests", "--chunked-prefill-size"),
-            (Engine::Tgi, "--cuda-memory-fraction", "--max-batch-size", "--max-batch-prefill-tokens"),
-            (Engine::LlamaCpp, "--ctx-size", "--parallel", "--ubatch-size"),
-            (Engine::Triton, "--kv_cache_free_gpu_memory_fraction", "--max_batch_size", "--max_num_tokens"),
+            (Engine::Vllm, Some("--gpu-memory-utilization"), "--max-num-seqs", "--max-num-batched-tokens"),
+            (
+                Engine::Sglang,
+                Some("--mem-fraction-static"),
+                "--max-running-requests",
+                "--chunked-prefill-size",
+            ),
+            (Engine::Tgi, Some("--cuda-memory-fraction"), "--max-batch-size", "--max-batch-prefill-tokens"),
+            (Engine::LlamaCpp, None, "--parallel", "--batch-size"),
+            (Engine::Triton, Some("--free_gpu_memory_fraction"), "--max_batch_size", "--max_num_tokens"),
         ] {
             let flags = Flags::from(engine);
             let of = [Knob::Memory, Knob::Sequences, Knob::Tokens].map(|k| flags.flag(k));
-            assert_eq!(of, [Some(memory), Some(sequences), Some(tokens)], "{engine:?}");
+            assert_eq!(of, [memory, Some(sequences), Some(tokens)], "{engine:?}");
         }
-        assert_eq!(Flags::Simulated.flag(Knob::Quantisation), None, "what it has not is not advised");
+        assert_eq!(Flags::Simulated.flag(Knob::Quantisation), None, "a setting it lacks is not advised");
+        assert_eq!(Flags::LlamaCpp.flag(Knob::KvSize), Some("--ctx-size"), "in place of a share of memory");
+    }
+
+    #[test]
+    fn every_engine_spells_a_setting_once() {
+        for flags in [
+            Flags::Vllm,
+            Flags::Sglang,
+            Flags::Tgi,
+            Flags::LlamaCpp,
+            Flags::TensorRtLlm,
+            Flags::Simulated,
+            Flags::SimulatedQueue,
+        ] {
+            let mut names: Vec<&str> = Vec::new();
+            for knob in Knob::ALL {
+                let all: Vec<_> = flags.spellings().iter().filter(|s| s.knob == knob).collect();
+                assert!(all.len() <= 1, "{flags:?} {knob:?}");
+                for name in all.iter().flat_map(|s| s.names) {
+                    assert!(!names.contains(name), "{flags:?}: {name}");
+                    names.push(name);
+                }
+            }
+        }
     }
 }

@@ -15,23 +15,27 @@ mod flags;
 pub mod floor;
 pub mod next;
 pub mod rules;
+pub mod settings;
 mod subject;
+pub mod suggestion;
 
 #[cfg(test)]
 mod tests;
 
-pub use advice::{Advice, Flag, Start, StartValue};
+pub use advice::{Advice, Target};
 pub use change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 pub use fact::{
     CacheFact, Compared, Fact, GpusTpot, HardwareFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
     ThroughputFact,
 };
-pub use facts::{Curve, Facts, LengthPoint, OwnLimit};
+pub use facts::{Accepts, Curve, Facts, LengthPoint, OwnLimit};
 pub use figure::{Evidence, Figure, Source};
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline};
 pub use next::{Expectation, Measurement, Next, SetBy};
+pub use settings::{Current, Origin, Settings, Value};
 pub use subject::is_one;
+pub use suggestion::{Basis, Bound, Direction, Flag, Load, Server, Suggestion};
 
 use crate::stats::step::Step;
 use goodput_core::slo::Metric;

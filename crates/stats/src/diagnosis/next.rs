@@ -1,15 +1,18 @@
 //! The next measurement: the single change that would settle a finding.
 
 use super::Kind;
-use super::advice::{Flag, flag, flags};
-use super::flags::{Flags, Knob};
+use super::flags::Knob;
+use super::settings::Value;
 use super::subject::Subject;
+use super::suggestion::{Direction, Flag, NewValue, Suggestion, flag, flags, suggestion};
 use goodput_core::level::Control;
 use goodput_core::units::short;
 use serde::Serialize;
 
 /// Key of the plan for prompt lengths; only synthetic prompts have one.
 const LENGTHS: &str = "workload.prompts.synthetic.input-tokens";
+/// Key of the plan for the lengths of answers to synthetic prompts.
+const OUTPUT: &str = "workload.prompts.synthetic.output-tokens";
 
 /// A measurement that would settle a finding.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -41,8 +44,6 @@ pub enum Measurement {
     HalfTheGpus,
     /// This sweep with prompts half as long.
     HalfThePrompts,
-    /// A matrix with a short and a long prompt.
-    ShortAndLongPrompts,
     /// One request alone.
     OneRequestAlone,
     /// A closed loop with fewer and with more requests in flight.
@@ -61,7 +62,12 @@ pub enum Measurement {
     LengthsAroundTheMean,
     /// An unloaded step before the others.
     UnloadedStep,
+    /// The same again, if the plan takes no override that would show more.
+    Again,
 }
+
+/// A measurement with the overrides of the plan that it takes.
+type Candidate = (Measurement, Vec<String>);
 
 /// The means of changing a setting of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,42 +96,58 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
     {
         return Next { measurement, command: command(s, &[]) };
     }
-    let again = |measurement, set: String| Next { measurement, command: command(s, &[set]) };
+    if kind == Kind::ClientLimited {
+        let command = "goodput calibrate --save client.json".into();
+        return Next { measurement: Measurement::Calibration, command };
+    }
+    first(s, candidates(kind, s))
+        .unwrap_or_else(|| Next { measurement: Measurement::Again, command: command(s, &[]) })
+}
+
+/// Returns the first measurement whose overrides the plan takes. The rows of a matrix define their levels and prompts,
+/// so that overrides of these would change nothing.
+fn first(s: &Subject<'_>, candidates: Vec<Candidate>) -> Option<Next> {
+    let of_rows = |set: &String| set.starts_with("search.") || set.starts_with("workload.prompts");
+    let taken = |(_, sets): &Candidate| {
+        (s.curve.question.is_none() || !sets.iter().any(of_rows)) && s.facts.accepts.all(sets)
+    };
+    let (measurement, sets) = candidates.into_iter().find(taken)?;
+    Some(Next { measurement, command: command(s, &sets) })
+}
+
+/// Returns the measurements that would settle a finding, the best first.
+fn candidates(kind: Kind, s: &Subject<'_>) -> Vec<Candidate> {
+    let lower = || (Measurement::LowerLevels, vec![format!("search.{}=[{}]", list(s), below(s))]);
     match kind {
-        Kind::ClientLimited => Next {
-            measurement: Measurement::Calibration,
-            command: "goodput calibrate --save client.json".into(),
-        },
+        Kind::ClientLimited => Vec::new(),
         Kind::Preemption | Kind::KvExhaustion => {
             let fewer = s.at.server.running_mean.map_or(1, |n| ((0.75 * n) as u32).max(1));
-            restarted(s, fewer, Expectation::NoPreemptions)
+            vec![restarted(s, Direction::Lower, fewer, Expectation::NoPreemptions)]
         }
         Kind::BatchTooSmall => {
             let more = super::figure::seats(s).map_or(2, |n| 2 * n as u32).max(2);
-            restarted(s, more, Expectation::ShorterWait)
+            vec![restarted(s, Direction::Raise, more, Expectation::ShorterWait)]
         }
-        Kind::CacheMisses => again(Measurement::ColdAndWarm, "workload.cache=pair".into()),
+        Kind::CacheMisses => vec![(Measurement::ColdAndWarm, vec!["workload.cache=pair".into()])],
         Kind::CommunicationBound => {
             let half = (s.curve.tensor_parallel.unwrap_or(2) / 2).max(1);
-            again(Measurement::HalfTheGpus, format!("hardware.tensor-parallel={half}"))
+            vec![(Measurement::HalfTheGpus, vec![format!("hardware.tensor-parallel={half}")])]
         }
-        Kind::PrefillBound => match s.curve.fixed_input {
-            Some(n) if n > 1 => again(Measurement::HalfThePrompts, format!("{LENGTHS}={{fixed={}}}", n / 2)),
-            _ => Next {
-                measurement: Measurement::ShortAndLongPrompts,
-                command: "goodput sweep matrix --url URL".into(),
-            },
-        },
-        Kind::DecodeBound => Next { measurement: Measurement::OneRequestAlone, command: latency(s) },
+        Kind::PrefillBound => {
+            let half = s.curve.fixed_input.filter(|n| *n > 1);
+            let half =
+                half.map(|n| (Measurement::HalfThePrompts, vec![format!("{LENGTHS}={{fixed={}}}", n / 2)]));
+            half.into_iter().chain(lengths(s)).chain(one_request_alone(s)).collect()
+        }
+        Kind::DecodeBound => one_request_alone(s),
         Kind::BatchingTradeOff => {
-            again(Measurement::ClosedLoop, format!("search.concurrency=[{}]", ladder(s)))
+            let closed = (Measurement::ClosedLoop, vec![format!("search.concurrency=[{}]", ladder(s))]);
+            vec![closed, lower()]
         }
         Kind::Queueing if s.is_open() => {
-            again(Measurement::EvenArrivals, "workload.arrivals=constant".into())
+            vec![(Measurement::EvenArrivals, vec!["workload.arrivals=constant".into()]), lower()]
         }
-        Kind::Queueing | Kind::Unstable => {
-            again(Measurement::LowerLevels, format!("search.{}=[{}]", list(s), below(s)))
-        }
+        Kind::Queueing | Kind::Unstable => vec![lower()],
     }
 }
 
@@ -147,17 +169,13 @@ const fn row(kind: Kind) -> Option<Measurement> {
 /// Returns the measurement that would decide an undecided kind, if a command can make it.
 pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
     match kind {
-        Kind::PrefillBound => {
-            let n = s.curve.fixed_input?;
-            let ends =
-                format!("{LENGTHS}={{uniform={{min={},max={}}}}}", (n / 3).max(1), n.saturating_mul(5) / 3);
-            Some(Next { measurement: Measurement::LengthsAroundTheMean, command: command(s, &[ends]) })
+        Kind::PrefillBound => first(s, lengths(s).into_iter().collect()),
+        Kind::CommunicationBound => first(s, candidates(kind, s)),
+        Kind::DecodeBound | Kind::Queueing | Kind::BatchingTradeOff
+            if s.alone.is_none() && s.curve.question.is_none() =>
+        {
+            first(s, unloaded(s))
         }
-        Kind::CommunicationBound => Some(of(kind, s)),
-        Kind::DecodeBound | Kind::Queueing | Kind::BatchingTradeOff if s.alone.is_none() => Some(Next {
-            measurement: Measurement::UnloadedStep,
-            command: command(s, &["search.baseline=true".into()]),
-        }),
         Kind::DecodeBound
         | Kind::Queueing
         | Kind::BatchingTradeOff
@@ -170,36 +188,66 @@ pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
     }
 }
 
-/// Returns the command that measures the plan again with these settings changed. The rows of a matrix define their
-/// levels and prompts, so those settings are left out for a matrix.
-fn command(s: &Subject<'_>, sets: &[String]) -> String {
-    let free = |set: &&String| {
-        s.curve.question.is_none() || !(set.starts_with("search.") || set.starts_with("workload.prompts"))
+/// Returns prompts of different lengths around the mean, whatever the source of the plan's prompts.
+fn lengths(s: &Subject<'_>) -> Option<Candidate> {
+    if s.curve.question.is_some() {
+        return None;
+    }
+    let n = match s.curve.fixed_input {
+        Some(n) => n,
+        None => s.at.input_tokens_mean.filter(|n| *n >= 1.0)? as u32,
     };
-    let sets: String = sets.iter().filter(free).map(|set| format!(" --set '{set}'")).collect();
+    let ends = format!("{LENGTHS}={{uniform={{min={},max={}}}}}", (n / 3).max(1), n.saturating_mul(5) / 3);
+    let mut sets = vec![ends];
+    if s.curve.fixed_input.is_none() {
+        let output = s.at.output_tokens_mean.filter(|n| *n >= 1.0)? as u32;
+        sets.push(format!("{OUTPUT}={{fixed={output}}}"));
+    }
+    Some((Measurement::LengthsAroundTheMean, sets))
+}
+
+/// Returns one request at a time, as the only level or before the others.
+fn one_request_alone(s: &Subject<'_>) -> Vec<Candidate> {
+    let alone = (Measurement::OneRequestAlone, vec!["search.concurrency=[1]".to_owned()]);
+    std::iter::once(alone).chain(unloaded(s)).collect()
+}
+
+/// Returns an unloaded step before the levels of a list, which replaces a search that has no such step.
+fn unloaded(s: &Subject<'_>) -> Vec<Candidate> {
+    let baseline = || "search.baseline=true".to_owned();
+    let listed = format!("search.{}=[{}]", list(s), below(s));
+    vec![(Measurement::UnloadedStep, vec![baseline()]), (Measurement::UnloadedStep, vec![listed, baseline()])]
+}
+
+/// Returns the command that measures the plan again with these settings changed.
+fn command(s: &Subject<'_>, sets: &[String]) -> String {
+    let sets: String = sets.iter().map(|set| format!(" --set '{set}'")).collect();
     // After the plan, before the other arguments of the first run.
     s.facts.again.replacen("plan.toml", &format!("plan.toml{sets}"), 1)
 }
 
-/// Returns this measurement with another number of concurrent sequences; for a simulated server that is a key of the
-/// plan.
-fn restarted(s: &Subject<'_>, sequences: u32, expect: Expectation) -> Next {
-    let (set, sets) = match (flags(s), flag(s, Knob::Sequences)) {
-        (Flags::Simulated, Some(key)) => (SetBy::Plan, vec![format!("{}={sequences}", key.name)]),
-        (_, Some(flag)) => (SetBy::Flag(flag), vec![]),
-        (_, None) => (SetBy::Unknown, vec![]),
+/// Returns this measurement with another number of concurrent sequences: the suggested one, or else `otherwise`. For a
+/// simulated server that is a key of the plan, unless the variants set it.
+fn restarted(s: &Subject<'_>, direction: Direction, otherwise: u32, expect: Expectation) -> Candidate {
+    let suggested = match suggestion(s, Knob::Sequences, direction) {
+        Suggestion::Set(NewValue { to: Value::Count(n), .. }) => u32::try_from(n).ok(),
+        Suggestion::Set(_)
+        | Suggestion::Toward { .. }
+        | Suggestion::AlreadySet(_)
+        | Suggestion::AtBound(..)
+        | Suggestion::NoFlag => None,
     };
-    let measurement = Measurement::OtherSequences { sequences, set, expect };
-    Next { measurement, command: command(s, &sets) }
-}
-
-/// Returns the command that measures one request alone on this server.
-fn latency(s: &Subject<'_>) -> String {
-    if flags(s) == Flags::Simulated {
-        command(s, &["search.concurrency=[1]".into()])
-    } else {
-        "goodput latency --url URL".into()
-    }
+    let sequences = suggested.unwrap_or(otherwise);
+    let (set, sets) = match flag(s, Knob::Sequences) {
+        Some(flag) if !flags(s).is_simulated() => (SetBy::Flag(flag), vec![]),
+        Some(key) => {
+            let sets = vec![format!("{}={sequences}", key.name)];
+            let free = !s.curve.variant_keys.iter().any(|own| own == key.name);
+            if free && s.facts.accepts.all(&sets) { (SetBy::Plan, sets) } else { (SetBy::Unknown, vec![]) }
+        }
+        None => (SetBy::Unknown, vec![]),
+    };
+    (Measurement::OtherSequences { sequences, set, expect }, sets)
 }
 
 /// Returns a list of numbers in flight, up to the mean of the step or 4, whichever is more.

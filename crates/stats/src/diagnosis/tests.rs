@@ -510,24 +510,27 @@ fn what_cannot_be_told_is_said() {
 }
 
 #[test]
-fn advice_names_the_servers_own_flags_and_values_to_start_from() {
-    let advice = |flags: Option<Flags>, gpu: &str| {
+fn advice_names_the_servers_own_flags_and_the_values_to_set() {
+    let advice = |flags: Option<Flags>, command: &str| {
         let (mut steps, mut facts) = usual();
-        steps[2].server.preemptions = Some(50.0);
-        (facts.curves[0].flags, facts.curves[0].gpu) = (flags, Some(gpu.into()));
+        (steps[2].server.preemptions, steps[2].server.running_mean) = (Some(50.0), Some(80.0));
+        let curve = &mut facts.curves[0];
+        curve.flags = flags;
+        curve.settings.read_command_line(command, Origin::CommandLine);
         let advice = diagnose(&steps, &facts).findings.remove(0).advice;
-        let said = |a: &Advice| (a.flag.map(|f| (f.name, f.is_guess)), a.start.map(|s| s.value));
+        let said = |a: &Advice| (a.flag.map(|f| (f.name, f.is_guess)), a.to.clone().map(|to| to.value));
         advice.iter().map(said).collect::<Vec<_>>()
     };
-    let (count, share) = (StartValue::Count, StartValue::Share);
-    let vllm = advice(Some(Flags::Vllm), "A40");
-    assert_eq!(vllm[0], (Some(("--max-num-seqs", false)), Some(count(128))));
-    assert_eq!(vllm[1], (Some(("--gpu-memory-utilization", false)), Some(share(0.90))));
-    assert_eq!(advice(Some(Flags::Vllm), "NVIDIA H100")[0].1, Some(count(512)));
-    let sglang = advice(Some(Flags::Sglang), "A100");
-    assert_eq!(sglang[0], (Some(("--max-running-requests", false)), Some(count(256))));
-    assert_eq!(sglang[1], (Some(("--mem-fraction-static", false)), None), "another share");
-    assert_eq!(advice(None, "abacus")[0], (Some(("--max-num-seqs", true)), None), "no engine, no GPU");
+    let vllm = advice(Some(Flags::Vllm), "vllm serve m --max-num-seqs 128 --gpu-memory-utilization 0.92");
+    assert_eq!(vllm[0], (Some(("--max-num-seqs", false)), Some(Value::Count(60))));
+    assert_eq!(vllm[1], (Some(("--gpu-memory-utilization", false)), Some(Value::Share(0.95))));
+    let bound = advice(Some(Flags::Vllm), "vllm serve m --gpu-memory-utilization 0.95 --kv-cache-dtype fp8");
+    let names: Vec<_> = bound.iter().filter_map(|(flag, _)| Some(flag.as_ref()?.0)).collect();
+    assert_eq!(names, ["--max-num-seqs", "--tensor-parallel-size"], "what is set cannot be advised");
+    let sglang = advice(Some(Flags::Sglang), "");
+    assert_eq!(sglang[0], (Some(("--max-running-requests", false)), Some(Value::Count(60))));
+    assert_eq!(sglang[1], (Some(("--mem-fraction-static", false)), None), "the present share is not known");
+    assert_eq!(advice(None, "")[0].0, Some(("--max-num-seqs", true)), "no engine");
 }
 
 #[test]
@@ -543,6 +546,7 @@ fn what_to_measure_next_is_a_command_for_this_plan() {
     let seats = next(|s, f| {
         seats(s);
         (f.curves[0].seats, f.curves[0].flags) = (Some(8), Some(Flags::Simulated));
+        f.curves[0].settings.set(Knob::Sequences, Value::Count(8), Origin::Plan);
     });
     assert_eq!(seats, "goodput sweep plan.toml --set 'server.simulated.max-num-seqs=16' --virtual-time");
     let row = next(|s, f| {
@@ -550,6 +554,16 @@ fn what_to_measure_next_is_a_command_for_this_plan() {
         (f.curves[0].limit, f.curves[0].question) = (None, Some("tpot".into()));
     });
     assert_eq!(row, "goodput sweep plan.toml --virtual-time", "rows have levels of their own");
+    let refused = next(|s, f| {
+        queue(s);
+        f.accepts = Accepts::new(|sets| !sets.iter().any(|set| set.starts_with("workload.arrivals")));
+    });
+    assert!(refused.contains("--set 'search.rates=["), "another measurement: {refused}");
+    let nothing = next(|s, f| {
+        queue(s);
+        f.accepts = Accepts::new(|_| false);
+    });
+    assert_eq!(nothing, "goodput sweep plan.toml --virtual-time");
 }
 
 /// The threshold of queueing: in M/D/1, where waiting is the only effect, the tail grows more than twice as much as the

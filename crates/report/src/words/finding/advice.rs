@@ -1,15 +1,15 @@
 //! The advice of a finding in English.
 
 use super::evidence::{percent, time};
+use super::value::flag_with_values;
 use goodput_core::units::short;
-use goodput_stats::diagnosis::{
-    Advice, BatchChange, Change, ComputeChange, DeploymentChange, Flag, MemoryChange, Start, StartValue,
-};
+use goodput_stats::diagnosis::{Advice, BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 use goodput_stats::stats::client_fault;
 
 /// Returns a change that would help, as a sentence.
 pub fn advice(advice: &Advice) -> String {
-    let flag = advice.flag.map(flag).unwrap_or_default();
+    let flag = flag_with_values(advice);
+    let valued = advice.to.is_some();
     let change = match &advice.change {
         Change::Client { fault: None, .. } => {
             return "Measure from a machine with more cores, or split the load over several.".into();
@@ -17,31 +17,19 @@ pub fn advice(advice: &Advice) -> String {
         Change::Client { fault: Some(_), imported: true } => return client_fault::OTHER_TOOL.into(),
         Change::Client { fault: Some(fault), imported: false } => return client_fault::advice(fault).into(),
         Change::Deployment(change) => return deployment(*change).into(),
-        Change::Batch(change) => batch(change, &flag),
+        Change::Batch(change) => batch(change, &flag, valued),
         Change::Memory(change) => memory(*change, &flag),
         Change::Compute(change) => compute(change, &flag),
     };
-    format!("{change}{}.", advice.start.map(start).unwrap_or_default())
+    format!("{change}.")
 }
 
-/// Returns the name of a flag; vLLM's if the engine is not known.
-pub(super) fn flag(flag: Flag) -> String {
-    if flag.is_guess { format!("{} (as vLLM calls it)", flag.name) } else { flag.name.to_owned() }
-}
-
-/// Returns a starting value: `; on an A40 start from 128`.
-fn start(start: Start) -> String {
-    let value = match start.value {
-        StartValue::Share(share) => format!("{share:.2}"),
-        StartValue::Count(n) => n.to_string(),
-    };
-    let article = if start.gpu.starts_with(['A', 'H', 'L', 'M']) { "an" } else { "a" };
-    format!("; on {article} {} start from {value}", start.gpu)
-}
-
-fn batch(change: &BatchChange, flag: &str) -> String {
+/// Returns a change of the batch. `valued` is true if `flag` has a suggested value.
+fn batch(change: &BatchChange, flag: &str, valued: bool) -> String {
     let below = |ran: Option<f64>| {
-        ran.map(|n| format!(" below the {} that ran on average", short(n.floor()))).unwrap_or_default()
+        ran.filter(|_| !valued)
+            .map(|n| format!(" below the {} that ran on average", short(n.floor())))
+            .unwrap_or_default()
     };
     match change {
         BatchChange::AdmitFewer { ran } => {
@@ -51,7 +39,7 @@ fn batch(change: &BatchChange, flag: &str) -> String {
             format!("If requests are preempted, lower {flag}{}", below(*ran))
         }
         BatchChange::Cap => format!(
-            "Cap the sequences that are written at a time at what the limit allows: lower {flag} until TPOT holds"
+            "Cap the sequences that are written at a time at what the limit allows: lower {flag}, until TPOT holds"
         ),
         BatchChange::AdmitMore => format!("Let it take more sequences at a time: raise {flag}"),
         BatchChange::RaiseFull => format!(
@@ -147,28 +135,31 @@ const fn deployment(change: DeploymentChange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_stats::diagnosis::{Basis, Current, Flag, Origin, Target, Value};
 
     #[test]
-    fn advice_names_the_flag_and_the_value_to_start_from() {
+    fn advice_names_the_flag_and_its_values() {
         let name = "--max-num-seqs";
-        let of = |change: Change, is_guess, start| {
-            advice(&Advice { change, flag: Some(Flag { name, is_guess }), start })
+        let of = |change: Change, is_guess, from, to| {
+            advice(&Advice { change, flag: Some(Flag { name, is_guess }), from, to })
         };
-        let a40 = |value| Some(Start { gpu: "A40", value });
+        let from = Some(Current { value: Value::Count(128), origin: Origin::CommandLine });
+        let to =
+            Some(Target { value: Value::Count(64), basis: Basis::Running { running: 90.5 }, with: None });
         assert_eq!(
-            of(BatchChange::AdmitFewer { ran: Some(90.5) }.into(), false, a40(StartValue::Count(128))),
-            "Admit fewer sequences at a time than there is KV cache for: lower --max-num-seqs below the 90 that ran on average; on an A40 start from 128."
-        );
-        assert!(
-            of(MemoryChange::MoreKvCache.into(), false, a40(StartValue::Share(0.9)))
-                .ends_with("; on an A40 start from 0.90.")
+            of(BatchChange::AdmitFewer { ran: Some(90.5) }.into(), false, from, to),
+            "Admit fewer sequences at a time than there is KV cache for: lower --max-num-seqs from 128 (its command line) to 64 (below the 91 that ran on average)."
         );
         assert_eq!(
-            of(BatchChange::AdmitMore.into(), true, None),
+            of(BatchChange::AdmitFewer { ran: Some(90.5) }.into(), false, None, None),
+            "Admit fewer sequences at a time than there is KV cache for: lower --max-num-seqs below the 90 that ran on average."
+        );
+        assert_eq!(
+            of(BatchChange::AdmitMore.into(), true, None, None),
             "Let it take more sequences at a time: raise --max-num-seqs (as vLLM calls it)."
         );
         let change = Change::Client { fault: None, imported: false };
-        let client = advice(&Advice { change, flag: None, start: None });
+        let client = advice(&Advice { change, flag: None, from: None, to: None });
         assert_eq!(client, "Measure from a machine with more cores, or split the load over several.");
     }
 }

@@ -1,6 +1,6 @@
 //! The measurement that would settle a finding, in English.
 
-use super::advice::flag;
+use super::value::flag;
 use goodput_stats::diagnosis::{Expectation, Measurement, SetBy};
 
 /// Returns the measurement and its expected result, as a clause without a full stop.
@@ -14,9 +14,6 @@ pub(crate) fn next(measurement: &Measurement) -> String {
         }
         Measurement::HalfThePrompts => {
             "With prompts half as long TTFT must fall by about that share, and the goodput rise".into()
-        }
-        Measurement::ShortAndLongPrompts => {
-            "A matrix with a short and a long prompt separates overhead from prefill".into()
         }
         Measurement::OneRequestAlone => {
             "One request alone, without load: no batching flag can make TPOT shorter than that".into()
@@ -45,6 +42,7 @@ pub(crate) fn next(measurement: &Measurement) -> String {
         Measurement::UnloadedStep => {
             "An unloaded step before the others gives a baseline to compare them with".into()
         }
+        Measurement::Again => "Measure again: this must show once more".into(),
     }
 }
 

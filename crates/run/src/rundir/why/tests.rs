@@ -1,5 +1,6 @@
 use super::*;
 use crate::fixture;
+use goodput_stats::diagnosis::Flags;
 
 fn plan(rest: &str) -> Plan {
     Plan::from_text(&format!(
@@ -93,21 +94,23 @@ fn each_series_has_its_own() {
 
 #[test]
 fn what_the_plan_tells_of_the_server_is_known() {
+    let of = |plan: &Plan, run: &Run| {
+        let one = &plan.series()[0];
+        let (flags, settings) = settings::of(one, run);
+        (flags, seats(&one.plan, run).or_else(|| started_seats(&one.plan, &settings)))
+    };
     let run = fixture::found();
     let simulated = "name = \"x\"\nslo.ttft.p99 = \"200ms\"\nsearch.rates = [5]\nserver.simulated = { preset = \"a40-qwen3-0.6b\", max-num-seqs = 64 }\n";
     let plan = Plan::from_text(&format!("{simulated}{WORKLOAD}")).unwrap();
-    assert_eq!(
-        (flags(&plan, &run), seats(&plan, &run), fixed_input(&plan)),
-        (Some(Flags::Simulated), Some(64), Some(600))
-    );
+    assert_eq!((of(&plan, &run), fixed_input(&plan)), ((Some(Flags::Simulated), Some(64)), Some(600)));
     let queue = Plan::from_text(&format!(
         "{}{WORKLOAD}",
         simulated.replace("a40-qwen3-0.6b\", max-num-seqs = 64", "md1\"")
     ))
     .unwrap();
-    assert_eq!((flags(&queue, &run), seats(&queue, &run)), (None, None), "a queue has no such keys");
+    assert_eq!(of(&queue, &run), (Some(Flags::SimulatedQueue), None), "a queue has no seats");
     let real = self::plan(WORKLOAD);
-    assert_eq!((flags(&real, &run), seats(&real, &run)), (None, None), "nothing was told");
+    assert_eq!(of(&real, &run), (None, None), "nothing was told");
     let told = goodput_stats::server::facts::Facts {
         engine: Some(goodput_stats::server::Engine::Vllm),
         engines: Some(2),
@@ -115,5 +118,8 @@ fn what_the_plan_tells_of_the_server_is_known() {
         ..goodput_stats::server::facts::Facts::default()
     };
     let run = Run { meta: crate::rundir::Meta { facts: vec![told], ..run.meta.clone() }, ..run };
-    assert_eq!((flags(&real, &run), seats(&real, &run)), (Some(Flags::Vllm), Some(128)), "of both engines");
+    assert_eq!(of(&real, &run), (Some(Flags::Vllm), Some(128)), "of both engines");
+    let started = "[[variant]]\nname = \"a\"\ncommand = [\"sglang\", \"serve\", \"--max-running-requests\", \"8\", \"--dp-size\", \"2\"]\n";
+    let started = self::plan(&format!("{WORKLOAD}{started}"));
+    assert_eq!(of(&started, &fixture::found()), (Some(Flags::Sglang), Some(16)), "of its command");
 }
