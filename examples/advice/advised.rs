@@ -2,11 +2,10 @@
 
 use crate::case::Case;
 use crate::knob::{Intervention, Knob};
-use anyhow::{Context, Result};
+use anyhow::Result;
 use goodput::diagnosis::{
     Advice, BatchChange, Change, ComputeChange, DeploymentChange, Finding, MemoryChange,
 };
-use goodput::sim::config::{Engine, Simulated};
 
 /// Where a change moves a knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,22 +22,18 @@ fn moved(change: &Change) -> Option<(Knob, Way)> {
     match change {
         Change::Client { .. } => None,
         Change::Batch(change) => Some(match change {
-            BatchChange::AdmitFewer { .. } | BatchChange::AdmitFewerIfPreempted { .. } | BatchChange::Cap => {
-                (Knob::Seats, Down)
-            }
-            BatchChange::AdmitMore | BatchChange::RaiseFull | BatchChange::RaiseIfFewRun => (Knob::Seats, Up),
-            BatchChange::MoreTokens | BatchChange::LargerPrefillChunks => (Knob::Tokens, Up),
+            BatchChange::Cap => (Knob::Seats, Down),
+            BatchChange::AdmitMore => (Knob::Seats, Up),
+            BatchChange::MoreTokens => (Knob::Tokens, Up),
             BatchChange::SmallerPrefillChunks => (Knob::Tokens, Down),
         }),
-        Change::Memory(change) => match change {
+        Change::Memory(change) => Some(match change {
             MemoryChange::MoreKvCache
-            | MemoryChange::RoomForMoreRequests
             | MemoryChange::RoomForPrefixes
             | MemoryChange::SmallerKvType
-            | MemoryChange::MoreGpus => Some((Knob::KvCache, Up)),
-            MemoryChange::PrefixCacheOn | MemoryChange::CachePrefixes => Some((Knob::PrefixCache, Up)),
-            MemoryChange::ShorterContext => None,
-        },
+            | MemoryChange::MoreGpus => (Knob::KvCache, Up),
+            MemoryChange::PrefixCacheOn => (Knob::PrefixCache, Up),
+        }),
         Change::Compute(change) => match change {
             ComputeChange::EightBits | ComputeChange::MoreGpusForPrefill => Some((Knob::FasterCompute, Up)),
             ComputeChange::SmallerWeights { .. } | ComputeChange::MoreGpusForDecode => {
@@ -48,41 +43,36 @@ fn moved(change: &Change) -> Option<(Knob, Way)> {
             ComputeChange::FewerGpusPerCopy => None,
         },
         Change::Deployment(change) => match change {
+            DeploymentChange::MendErrors => Some((Knob::Errors, Down)),
+            DeploymentChange::NearerClient => Some((Knob::Network, Down)),
             DeploymentChange::ShorterPrompts => Some((Knob::ShorterPrompts, Up)),
-            DeploymentChange::SpeculativeDecoding => Some((Knob::FasterMemory, Up)),
+            DeploymentChange::FasterCompute => Some((Knob::FasterCompute, Up)),
+            DeploymentChange::FasterMemory | DeploymentChange::SpeculativeDecoding => {
+                Some((Knob::FasterMemory, Up))
+            }
             DeploymentChange::CheckHost => Some((Knob::FasterHost, Up)),
             DeploymentChange::MoreReplicas
             | DeploymentChange::RouteByPrefix
             | DeploymentChange::CheckInterconnect
-            | DeploymentChange::LessLoadIsNoHelp
+            | DeploymentChange::PoolForPrompts
+            | DeploymentChange::LimitAdmission
             | DeploymentChange::Capacity => None,
         },
     }
 }
 
-/// Returns the change that an advice means; `None` for one that changes nothing in a simulated server.
+/// Returns the change that an advice means; `None` for one that changes nothing in a simulated server. A setting is
+/// changed to the value that the advice names.
 pub(crate) fn meant(advice: &Advice, case: &Case) -> Result<Option<Intervention>> {
-    let Some((knob, way)) = moved(&advice.change) else { return Ok(None) };
-    let sim = case.plan(&[])?.simulated()?.context("a case has a simulated server")?;
-    let Engine::Batch { deployment, .. } = &sim.engine else { return Ok(None) };
-    let limits = deployment.limits;
-    let number = |key: &'static str, now: u32, up: f64, down: f64, least: u32| {
-        let factor = if way == Way::Up { up } else { down };
-        let value = ((f64::from(now) * factor).round() as u32).max(least).to_string();
-        Some(Intervention { knob, label: value.clone(), case: case.clone().set(key, value) })
-    };
-    let switch = |key: &'static str, now: bool| {
-        let on = way == Way::Up;
-        (on != now).then(|| Intervention { knob, label: on.to_string(), case: case.clone().set(key, on) })
-    };
+    let Some((knob, _)) = moved(&advice.change) else { return Ok(None) };
+    let key = advice.flag.and_then(|flag| flag.name.strip_prefix("server.simulated."));
+    let value = advice.to.as_ref().and_then(|to| to.value.toml());
+    if let (Some(key), Some(value)) = (key, value) {
+        return Ok(Some(Intervention { knob, label: value.clone(), case: case.clone().set(key, value) }));
+    }
     Ok(match knob {
-        Knob::Seats => number("max-num-seqs", limits.max_num_seqs.get(), 4.0, 0.5, 1),
-        Knob::Tokens => {
-            number("max-num-batched-tokens", limits.max_num_batched_tokens.get(), 2.0, 0.25, least(&sim))
-        }
-        Knob::KvCache => number("kv-blocks", limits.kv_blocks.get(), 2.0, 0.5, 64),
-        Knob::PrefixCache => switch("prefix-cache", limits.prefix_cache),
-        Knob::ChunkedPrefill => switch("chunked-prefill", limits.chunked_prefill),
+        // A setting without a value changes nothing.
+        Knob::Seats | Knob::Tokens | Knob::KvCache | Knob::PrefixCache | Knob::ChunkedPrefill => None,
         Knob::Errors
         | Knob::Network
         | Knob::ShorterPrompts
@@ -91,15 +81,6 @@ pub(crate) fn meant(advice: &Advice, case: &Case) -> Result<Option<Intervention>
         | Knob::FasterCompute
         | Knob::FasterHost => knob.interventions(case)?.pop(),
     })
-}
-
-fn least(sim: &Simulated) -> u32 {
-    match &sim.engine {
-        Engine::Batch { deployment, .. } if deployment.limits.chunked_prefill => {
-            deployment.limits.max_num_seqs.get()
-        }
-        _ => sim.max_model_len.get(),
-    }
 }
 
 /// Returns true if the advice of one report moves a knob both ways.

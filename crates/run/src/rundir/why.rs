@@ -11,7 +11,7 @@ use goodput_core::units::Percentile;
 use goodput_engine::config::Engine;
 use goodput_plan::{Plan, Series};
 use goodput_stats::diagnosis::{
-    Accepts, Curve, Facts, Finding, Knob, Origin, OwnLimit, Roofline, Settings, Untold, diagnose,
+    Accepts, Curve, Facts, Finding, Knob, Origin, OwnLimit, StepFailures, Roofline, Settings, Untold, diagnose,
 };
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::server::facts::Facts as ServerFacts;
@@ -51,6 +51,7 @@ impl Why {
         let facts = Facts {
             own: own_limits(plan, run),
             imported: run.meta.imported.is_some(),
+            failures: failures(run),
             lengths: lengths::points(dir, run, &series)?,
             again: format!(
                 "goodput sweep plan.toml{}",
@@ -86,6 +87,23 @@ fn accepts(plan: &Plan, virtual_time: bool) -> Accepts {
         let taken = plan.with_overrides(sets);
         taken.is_ok_and(|plan| !virtual_time || plan.check_virtual().is_ok())
     })
+}
+
+/// Returns the failures of all steps, the most frequent kind of each first.
+fn failures(run: &Run) -> Vec<StepFailures> {
+    let mut all: Vec<StepFailures> = run
+        .failures
+        .iter()
+        .filter(|row| row.step > 0)
+        .map(|row| StepFailures {
+            step: row.step,
+            kind: row.kind.clone(),
+            status: row.status,
+            count: row.count,
+        })
+        .collect();
+    all.sort_by(|a, b| a.step.cmp(&b.step).then(b.count.cmp(&a.count)));
+    all
 }
 
 /// Returns the steps in which the client was the limit.

@@ -21,6 +21,16 @@ pub struct Advice {
     pub to: Option<Target>,
 }
 
+impl Advice {
+    /// Returns true if the two advise to move one setting in opposite directions.
+    pub(super) fn opposes(&self, other: &Self) -> bool {
+        let (Some((knob, way)), Some((its_knob, its_way))) = (self.change.setting(), other.change.setting()) else {
+            return false;
+        };
+        knob == its_knob && way.is_up() != its_way.is_up()
+    }
+}
+
 /// A value to set, and what it follows from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Target {
@@ -31,9 +41,6 @@ pub struct Target {
     /// Another flag that must change with it, with its value.
     pub with: Option<(Flag, Value)>,
 }
-
-/// Mean share of seats in use from which a batch counts as full most of the time.
-const FULL: f64 = 0.9;
 
 /// Returns the advice to make a change; `None` if the server has no flag for it, or its setting cannot be changed so.
 fn advice(s: &Subject<'_>, change: Change) -> Option<Advice> {
@@ -56,33 +63,24 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<Advice> {
 }
 
 fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
-    let ran = s.at.server.running_mean;
     match kind {
         Kind::ClientLimited => {
             let fault = s.facts.own.iter().find(|o| o.step == s.at.step).map(|o| o.fault);
             vec![Change::Client { fault, imported: s.facts.imported }]
         }
-        Kind::Preemption => vec![
-            BatchChange::AdmitFewer { ran }.into(),
+        Kind::Errors => vec![DeploymentChange::MendErrors.into()],
+        // Fewer sequences would free memory too, but only by making requests wait: tried, they gain nothing.
+        Kind::Preemption | Kind::KvExhaustion => vec![
             MemoryChange::MoreKvCache.into(),
             MemoryChange::SmallerKvType.into(),
             MemoryChange::MoreGpus.into(),
         ],
-        Kind::KvExhaustion => vec![
-            MemoryChange::MoreKvCache.into(),
-            MemoryChange::SmallerKvType.into(),
-            MemoryChange::ShorterContext.into(),
-            BatchChange::AdmitFewerIfPreempted { ran }.into(),
-            MemoryChange::MoreGpus.into(),
-        ],
-        Kind::BatchTooSmall => vec![BatchChange::AdmitMore.into(), BatchChange::MoreTokens.into()],
-        Kind::CacheMisses => {
-            let several = s.curve.replicas.is_some_and(|n| n > 1);
-            let mut all = vec![MemoryChange::PrefixCacheOn.into(), MemoryChange::RoomForPrefixes.into()];
-            if several {
-                all.push(DeploymentChange::RouteByPrefix.into());
-            }
-            all
+        Kind::BatchTooSmall => vec![BatchChange::AdmitMore.into(), DeploymentChange::MoreReplicas.into()],
+        Kind::CacheMisses => cache(s),
+        Kind::Network => vec![DeploymentChange::NearerClient.into()],
+        Kind::SmallIterations => vec![BatchChange::MoreTokens.into()],
+        Kind::PrefillStalls => {
+            vec![BatchChange::SmallerPrefillChunks.into(), DeploymentChange::PoolForPrompts.into()]
         }
         Kind::CommunicationBound => {
             vec![ComputeChange::FewerGpusPerCopy.into(), DeploymentChange::CheckInterconnect.into()]
@@ -90,46 +88,45 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
         Kind::PrefillBound => prefill(s),
         Kind::DecodeBound => decode(s),
         Kind::BatchingTradeOff => {
-            vec![
-                BatchChange::Cap.into(),
-                BatchChange::SmallerPrefillChunks.into(),
-                DeploymentChange::MoreReplicas.into(),
-            ]
+            // Where first tokens may wait, a queue before a smaller batch costs nothing that is limited.
+            let cap = (!s.first_is_limited()).then_some(BatchChange::Cap.into());
+            cap.into_iter().chain(decode(s)).chain([DeploymentChange::MoreReplicas.into()]).collect()
         }
-        Kind::Queueing if full(s) => vec![
-            BatchChange::RaiseFull.into(),
-            MemoryChange::RoomForMoreRequests.into(),
-            DeploymentChange::MoreReplicas.into(),
-        ],
-        Kind::Queueing => vec![
-            BatchChange::LargerPrefillChunks.into(),
-            BatchChange::RaiseIfFewRun.into(),
-            DeploymentChange::MoreReplicas.into(),
-        ],
+        Kind::Queueing => vec![DeploymentChange::MoreReplicas.into(), DeploymentChange::LimitAdmission.into()],
         Kind::Unstable => vec![DeploymentChange::Capacity.into(), DeploymentChange::MoreReplicas.into()],
     }
 }
 
-/// Returns true if the seats of the batch are taken while the step runs.
-fn full(s: &Subject<'_>) -> bool {
-    let taken = s.curve.seats.zip(s.at.server.running_mean);
-    taken.is_some_and(|(seats, running)| running >= FULL * f64::from(seats))
+fn cache(s: &Subject<'_>) -> Vec<Change> {
+    let mut all = vec![MemoryChange::PrefixCacheOn.into(), MemoryChange::RoomForPrefixes.into()];
+    if s.curve.replicas.is_some_and(|n| n > 1) {
+        all.push(DeploymentChange::RouteByPrefix.into());
+    }
+    all
 }
 
 fn prefill(s: &Subject<'_>) -> Vec<Change> {
-    let mut all = vec![MemoryChange::CachePrefixes.into(), DeploymentChange::ShorterPrompts.into()];
+    let mut all: Vec<Change> = Vec::new();
     // Eight bits read a prompt faster than the present sixteen.
     if s.curve.hardware.as_ref().is_none_or(|(_, m)| m.bytes() > 1.5) {
         all.push(ComputeChange::EightBits.into());
     }
-    all.push(ComputeChange::MoreGpusForPrefill.into());
+    let more: [Change; 4] = [
+        DeploymentChange::FasterCompute.into(),
+        ComputeChange::MoreGpusForPrefill.into(),
+        DeploymentChange::ShorterPrompts.into(),
+        DeploymentChange::MoreReplicas.into(),
+    ];
+    all.extend(more);
     all
 }
 
+/// Returns what shortens a token that takes long even for one request alone: less to read, or less work of the host, as
+/// far as the floor tells them apart.
 fn decode(s: &Subject<'_>) -> Vec<Change> {
     if let Some(bound) = Figure::TpotTimesFloor.of(s).filter(|b| b.value > 2.0) {
         let share = 1.0 - 1.0 / bound.value;
-        return vec![ComputeChange::CaptureGraphs { share }.into(), DeploymentChange::CheckHost.into()];
+        return vec![DeploymentChange::CheckHost.into(), ComputeChange::CaptureGraphs { share }.into()];
     }
     let floor_ms = s.curve.hardware.as_ref().and_then(|(machine, model)| {
         let fp8 =
@@ -138,8 +135,8 @@ fn decode(s: &Subject<'_>) -> Vec<Change> {
     });
     vec![
         ComputeChange::SmallerWeights { floor_ms }.into(),
+        DeploymentChange::FasterMemory.into(),
         ComputeChange::MoreGpusForDecode.into(),
         DeploymentChange::SpeculativeDecoding.into(),
-        DeploymentChange::LessLoadIsNoHelp.into(),
     ]
 }

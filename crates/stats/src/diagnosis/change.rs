@@ -25,32 +25,16 @@ pub enum Change {
 }
 
 /// A change of the number of concurrent sequences and tokens.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchChange {
-    /// Admit fewer sequences than the KV cache has room for.
-    AdmitFewer {
-        /// Mean number of running sequences.
-        ran: Option<f64>,
-    },
-    /// Admit fewer sequences if requests are preempted.
-    AdmitFewerIfPreempted {
-        /// Mean number of running sequences.
-        ran: Option<f64>,
-    },
     /// Admit no more sequences than the limit on TPOT allows.
     Cap,
     /// Admit more sequences.
     AdmitMore,
-    /// Admit more sequences, because all seats are taken.
-    RaiseFull,
-    /// Admit more sequences if requests wait while few run.
-    RaiseIfFewRun,
-    /// Allow more tokens per iteration if more sequences do not help.
+    /// Allow more tokens per iteration.
     MoreTokens,
     /// Give prompts a smaller part of each iteration.
     SmallerPrefillChunks,
-    /// Read more prompt tokens per iteration.
-    LargerPrefillChunks,
 }
 
 /// A change of the memory of the server and its caches.
@@ -58,20 +42,14 @@ pub enum BatchChange {
 pub enum MemoryChange {
     /// Give the KV cache more memory.
     MoreKvCache,
-    /// Give the KV cache room for more requests.
-    RoomForMoreRequests,
     /// Give the prefix cache room in addition to the running requests.
     RoomForPrefixes,
     /// Store keys and values in fewer bits.
     SmallerKvType,
     /// Put the weights on more GPUs, so that each has more memory left.
     MoreGpus,
-    /// Lower the largest length of prompt and answer.
-    ShorterContext,
     /// Turn on the prefix cache.
     PrefixCacheOn,
-    /// Cache the common parts of prompts.
-    CachePrefixes,
 }
 
 /// A change of the computation.
@@ -108,12 +86,22 @@ pub enum DeploymentChange {
     CheckInterconnect,
     /// Check the host for work that every token waits for.
     CheckHost,
+    /// Find out why requests fail.
+    MendErrors,
+    /// Measure and serve from nearer to the server.
+    NearerClient,
+    /// Use GPUs that compute faster.
+    FasterCompute,
+    /// Use GPUs with more memory bandwidth.
+    FasterMemory,
+    /// Read long prompts on servers of their own.
+    PoolForPrompts,
+    /// Refuse requests beyond the safe rate.
+    LimitAdmission,
     /// Send shorter prompts.
     ShorterPrompts,
     /// Write several tokens at a time, or use a GPU with more memory bandwidth.
     SpeculativeDecoding,
-    /// No change: less load does not help.
-    LessLoadIsNoHelp,
     /// No change: this is the capacity.
     Capacity,
 }
@@ -132,29 +120,17 @@ impl Change {
 }
 
 impl BatchChange {
-    const fn knob(&self) -> Knob {
+    const fn knob(self) -> Knob {
         match self {
-            Self::AdmitFewer { .. }
-            | Self::AdmitFewerIfPreempted { .. }
-            | Self::Cap
-            | Self::AdmitMore
-            | Self::RaiseFull
-            | Self::RaiseIfFewRun => Knob::Sequences,
-            Self::MoreTokens | Self::SmallerPrefillChunks | Self::LargerPrefillChunks => Knob::Tokens,
+            Self::Cap | Self::AdmitMore => Knob::Sequences,
+            Self::MoreTokens | Self::SmallerPrefillChunks => Knob::Tokens,
         }
     }
 
-    const fn direction(&self) -> Direction {
+    const fn direction(self) -> Direction {
         match self {
-            Self::AdmitFewer { .. }
-            | Self::AdmitFewerIfPreempted { .. }
-            | Self::Cap
-            | Self::SmallerPrefillChunks => Direction::Lower,
-            Self::AdmitMore
-            | Self::RaiseFull
-            | Self::RaiseIfFewRun
-            | Self::MoreTokens
-            | Self::LargerPrefillChunks => Direction::Raise,
+            Self::Cap | Self::SmallerPrefillChunks => Direction::Lower,
+            Self::AdmitMore | Self::MoreTokens => Direction::Raise,
         }
     }
 }
@@ -162,21 +138,17 @@ impl BatchChange {
 impl MemoryChange {
     const fn knob(self) -> Knob {
         match self {
-            Self::MoreKvCache | Self::RoomForMoreRequests | Self::RoomForPrefixes => Knob::Memory,
+            Self::MoreKvCache | Self::RoomForPrefixes => Knob::Memory,
             Self::SmallerKvType => Knob::KvType,
             Self::MoreGpus => Knob::TensorParallel,
-            Self::ShorterContext => Knob::MaxLength,
-            Self::PrefixCacheOn | Self::CachePrefixes => Knob::PrefixCache,
+            Self::PrefixCacheOn => Knob::PrefixCache,
         }
     }
 
     const fn direction(self) -> Direction {
         match self {
-            Self::MoreKvCache | Self::RoomForMoreRequests | Self::RoomForPrefixes | Self::MoreGpus => {
-                Direction::Raise
-            }
-            Self::ShorterContext => Direction::Lower,
-            Self::SmallerKvType | Self::PrefixCacheOn | Self::CachePrefixes => Direction::On,
+            Self::MoreKvCache | Self::RoomForPrefixes | Self::MoreGpus => Direction::Raise,
+            Self::SmallerKvType | Self::PrefixCacheOn => Direction::On,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The facts that show a finding: the figures of one or two steps, with the steps' places.
 
+use super::facts::StepFailures;
+use super::settings::Origin;
 use super::subject::is_one;
 use crate::stats::step::{Step, StepKind};
 use goodput_core::caveat::OwnFault;
@@ -68,6 +70,17 @@ pub enum Fact {
         /// Reason of the step's verdict.
         reason: String,
     },
+    /// Requests failed.
+    Failed {
+        /// Number of failures.
+        failed: u64,
+        /// Requests due.
+        due: u64,
+        /// The failures by kind, if known.
+        kinds: Vec<StepFailures>,
+        /// The step.
+        at: Place,
+    },
     /// The server's counters.
     Server(ServerFact),
     /// The prefix cache.
@@ -131,6 +144,15 @@ pub enum ServerFact {
         /// The step.
         at: Place,
     },
+    /// The largest number of requests running, with the largest number that can run at a time.
+    SeatsReached {
+        /// Requests running at the most.
+        running: f64,
+        /// The largest number at a time.
+        seats: f64,
+        /// The step.
+        at: Place,
+    },
     /// Mean time in the server's queue, as part of its mean TTFT.
     Queue {
         /// Time in the queue.
@@ -160,6 +182,11 @@ impl From<ServerFact> for Fact {
 /// A fact about the prefix cache.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum CacheFact {
+    /// The prefix cache is off.
+    Off {
+        /// The source of that.
+        origin: Origin,
+    },
     /// Share of the prompt tokens that are shared.
     Shared {
         /// The share.
@@ -270,6 +297,40 @@ pub enum LatencyFact {
     TpotAdded {
         /// The share.
         share: f64,
+    },
+    /// Mean TTFT by the clocks of client and server.
+    BetweenClocks {
+        /// TTFT by the client's clock, from sending.
+        client_ms: f64,
+        /// TTFT by the server's clock.
+        server_ms: f64,
+        /// The step.
+        at: Place,
+    },
+    /// An iteration that reads as many prompt tokens as it can take.
+    IterationOfPrompts {
+        /// Tokens of the iteration.
+        tokens: f64,
+        /// Time of an iteration that reads none.
+        base_ms: f64,
+        /// Time to read these tokens.
+        reading_ms: f64,
+    },
+    /// An iteration that reads a chunk of a long prompt.
+    Chunk {
+        /// Prompt tokens of the chunk.
+        tokens: f64,
+        /// Time of the iteration.
+        chunk_ms: f64,
+        /// The limit on TPOT or ITL.
+        limit_ms: f64,
+    },
+    /// Share of the time in which the engine reads prompts.
+    PrefillOfTime {
+        /// The share.
+        share: f64,
+        /// The step.
+        at: Place,
     },
     /// TTFT by the length of the prompt, one request at a time.
     TtftByLength {

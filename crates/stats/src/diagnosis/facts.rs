@@ -14,6 +14,8 @@ pub struct Facts {
     pub curves: Vec<Curve>,
     /// The steps in which the client reached one of its limits.
     pub own: Vec<OwnLimit>,
+    /// Failures by step and kind.
+    pub failures: Vec<StepFailures>,
     /// TTFT by prompt length, one request at a time.
     pub lengths: Vec<LengthPoint>,
     /// True if another tool measured the run.
@@ -92,6 +94,19 @@ pub struct Curve {
     pub fixed_input: Option<u32>,
     /// The GPUs of one copy of the model, and the model's parameters for its speed.
     pub hardware: Option<(Machine, Model)>,
+}
+
+/// Failures of one kind in one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StepFailures {
+    /// Number of the step.
+    pub step: u32,
+    /// Name of the kind: `http-status`, `timeout`.
+    pub kind: String,
+    /// HTTP status, if there was a response.
+    pub status: Option<u16>,
+    /// Number of failures.
+    pub count: u64,
 }
 
 /// A limit of the client that a step reached.

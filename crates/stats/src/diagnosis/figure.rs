@@ -94,6 +94,26 @@ figures! {
     WaitingMost = "waiting-max" from Counters, counters::waiting_most;
     /// Mean number of requests waiting.
     WaitingMean = "waiting-mean" from Counters, counters::waiting_mean;
+    /// Failed requests as a share of the misses of the limit.
+    FailedOfMisses = "failed-of-misses" from Steps, counters::failed_of_misses;
+    /// Largest number of requests running, divided by the largest number that can run.
+    SeatsReached = "running-max-of-seats" from Counters, counters::seats_reached;
+    /// Tail of TPOT divided by its limit; 0 without one.
+    TpotOfLimit = "tpot-tail-of-limit" from Steps, latency::tpot_of_limit;
+    /// 1 if the time to the first token, or of the whole answer, is limited; else 0.
+    FirstIsLimited = "first-token-is-limited" from Steps, latency::first_is_limited;
+    /// 1 if the server says that its prefix cache is off, else 0.
+    CacheIsOff = "prefix-cache-is-off" from CacheHits, counters::cache_is_off;
+    /// Time between the clocks of client and server, as a share of the client's TTFT.
+    NetworkOfTtft = "network-of-ttft" from ServerTimes, latency::network_of_ttft;
+    /// Time of an iteration without prompts, divided by that of reading all the prompt tokens that it can take.
+    BaseOfChunk = "iteration-base-over-reading" from UnloadedStep, together::base_of_chunk;
+    /// Time of an iteration that reads a whole chunk of a prompt, divided by the limit on TPOT.
+    ChunkOfLimit = "chunk-over-tpot-limit" from UnloadedStep, together::chunk_of_limit;
+    /// Prompt tokens that an iteration can read within the limit on TPOT, divided by those that it may take.
+    ChunkWithinLimit = "chunk-within-limit-over-chunk" from UnloadedStep, together::chunk_within_limit;
+    /// Share of the time in which prompts are read.
+    PrefillBusy = "prefill-share-of-time" from UnloadedStep, together::prefill_busy;
     /// Largest number of requests running.
     RunningMost = "running-max" from Counters, counters::running_most;
     /// Mean number of requests running, divided by the largest number that can run.

@@ -14,6 +14,7 @@ mod fit;
 mod flags;
 pub mod floor;
 pub mod next;
+mod pace;
 pub mod rules;
 pub mod settings;
 mod subject;
@@ -28,11 +29,11 @@ pub use fact::{
     CacheFact, Compared, Fact, GpusTpot, HardwareFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
     ThroughputFact,
 };
-pub use facts::{Accepts, Curve, Facts, LengthPoint, OwnLimit};
+pub use facts::{Accepts, Curve, Facts, LengthPoint, OwnLimit, StepFailures};
 pub use figure::{Evidence, Figure, Source};
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline};
-pub use next::{Expectation, Measurement, Next, SetBy};
+pub use next::{Measurement, Next, SetBy};
 pub use settings::{Current, Origin, Settings, Value};
 pub use subject::is_one;
 pub use suggestion::{Basis, Bound, Direction, Flag, Load, Server, Suggestion};
@@ -49,14 +50,22 @@ use subject::Subject;
 pub enum Kind {
     /// The client was the limit, not the server.
     ClientLimited,
+    /// Requests fail, and their failures are the misses.
+    Errors,
     /// Requests are evicted from the KV cache and computed again.
     Preemption,
     /// The KV cache is full.
     KvExhaustion,
     /// The server runs few requests at a time, although others wait and it has room.
     BatchTooSmall,
-    /// A prefix cache that should be warm is not.
+    /// A prefix cache that should be warm is not, or is off.
     CacheMisses,
+    /// Time passes between the clocks of client and server.
+    Network,
+    /// An iteration has tokens for few prompts, and takes a large fixed time.
+    SmallIterations,
+    /// Tokens wait while prompts of other requests are read.
+    PrefillStalls,
     /// GPUs that compute one token together wait for one another.
     CommunicationBound,
     /// Reading the prompt determines the time to the first token.
@@ -73,12 +82,16 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds; with equal weight, causes come before their effects.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 15] = [
         Self::ClientLimited,
+        Self::Errors,
         Self::Preemption,
         Self::KvExhaustion,
         Self::BatchTooSmall,
         Self::CacheMisses,
+        Self::Network,
+        Self::SmallIterations,
+        Self::PrefillStalls,
         Self::CommunicationBound,
         Self::PrefillBound,
         Self::DecodeBound,
@@ -91,16 +104,51 @@ impl Kind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClientLimited => "client-limited",
+            Self::Errors => "errors",
             Self::Preemption => "preemption",
             Self::KvExhaustion => "kv-exhaustion",
             Self::BatchTooSmall => "batch-too-small",
             Self::CacheMisses => "cache-misses",
+            Self::Network => "network",
+            Self::SmallIterations => "small-iterations",
+            Self::PrefillStalls => "prefill-stalls",
             Self::CommunicationBound => "communication-bound",
             Self::PrefillBound => "prefill-bound",
             Self::DecodeBound => "decode-bound",
             Self::BatchingTradeOff => "batching-trade-off",
             Self::Queueing => "queueing",
             Self::Unstable => "unstable",
+        }
+    }
+}
+
+/// The place of a kind in the chain from a cause to what it looks like, in ascending order of importance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    /// What any overload looks like: another finding may be its cause.
+    Symptom,
+    /// A part of the latency, which can be made shorter but not switched off.
+    Part,
+    /// A resource that runs out, or a setting that costs.
+    Cause,
+    /// The requests themselves failed, or were not sent in time: latencies say little.
+    Broken,
+}
+
+impl Kind {
+    const fn rank(self) -> Rank {
+        match self {
+            Self::ClientLimited | Self::Errors => Rank::Broken,
+            Self::Preemption
+            | Self::KvExhaustion
+            | Self::BatchTooSmall
+            | Self::CacheMisses
+            | Self::Network
+            | Self::SmallIterations
+            | Self::PrefillStalls
+            | Self::CommunicationBound => Rank::Cause,
+            Self::PrefillBound | Self::DecodeBound | Self::BatchingTradeOff => Rank::Part,
+            Self::Queueing | Self::Unstable => Rank::Symptom,
         }
     }
 }
@@ -205,13 +253,37 @@ pub fn diagnose(steps: &[Step], facts: &Facts) -> Diagnosis {
     let found = |u: &Untold| all.findings.iter().any(|f| f.kind == u.kind && f.series == u.series);
     all.untold.retain(|u| !found(u));
     all.findings.sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal));
+    for curve in &facts.curves {
+        settle(&mut all.findings, &curve.series);
+    }
     all
 }
 
-/// Returns the sort key of a finding: first those at a missed limit, by their share of it.
-fn key(f: &Finding) -> (bool, f64, Confidence, std::cmp::Reverse<Kind>) {
+/// Settles the findings of one series among themselves. Where requests fail, latencies say nothing about the server. A
+/// change is advised once, and no setting both ways: the more important finding decides.
+fn settle(findings: &mut Vec<Finding>, series: &str) {
+    let fails = findings.iter().any(|f| f.series == series && f.kind == Kind::Errors);
+    findings.retain(|f| f.series != series || !fails || f.kind.rank() == Rank::Broken);
+    let mut settled: Vec<Advice> = Vec::new();
+    for finding in findings.iter_mut().filter(|f| f.series == series) {
+        finding.advice.retain(|new| {
+            let repeats = settled.iter().any(|known| known.change == new.change || known.opposes(new));
+            if !repeats {
+                settled.push(new.clone());
+            }
+            !repeats
+        });
+    }
+}
+
+/// Returns the sort key of a finding: causes before parts of the latency, and these before symptoms; then those at a
+/// missed limit, by their share of it. A cause of low confidence counts as a symptom.
+fn key(f: &Finding) -> (Rank, bool, f64, Confidence, std::cmp::Reverse<Kind>) {
+    let rank = f.kind.rank();
+    let doubtful = rank == Rank::Cause && f.confidence == Confidence::Low;
+    let rank = if doubtful { Rank::Symptom } else { rank };
     // Shares are rounded to fifths; among equal ones the higher confidence comes first.
-    (f.limit.is_some(), (f.weight * 5.0).round(), f.confidence, std::cmp::Reverse(f.kind))
+    (rank, f.limit.is_some(), (f.weight * 5.0).round(), f.confidence, std::cmp::Reverse(f.kind))
 }
 
 /// Returns the finding of a kind with the highest confidence, or the missing sources if no rule fires and one cannot be

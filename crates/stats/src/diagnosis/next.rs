@@ -1,6 +1,7 @@
 //! The next measurement: the single change that would settle a finding.
 
 use super::Kind;
+use super::figure::Figure;
 use super::flags::Knob;
 use super::settings::Value;
 use super::subject::Subject;
@@ -27,6 +28,8 @@ pub struct Next {
 /// A measurement that would settle a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measurement {
+    /// This sweep with the first advice followed.
+    WithAdvice,
     /// The client machine alone: the highest rate that it can send.
     Calibration,
     /// This sweep with another number of concurrent sequences.
@@ -35,8 +38,6 @@ pub enum Measurement {
         sequences: u32,
         /// Means of setting the number.
         set: SetBy,
-        /// The change that would confirm the finding.
-        expect: Expectation,
     },
     /// This sweep with a cold and with a warm cache.
     ColdAndWarm,
@@ -80,15 +81,6 @@ pub enum SetBy {
     Unknown,
 }
 
-/// The change expected from another number of sequences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Expectation {
-    /// Preemptions and waits disappear, and the goodput rises or stays.
-    NoPreemptions,
-    /// The wait falls and TPOT stays within its limit.
-    ShorterWait,
-}
-
 /// Returns the measurement that would settle a finding.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
     if s.curve.question.is_some()
@@ -120,13 +112,17 @@ fn candidates(kind: Kind, s: &Subject<'_>) -> Vec<Candidate> {
     let lower = || (Measurement::LowerLevels, vec![format!("search.{}=[{}]", list(s), below(s))]);
     match kind {
         Kind::ClientLimited => Vec::new(),
-        Kind::Preemption | Kind::KvExhaustion => {
-            let fewer = s.at.server.running_mean.map_or(1, |n| ((0.75 * n) as u32).max(1));
-            vec![restarted(s, Direction::Lower, fewer, Expectation::NoPreemptions)]
-        }
+        Kind::Errors => vec![lower()],
+        Kind::Preemption | Kind::KvExhaustion => vec![with_advice(s, Knob::Memory, Direction::Raise)],
+        Kind::Network => one_request_alone(s),
+        Kind::SmallIterations => vec![with_advice(s, Knob::Tokens, Direction::Raise)],
+        Kind::PrefillStalls => vec![with_advice(s, Knob::Tokens, Direction::Lower)],
         Kind::BatchTooSmall => {
             let more = super::figure::seats(s).map_or(2, |n| 2 * n as u32).max(2);
-            vec![restarted(s, Direction::Raise, more, Expectation::ShorterWait)]
+            vec![restarted(s, Direction::Raise, more)]
+        }
+        Kind::CacheMisses if Figure::CacheIsOff.of(s).is_some_and(|off| off.value > 0.5) => {
+            vec![with_advice(s, Knob::PrefixCache, Direction::On)]
         }
         Kind::CacheMisses => vec![(Measurement::ColdAndWarm, vec!["workload.cache=pair".into()])],
         Kind::CommunicationBound => {
@@ -162,6 +158,10 @@ const fn row(kind: Kind) -> Option<Measurement> {
         | Kind::KvExhaustion
         | Kind::BatchTooSmall
         | Kind::CacheMisses
+        | Kind::Errors
+        | Kind::Network
+        | Kind::SmallIterations
+        | Kind::PrefillStalls
         | Kind::CommunicationBound => None,
     }
 }
@@ -180,6 +180,10 @@ pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
         | Kind::Queueing
         | Kind::BatchingTradeOff
         | Kind::ClientLimited
+        | Kind::Errors
+        | Kind::Network
+        | Kind::SmallIterations
+        | Kind::PrefillStalls
         | Kind::Preemption
         | Kind::KvExhaustion
         | Kind::BatchTooSmall
@@ -228,7 +232,7 @@ fn command(s: &Subject<'_>, sets: &[String]) -> String {
 
 /// Returns this measurement with another number of concurrent sequences: the suggested one, or else `otherwise`. For a
 /// simulated server that is a key of the plan, unless the variants set it.
-fn restarted(s: &Subject<'_>, direction: Direction, otherwise: u32, expect: Expectation) -> Candidate {
+fn restarted(s: &Subject<'_>, direction: Direction, otherwise: u32) -> Candidate {
     let suggested = match suggestion(s, Knob::Sequences, direction) {
         Suggestion::Set(NewValue { to: Value::Count(n), .. }) => u32::try_from(n).ok(),
         Suggestion::Set(_)
@@ -247,7 +251,24 @@ fn restarted(s: &Subject<'_>, direction: Direction, otherwise: u32, expect: Expe
         }
         None => (SetBy::Unknown, vec![]),
     };
-    (Measurement::OtherSequences { sequences, set, expect }, sets)
+    (Measurement::OtherSequences { sequences, set }, sets)
+}
+
+/// Returns this measurement with the advised value of a setting; for a simulated server that is a key of the plan.
+fn with_advice(s: &Subject<'_>, knob: Knob, direction: Direction) -> Candidate {
+    let sets: Vec<String> = match suggestion(s, knob, direction) {
+        Suggestion::Set(NewValue { flag, to, .. }) if flags(s).is_simulated() => {
+            to.toml().map(|value| format!("{}={value}", flag.name)).into_iter().collect()
+        }
+        Suggestion::Set(_)
+        | Suggestion::Toward { .. }
+        | Suggestion::AlreadySet(_)
+        | Suggestion::AtBound(..)
+        | Suggestion::NoFlag => Vec::new(),
+    };
+    let own = |set: &String| s.curve.variant_keys.iter().any(|key| set.starts_with(&format!("{key}=")));
+    let free = !sets.is_empty() && !sets.iter().any(own) && s.facts.accepts.all(&sets);
+    (Measurement::WithAdvice, if free { sets } else { Vec::new() })
 }
 
 /// Returns a list of numbers in flight, up to the mean of the step or 4, whichever is more.

@@ -91,6 +91,8 @@ const USUAL: Rule = Rule {
 pub const RULES: &[Rule] = &[
     // The verdict of a step has separated the client's delay from the server's by the client's clocks (stats/fault.rs).
     Rule { kind: Kind::ClientLimited, when: &[over(ClientWasLimit, 0.5)], ..USUAL },
+    // Half of the misses: most of them are failures then, which miss every limit however fast the server is.
+    Rule { kind: Kind::Errors, about: About::Missed, when: &[over(FailedOfMisses, 0.5)], ..USUAL },
     // 1 % of requests: the project's brief. A p99 allows as many misses. A preempted request is computed again: vLLM,
     // "Optimization and Tuning", Preemption.
     Rule {
@@ -112,15 +114,50 @@ pub const RULES: &[Rule] = &[
         also: &[RunningMost],
         ..USUAL
     },
-    // Requests wait (half of one on average is no accident of sampling), the seats are taken (nine of ten over the
-    // whole window), and yet a token takes less than twice as long as for one request alone. Below that, two requests
-    // at once get more done than one after the other, so more of them still would. KV use below 80 %: a fifth of the
-    // cache has room for at least a fifth more sequences.
+    // All seats are taken at times while requests wait, and KV cache and TPOT have room: a tail is made of such times, so
+    // the largest number counts and not the mean. Less than 90 % of the KV cache: a tenth has room for at least a tenth
+    // more sequences. TPOT below 90 % of its limit: at the limit more sequences would miss it (examples/advice).
     Rule {
         kind: Kind::BatchTooSmall,
         about: About::First,
-        when: &[over(WaitingMean, 0.5), over(SeatsTaken, 0.9), under(TpotTimesAlone, 2.0)],
-        shown: &[over(SeatsTold, 0.5), under(KvMost, 0.8)],
+        scope: Scope::Any,
+        when: &[over(SeatsReached, 0.99), over(WaitingMost, 0.0), under(TpotOfLimit, 0.9)],
+        shown: &[over(SeatsTold, 0.5), under(KvMost, 0.9)],
+        also: &[SeatsTaken, WaitingMean],
+        ..USUAL
+    },
+    // 2 %, as below. A cache that is off has no hits to count.
+    Rule {
+        kind: Kind::CacheMisses,
+        when: &[over(CacheIsOff, 0.5), over(SharedByPrompts, 0.02)],
+        ..USUAL
+    },
+    // A quarter of the TTFT of one request alone: less is noise of two clocks' different ends (the server's begins after
+    // it has read the request, the client's before it has sent it).
+    Rule {
+        kind: Kind::Network,
+        about: About::First,
+        when: &[over(NetworkOfTtft, 0.25)],
+        ..USUAL
+    },
+    // An iteration full of prompt tokens spends a third of its time on its fixed part, or more: twice the tokens then read
+    // prompts a fifth faster (2·(1 + r) / (2 + r) with r = fixed / reading is 1.2 at r = 0.5). Not where TPOT is at its
+    // limit: larger iterations lengthen it.
+    Rule {
+        kind: Kind::SmallIterations,
+        about: About::First,
+        when: &[over(BaseOfChunk, 0.5), under(TpotOfLimit, 0.7)],
+        blind: Confidence::Medium,
+        also: &[ServerQueueOfTtft],
+        ..USUAL
+    },
+    // An iteration that reads a whole chunk of a prompt takes longer than the limit on TPOT, and one with fewer tokens
+    // would keep the limit and still read the prompts in time.
+    Rule {
+        kind: Kind::PrefillStalls,
+        about: About::Rest,
+        when: &[over(ChunkOfLimit, 1.0), under(ChunkWithinLimit, 0.75)],
+        also: &[PrefillBusy],
         ..USUAL
     },
     // 70 % of what prompts share: a prefix ends within a block, and the last block is computed anyway (the caveat on
@@ -186,6 +223,15 @@ pub const RULES: &[Rule] = &[
         when: &[over(ServerPrefillOfTtft, 0.5), over(ServerPrefillOfMissed, 0.1)],
         shown: &[over(LineRises, 0.5)],
         weight: Some(ServerPrefillOfMissed),
+        ..USUAL
+    },
+    // Prompts are read for two fifths of the time: tokens of other requests wait that long. More than that is the largest
+    // part of a TPOT that is twice that of one request alone.
+    Rule {
+        kind: Kind::PrefillBound,
+        about: About::Rest,
+        when: &[over(PrefillBusy, 0.4)],
+        weight: Some(PrefillBusy),
         ..USUAL
     },
     // Half of the TPOT is present for one request alone: the larger part. Memory is shown to be the cause if the plan

@@ -23,6 +23,16 @@ pub enum Value {
 }
 
 impl Value {
+    /// Returns the value as written in a plan; `None` for a word, which no key of a plan takes.
+    pub fn toml(&self) -> Option<String> {
+        match self {
+            Self::Count(n) => Some(n.to_string()),
+            Self::Share(share) => Some(share.to_string()),
+            Self::Switch(on) => Some(on.to_string()),
+            Self::Word(_) => None,
+        }
+    }
+
     /// Returns the number of a count or a share; 1 or 0 for a switch; `None` for a word.
     pub fn number(&self) -> Option<f64> {
         match self {

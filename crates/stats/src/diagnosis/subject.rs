@@ -82,7 +82,7 @@ impl<'a> Subject<'a> {
         self.own().filter(near).collect()
     }
 
-    /// Returns the metric that is limited or asked about: TTFT or TPOT. For e2e, the part that load has lengthened
+    /// Returns the metric that is limited or asked about: TTFT or TPOT. For e2e, the part whose tail load has lengthened
     /// more; if load has added little, the longer part.
     pub(super) fn focus(&self) -> Option<Metric> {
         let key = self.curve.limit.as_deref().or(self.curve.question.as_deref())?;
@@ -99,10 +99,16 @@ impl<'a> Subject<'a> {
     }
 
     fn longer_part(&self) -> Metric {
-        let part = |s: &Step, metric| self.quantiles(s, metric).p50;
+        // Its tail is limited, and so the tails of its parts decide.
         let of = |s: &Step| {
-            let (first, whole) = (part(s, Metric::Ttft)?, part(s, Metric::E2e)?);
-            Some((first, (whole - first).max(0.0)))
+            let tail = |metric| self.tail(s, metric).map(|(tail, _)| tail).or(self.quantiles(s, metric).p50);
+            let (first, token) = (tail(Metric::Ttft)?, tail(Metric::Tpot));
+            let tokens = (s.output_tokens_mean.unwrap_or(1.0) - 1.0).max(0.0);
+            let rest = match token {
+                Some(token) => token * tokens,
+                None => (tail(Metric::E2e)? - first).max(0.0),
+            };
+            Some((first, rest))
         };
         let Some((first, rest)) = of(self.at) else { return Metric::Ttft };
         let (first_alone, rest_alone) = self.alone.and_then(of).unwrap_or_default();
@@ -111,6 +117,21 @@ impl<'a> Subject<'a> {
         let added = first_more + rest_more > 0.1 * (first + rest);
         let first_longer = if added { first_more > rest_more } else { first > rest };
         if first_longer { Metric::Ttft } else { Metric::Tpot }
+    }
+
+    /// Returns the strictest limit on TPOT or ITL of the examined step, in milliseconds; `None` if neither is limited.
+    pub(super) fn tpot_limit(&self) -> Option<f64> {
+        self.limits_of(&[Metric::Tpot, Metric::Itl]).reduce(f64::min)
+    }
+
+    /// Returns true if the time to the first token, or that of the whole answer, is limited.
+    pub(super) fn first_is_limited(&self) -> bool {
+        self.limits_of(&[Metric::Ttft, Metric::Ttfc, Metric::E2e]).next().is_some()
+    }
+
+    fn limits_of<'b>(&'b self, metrics: &'b [Metric]) -> impl Iterator<Item = f64> + use<'b, 'a> {
+        let of = |key: &str| Metric::of_limit(key).is_some_and(|m| metrics.contains(&m));
+        self.at.limits.iter().filter(move |row| of(&row.limit)).filter_map(|row| row.limit_ms)
     }
 
     /// Returns the percentiles of a metric over the requests that the limit judges.

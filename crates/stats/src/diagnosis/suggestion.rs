@@ -20,6 +20,16 @@ pub enum Direction {
     Off,
 }
 
+impl Direction {
+    /// Returns true for more of a setting, or on.
+    pub(super) const fn is_up(self) -> bool {
+        match self {
+            Self::Raise | Self::On => true,
+            Self::Lower | Self::Off => false,
+        }
+    }
+}
+
 /// A flag of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Flag {
@@ -35,8 +45,6 @@ pub struct Flag {
 pub enum Basis {
     /// A multiple or a part of the present value.
     Multiple,
-    /// As many requests as ran and waited together, on average.
-    InFlight,
     /// As many requests as the KV cache has room for.
     KvRoom {
         /// Number of requests of mean length.
@@ -48,6 +56,11 @@ pub enum Basis {
     Running {
         /// Mean number of running requests.
         running: f64,
+    },
+    /// As many as the limit on TPOT allows.
+    TpotLimit {
+        /// The limit, in milliseconds.
+        limit_ms: f64,
     },
     /// The next step towards the bound.
     Step,
@@ -116,6 +129,12 @@ pub struct Load {
     pub waiting: Option<f64>,
     /// Input and output tokens of a mean request, without those that requests share in the cache.
     pub request_tokens: Option<f64>,
+    /// The limit on TPOT or ITL, in milliseconds.
+    pub tpot_limit_ms: Option<f64>,
+    /// Sequences that can run within that limit.
+    pub sequences_within_tpot: Option<f64>,
+    /// Prompt tokens that an iteration can read within that limit.
+    pub tokens_within_tpot: Option<f64>,
     /// True if requests were preempted, or the KV cache was full.
     pub short_of_memory: bool,
 }
@@ -271,6 +290,9 @@ fn load(s: &Subject<'_>, settings: &Settings) -> Load {
     Load {
         running: at.running_mean.map(|n| n / copies),
         waiting: at.waiting_mean.map(|n| n / copies),
+        tpot_limit_ms: s.tpot_limit(),
+        sequences_within_tpot: super::pace::sequences_within_tpot(s),
+        tokens_within_tpot: super::pace::tokens_within_tpot(s),
         request_tokens: tokens.map(|(input, output)| input * (1.0 - s.curve.shared.unwrap_or(0.0)) + output),
         short_of_memory: at.preemptions.is_some_and(|n| n > 0.0) || at.kv_max.is_some_and(|use_| use_ > 0.95),
     }

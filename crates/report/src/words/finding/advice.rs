@@ -2,14 +2,12 @@
 
 use super::evidence::{percent, time};
 use super::value::flag_with_values;
-use goodput_core::units::short;
 use goodput_stats::diagnosis::{Advice, BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 use goodput_stats::stats::client_fault;
 
 /// Returns a change that would help, as a sentence.
 pub fn advice(advice: &Advice) -> String {
     let flag = flag_with_values(advice);
-    let valued = advice.to.is_some();
     let change = match &advice.change {
         Change::Client { fault: None, .. } => {
             return "Measure from a machine with more cores, or split the load over several.".into();
@@ -17,53 +15,33 @@ pub fn advice(advice: &Advice) -> String {
         Change::Client { fault: Some(_), imported: true } => return client_fault::OTHER_TOOL.into(),
         Change::Client { fault: Some(fault), imported: false } => return client_fault::advice(fault).into(),
         Change::Deployment(change) => return deployment(*change).into(),
-        Change::Batch(change) => batch(change, &flag, valued),
+        Change::Batch(change) => batch(*change, &flag),
         Change::Memory(change) => memory(*change, &flag),
         Change::Compute(change) => compute(change, &flag),
     };
     format!("{change}.")
 }
 
-/// Returns a change of the batch. `valued` is true if `flag` has a suggested value.
-fn batch(change: &BatchChange, flag: &str, valued: bool) -> String {
-    let below = |ran: Option<f64>| {
-        ran.filter(|_| !valued)
-            .map(|n| format!(" below the {} that ran on average", short(n.floor())))
-            .unwrap_or_default()
-    };
+fn batch(change: BatchChange, flag: &str) -> String {
     match change {
-        BatchChange::AdmitFewer { ran } => {
-            format!("Admit fewer sequences at a time than there is KV cache for: lower {flag}{}", below(*ran))
-        }
-        BatchChange::AdmitFewerIfPreempted { ran } => {
-            format!("If requests are preempted, lower {flag}{}", below(*ran))
-        }
         BatchChange::Cap => format!(
             "Cap the sequences that are written at a time at what the limit allows: lower {flag}, until TPOT holds"
         ),
-        BatchChange::AdmitMore => format!("Let it take more sequences at a time: raise {flag}"),
-        BatchChange::RaiseFull => format!(
-            "Every place of the batch is taken while others wait: raise {flag}, as far as TPOT allows"
-        ),
-        BatchChange::RaiseIfFewRun => format!("If requests wait while few run, raise {flag}"),
+        BatchChange::AdmitMore => {
+            format!("All places of the batch are taken while requests wait: raise {flag}")
+        }
         BatchChange::MoreTokens => {
-            format!("If that does not help, the tokens of an iteration are the limit: raise {flag}")
+            format!("Read more prompt tokens in an iteration, so that its fixed part counts less: raise {flag}")
         }
         BatchChange::SmallerPrefillChunks => {
-            format!("Let prompts take less of each iteration: lower {flag} (TTFT grows in return)")
+            format!("Let prompts take less of each iteration: lower {flag} (TTFT of long prompts grows in return)")
         }
-        BatchChange::LargerPrefillChunks => format!(
-            "Try more prompt tokens in an iteration, so that prompts that come together are read together: raise {flag}"
-        ),
     }
 }
 
 fn memory(change: MemoryChange, flag: &str) -> String {
     match change {
         MemoryChange::MoreKvCache => format!("Give the KV cache more memory: raise {flag}"),
-        MemoryChange::RoomForMoreRequests => {
-            format!("And give the KV cache of more requests room: raise {flag}")
-        }
         MemoryChange::RoomForPrefixes => {
             format!("Give the prefix cache room beside the running requests: raise {flag}")
         }
@@ -73,11 +51,7 @@ fn memory(change: MemoryChange, flag: &str) -> String {
                 "Or put the weights on more GPUs, so that each has more memory left for the KV cache: {flag}"
             )
         }
-        MemoryChange::ShorterContext => format!("If no request needs it, lower {flag}"),
-        MemoryChange::PrefixCacheOn => format!("See that the prefix cache is on: {flag}"),
-        MemoryChange::CachePrefixes => {
-            format!("Where prompts begin alike, let the prefix cache serve that part: {flag}")
-        }
+        MemoryChange::PrefixCacheOn => format!("Turn the prefix cache on: {flag}"),
     }
 }
 
@@ -119,12 +93,19 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         DeploymentChange::CheckHost => {
             "Look at the host: a slow core, tokenising and sampling in the engine's loop cost every token the same."
         }
+        DeploymentChange::MendErrors => "Find out why requests fail: until then no latency says what the server can do.",
+        DeploymentChange::NearerClient => {
+            "Measure, and serve, from nearer to the server: look at proxies, gateways and TLS in between."
+        }
+        DeploymentChange::FasterCompute => "Take a GPU that computes faster.",
+        DeploymentChange::FasterMemory => "Take a GPU with more memory bandwidth.",
+        DeploymentChange::PoolForPrompts => "Or let long prompts be read by servers of their own.",
+        DeploymentChange::LimitAdmission => {
+            "Refuse requests beyond the safe rate (429) in front of the server, rather than let all of them wait."
+        }
         DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
         DeploymentChange::SpeculativeDecoding => {
-            "Write several tokens at a time (speculative decoding), or take a GPU with more memory bandwidth."
-        }
-        DeploymentChange::LessLoadIsNoHelp => {
-            "Less load does not help: this is the pace of one request alone."
+            "Write several tokens at a time (speculative decoding)."
         }
         DeploymentChange::Capacity => {
             "This is the capacity of the server as it is: a queue in front of it only hides that for a while."

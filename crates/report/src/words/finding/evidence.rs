@@ -1,10 +1,11 @@
 //! The evidence of a finding in English.
 
+use super::value::by;
 use crate::words::level_number;
 use goodput_core::units::short;
 use goodput_stats::diagnosis::{
     CacheFact, Compared, Fact, HardwareFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
-    ThroughputFact,
+    StepFailures, ThroughputFact,
 };
 use goodput_stats::stats::client_fault;
 
@@ -15,12 +16,27 @@ pub(crate) fn evidence(fact: &Fact) -> String {
             let why = fault.as_ref().map_or_else(|| reason.clone(), client_fault::text);
             format!("{}: {}", place(at), why)
         }
+        Fact::Failed { failed, due, kinds, at } => failures(*failed, *due, kinds, at),
         Fact::Server(fact) => server(fact),
         Fact::Cache(fact) => cache(fact),
         Fact::Latency(fact) => latency(fact),
         Fact::Throughput(fact) => throughput(fact),
         Fact::Hardware(fact) => hardware(fact),
     }
+}
+
+fn failures(failed: u64, due: u64, kinds: &[StepFailures], at: &Place) -> String {
+    let kind = |f: &StepFailures| {
+        let status = f.status.map(|status| format!(" {status}")).unwrap_or_default();
+        format!("{} × {}{status}", f.count, f.kind)
+    };
+    let kinds: Vec<String> = kinds.iter().map(kind).collect();
+    let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
+    format!(
+        "{failed} of {due} requests failed ({}) {}{kinds}",
+        percent(failed as f64 / due.max(1) as f64),
+        place(at)
+    )
 }
 
 fn server(fact: &ServerFact) -> String {
@@ -54,6 +70,12 @@ fn server(fact: &ServerFact) -> String {
             level_number(*seats),
             place(at)
         ),
+        ServerFact::SeatsReached { running, seats, at } => format!(
+            "up to {} requests running, of {} at the most, {}",
+            level_number(*running),
+            level_number(*seats),
+            place(at)
+        ),
         ServerFact::Queue { queue_ms, ttft_ms, at } => format!(
             "a request waits {} for its place in the batch on average, of a TTFT of {} by the server's clock, {}",
             time(*queue_ms),
@@ -71,6 +93,7 @@ fn server(fact: &ServerFact) -> String {
 
 fn cache(fact: &CacheFact) -> String {
     match fact {
+        CacheFact::Off { origin } => format!("the prefix cache is off ({})", by(*origin)),
         CacheFact::Shared { share } => format!("{} of the prompt tokens are shared", percent(*share)),
         CacheFact::Hits { share, at } => {
             format!("{} of the prompt tokens came from the prefix cache {}", percent(*share), place(at))
@@ -139,6 +162,27 @@ fn latency(fact: &LatencyFact) -> String {
             time(*before_ms)
         ),
         LatencyFact::TpotAdded { share } => format!("load adds {} of the TPOT", percent(*share)),
+        LatencyFact::BetweenClocks { client_ms, server_ms, at } => format!(
+            "the mean TTFT is {} by the client's clock and {} by the server's, {}",
+            time(*client_ms),
+            time(*server_ms),
+            place(at)
+        ),
+        LatencyFact::IterationOfPrompts { tokens, base_ms, reading_ms } => format!(
+            "an iteration takes {} without any prompt, and reading the {} tokens that it may have takes {}",
+            time(*base_ms),
+            level_number(*tokens),
+            time(*reading_ms)
+        ),
+        LatencyFact::Chunk { tokens, chunk_ms, limit_ms } => format!(
+            "an iteration that reads {} tokens of a prompt takes about {}, where a token may take {}",
+            level_number(*tokens),
+            time(*chunk_ms),
+            time(*limit_ms)
+        ),
+        LatencyFact::PrefillOfTime { share, at } => {
+            format!("prompts are read {} of the time {}", percent(*share), place(at))
+        }
         LatencyFact::TtftByLength { shortest, longest, per_token_ms, ttft_ms, at, share } => {
             let end = |end: &LengthTtft| (time(end.ttft_ms), level_number(end.tokens.round()));
             let ((low_ms, low), (high_ms, high)) = (end(shortest), end(longest));

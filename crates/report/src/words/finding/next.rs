@@ -1,12 +1,13 @@
 //! The measurement that would settle a finding, in English.
 
 use super::value::flag;
-use goodput_stats::diagnosis::{Expectation, Measurement, SetBy};
+use goodput_stats::diagnosis::{Measurement, SetBy};
 
 /// Returns the measurement and its expected result, as a clause without a full stop.
 pub(crate) fn next(measurement: &Measurement) -> String {
     match measurement {
-        Measurement::OtherSequences { sequences, set, expect } => sequences_text(*sequences, set, *expect),
+        Measurement::OtherSequences { sequences, set } => sequences_text(*sequences, set),
+        Measurement::WithAdvice => "The same sweep with the first advice followed: the goodput must rise".into(),
         Measurement::Calibration => "See what this machine can send before the next sweep".into(),
         Measurement::ColdAndWarm => "The same sweep cold and warm shows what the cache is worth".into(),
         Measurement::HalfTheGpus => {
@@ -46,11 +47,8 @@ pub(crate) fn next(measurement: &Measurement) -> String {
     }
 }
 
-fn sequences_text(sequences: u32, set: &SetBy, expect: Expectation) -> String {
-    let shows = match expect {
-        Expectation::NoPreemptions => "preemptions and waits must go, and the goodput rise or hold",
-        Expectation::ShorterWait => "the wait must fall and TPOT stay within its limit",
-    };
+fn sequences_text(sequences: u32, set: &SetBy) -> String {
+    let shows = "the wait must fall and TPOT stay within its limit";
     match set {
         SetBy::Plan => format!("The same with {sequences} sequences at a time: {shows}"),
         SetBy::Flag(name) => {
@@ -67,7 +65,7 @@ mod tests {
     #[test]
     fn another_number_of_sequences_is_set_where_it_can_be() {
         let said =
-            |set| next(&Measurement::OtherSequences { sequences: 16, set, expect: Expectation::ShorterWait });
+            |set| next(&Measurement::OtherSequences { sequences: 16, set });
         let flag = goodput_stats::diagnosis::Flag { name: "--max-num-seqs", is_guess: false };
         assert!(
             said(SetBy::Flag(flag)).starts_with("Start the server with --max-num-seqs at 16 and measure")

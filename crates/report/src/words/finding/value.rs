@@ -1,5 +1,6 @@
 //! Flags with their present and their suggested values, in English.
 
+use super::evidence::time;
 use goodput_core::units::{short, thousands};
 use goodput_stats::diagnosis::{Advice, Basis, Current, Flag, Origin, Target, Value};
 
@@ -65,7 +66,7 @@ const fn origin(origin: Origin) -> &'static str {
 }
 
 /// Returns the source of a value, as part of a sentence.
-const fn by(origin: Origin) -> &'static str {
+pub(super) const fn by(origin: Origin) -> &'static str {
     match origin {
         Origin::CommandLine => "by its command line",
         Origin::Plan => "by the plan",
@@ -86,7 +87,7 @@ fn basis(basis: &Basis) -> String {
             thousands(tokens.round())
         ),
         Basis::Running { running } => format!(" (below the {} that ran on average)", short(running.ceil())),
-        Basis::InFlight => " (as many as ran and waited)".into(),
+        Basis::TpotLimit { limit_ms } => format!(" (as far as TPOT may be {})", time(*limit_ms)),
         Basis::LongestRequest { tokens } => {
             format!(" (the longest request had {} tokens)", thousands(*tokens as f64))
         }

@@ -1,6 +1,8 @@
 //! Figures from the server's counters, and from the client's.
 
 use super::super::fact::{CacheFact, Fact, LatencyFact, Place, ServerFact};
+use super::super::flags::Knob;
+use super::super::settings::Value;
 use super::super::subject::Subject;
 use super::Reading;
 use crate::stats::step::{Step, Verdict};
@@ -13,6 +15,19 @@ pub(super) fn client_was_limit(s: &Subject<'_>) -> Option<Reading> {
     let fault = s.facts.own.iter().find(|o| o.step == s.at.step).map(|o| o.fault);
     let fact = Fact::ClientWasLimit { at: Place::of(s.at), fault, reason: s.at.reason.clone() };
     Some(Reading::new(1.0, [s.at.step], fact))
+}
+
+/// Compares failures with the misses of the binding limit: a failed request misses every limit.
+pub(super) fn failed_of_misses(s: &Subject<'_>) -> Option<Reading> {
+    let (failed, due) = (s.at.failed, s.at.due_n);
+    if failed == 0 {
+        return Some(Reading::silent(0.0, [s.at.step]));
+    }
+    let row = s.curve.limit.as_deref().and_then(|key| s.at.limits.iter().find(|row| row.is(key)));
+    let misses = row.map_or(failed, |row| row.misses.max(1));
+    let kinds = s.facts.failures.iter().filter(|f| f.step == s.at.step).cloned().collect();
+    let fact = Fact::Failed { failed, due, kinds, at: Place::of(s.at) };
+    Some(Reading::new(failed as f64 / misses as f64, [s.at.step], fact))
 }
 
 pub(super) fn preempted(s: &Subject<'_>) -> Option<Reading> {
@@ -66,6 +81,18 @@ pub(super) fn seats_taken(s: &Subject<'_>) -> Option<Reading> {
     let (running, seats) = (s.at.server.running_mean?, seats(s)?);
     let fact = ServerFact::SeatsTaken { running, seats, at: Place::of(s.at) };
     Some(Reading::new(running / seats, [s.at.step], fact))
+}
+
+pub(super) fn seats_reached(s: &Subject<'_>) -> Option<Reading> {
+    let (running, seats) = (s.at.server.running_max?, seats(s)?);
+    let fact = ServerFact::SeatsReached { running, seats, at: Place::of(s.at) };
+    Some(Reading::new(running / seats, [s.at.step], fact))
+}
+
+pub(super) fn cache_is_off(s: &Subject<'_>) -> Option<Reading> {
+    let current = s.curve.settings.get(Knob::PrefixCache)?;
+    let off = current.value == Value::Switch(false);
+    Some(Reading::new(f64::from(u8::from(off)), [], CacheFact::Off { origin: current.origin }))
 }
 
 pub(super) fn seats_told(s: &Subject<'_>) -> Option<Reading> {

@@ -82,6 +82,30 @@ pub(super) fn tpot_alone_of_loaded(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::new(share, [alone.step, s.at.step], fact))
 }
 
+pub(super) fn tpot_of_limit(s: &Subject<'_>) -> Option<Reading> {
+    let Some(limit) = s.tpot_limit() else { return Some(Reading::silent(0.0, [])) };
+    let (tail, _) = s.tail(s.at, Metric::Tpot)?;
+    Some(Reading::silent(tail / limit, [s.at.step]))
+}
+
+pub(super) fn first_is_limited(s: &Subject<'_>) -> Option<Reading> {
+    Some(Reading::silent(f64::from(u8::from(s.first_is_limited())), []))
+}
+
+/// Compares the mean TTFT by the clocks of client and server, of the same requests of the step.
+pub(super) fn network_of_ttft(s: &Subject<'_>) -> Option<Reading> {
+    let of = |step: &Step| {
+        let client_ms = step.server.client?.ttft_mean_ms.filter(|t| *t > 0.0)?;
+        let server_ms = step.server.ttft.filter(|t| t.n > 0.0)?.mean_ms;
+        Some((client_ms, server_ms))
+    };
+    // Unloaded, neither clock sees a queue.
+    let at = s.alone.filter(|alone| of(alone).is_some()).unwrap_or(s.at);
+    let (client_ms, server_ms) = of(at)?;
+    let fact = LatencyFact::BetweenClocks { client_ms, server_ms, at: Place::of(at) };
+    Some(Reading::new((client_ms - server_ms) / client_ms, [at.step], fact))
+}
+
 pub(super) fn tpot_times_low(s: &Subject<'_>) -> Option<Reading> {
     let low = s.low().filter(|low| low.step != s.at.step)?;
     let (now_ms, before_ms) = (tpot(s, s.at)?, tpot(s, low)?);

@@ -2,6 +2,7 @@
 
 use super::super::fact::{CacheFact, GpusTpot, HardwareFact, LatencyFact, LengthTtft, Place};
 use super::super::fit::{Line, line};
+use super::super::pace::{self, Pace};
 use super::super::subject::{Subject, is_one, told};
 use super::Reading;
 use crate::stats::step::Step;
@@ -48,6 +49,32 @@ pub(super) fn prefill_of_missed(s: &Subject<'_>) -> Option<Reading> {
 pub(super) fn line_rises(s: &Subject<'_>) -> Option<Reading> {
     let (line, ..) = prefill(s)?;
     Some(Reading::silent(f64::from(u8::from(line.rises)), []))
+}
+
+pub(super) fn base_of_chunk(s: &Subject<'_>) -> Option<Reading> {
+    let (pace, tokens) = (Pace::of(s)?, pace::iteration_tokens(s)?);
+    let reading_ms = pace.token_ms? * tokens;
+    let fact = LatencyFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
+    Some(Reading::new(pace.base_ms / reading_ms, s.alone.map(|a| a.step).into_iter().collect::<Vec<_>>(), fact))
+}
+
+pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
+    let (pace, tokens, limit_ms) = (Pace::of(s)?, pace::chunk(s)?, s.tpot_limit()?);
+    let median = s.quantiles(s.at, Metric::Tpot).p50.unwrap_or(pace.base_ms);
+    let chunk_ms = median + pace.token_ms? * tokens;
+    let fact = LatencyFact::Chunk { tokens, chunk_ms, limit_ms };
+    Some(Reading::new(chunk_ms / limit_ms, [s.at.step], fact))
+}
+
+pub(super) fn chunk_within_limit(s: &Subject<'_>) -> Option<Reading> {
+    let (chunk, within) = (pace::chunk(s)?, pace::tokens_within_tpot(s)?);
+    Some(Reading::silent(within / chunk, [s.at.step]))
+}
+
+pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<Reading> {
+    let share = pace::prefill_busy(s)?;
+    let fact = LatencyFact::PrefillOfTime { share: share.min(1.0), at: Place::of(s.at) };
+    Some(Reading::new(share, [s.at.step], fact))
 }
 
 /// Compares the median TTFT of a warm and of a cold series under one load, or unloaded.

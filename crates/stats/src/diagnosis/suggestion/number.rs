@@ -13,6 +13,8 @@ const SHARE_STEP: f64 = 0.05;
 const SGLANG_STEP: f64 = 0.02;
 /// Largest multiple of a present number.
 const MOST: f64 = 4.0;
+/// Multiple of the present sequences where memory and the limit on TPOT have room.
+const MOST_SEQUENCES: f64 = 8.0;
 /// Parts of the running requests that remain: while the cache is full, and otherwise.
 const SHORT_OF_MEMORY: f64 = 0.75;
 const HALF: f64 = 0.5;
@@ -38,12 +40,12 @@ impl Server<'_> {
             Knob::Sequences if raise => now.map(|now| self.more_sequences(now)),
             Knob::Sequences => self.fewer_sequences(now),
             Knob::Tokens if raise => now.map(|now| (more_tokens(settings, now), Basis::Multiple)),
+            Knob::Tokens => now.map(|now| self.fewer_tokens(now)),
             Knob::Memory => now.map(|now| (self.share(now, raise), Basis::Step)),
             Knob::MaxLength if !raise => settings.longest_request.map(longest),
             Knob::PrefillChunk => self.chunk(now, raise),
             Knob::Replicas => now.map(|now| (if raise { now + 1.0 } else { now - 1.0 }, Basis::Multiple)),
-            Knob::Tokens
-            | Knob::KvSize
+            Knob::KvSize
             | Knob::MaxLength
             | Knob::TensorParallel
             | Knob::MaxQueued
@@ -133,21 +135,27 @@ impl Server<'_> {
         Some((requests.floor(), Basis::KvRoom { requests, tokens }))
     }
 
-    /// Returns two to four times as many sequences, as far as the KV cache has room for them; twice as many if that is
-    /// not known.
+    /// Returns eight times as many sequences, as far as the KV cache has room for them and the limit on TPOT allows; twice
+    /// as many if the room is not known.
+    ///
+    /// Seats that stay empty cost nothing, and too few of them cost a queue: where nothing forbids it, the advice does not
+    /// creep.
     fn more_sequences(&self, now: f64) -> Target {
-        let Some((room, basis)) = self.room() else { return (2.0 * now, Basis::Multiple) };
-        let in_flight = self.load.running.zip(self.load.waiting).map(|(running, waiting)| running + waiting);
-        let wanted = match in_flight {
-            Some(n) if n > 2.0 * now && n < MOST * now => (n, Basis::InFlight),
-            Some(n) if n <= 2.0 * now => (2.0 * now, Basis::Multiple),
-            Some(_) | None => (MOST * now, Basis::Multiple),
-        };
-        if room < wanted.0 { (room, basis) } else { wanted }
+        let Some(room) = self.room() else { return (2.0 * now, Basis::Multiple) };
+        let wanted = (MOST_SEQUENCES * now, Basis::Multiple);
+        let allowed = self.load.sequences_within_tpot.zip(self.load.tpot_limit_ms);
+        let allowed = allowed.map(|(n, limit_ms)| (n.max(2.0 * now), Basis::TpotLimit { limit_ms }));
+        let least = |a: Target, b: Target| if b.0 < a.0 { b } else { a };
+        least(allowed.map_or(wanted, |allowed| least(wanted, allowed)), room)
     }
 
-    /// Returns fewer sequences than ran: as many as the KV cache has room for if it was full, else half.
+    /// Returns fewer sequences than ran: as many as the KV cache has room for if it was full, or as the limit on TPOT
+    /// allows, else half.
     fn fewer_sequences(&self, now: Option<f64>) -> Option<Target> {
+        let allowed = self.load.sequences_within_tpot.zip(self.load.tpot_limit_ms);
+        if let Some((n, limit_ms)) = allowed.filter(|_| !self.load.short_of_memory) {
+            return Some((n.floor().max(1.0), Basis::TpotLimit { limit_ms }));
+        }
         let ran = self.load.running.map(f64::ceil);
         let most = now.into_iter().chain(ran).reduce(f64::min)?;
         let room = self.room().filter(|(room, _)| self.load.short_of_memory && *room < most);
@@ -157,6 +165,16 @@ impl Server<'_> {
             Some(_) | None => Basis::Multiple,
         };
         Some(room.unwrap_or(((part * most).floor(), basis)))
+    }
+
+    /// Returns fewer tokens per iteration: beside the running sequences as many prompt tokens as the limit on TPOT allows,
+    /// else half.
+    fn fewer_tokens(&self, now: f64) -> Target {
+        let allowed = self.load.tokens_within_tpot.zip(self.load.tpot_limit_ms);
+        match allowed {
+            Some((n, limit_ms)) => (n + self.load.running.unwrap_or(0.0), Basis::TpotLimit { limit_ms }),
+            None => (HALF * now, Basis::Multiple),
+        }
     }
 
     fn share(&self, now: f64, raise: bool) -> f64 {

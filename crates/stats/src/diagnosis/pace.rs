@@ -1,0 +1,94 @@
+//! The duration of an iteration, as far as latencies tell: its fixed part, what a prompt token adds, and what a sequence
+//! adds. From it follow how many of both keep a limit on TPOT.
+//!
+//! A continuous-batching engine writes one token of every running sequence in an iteration, and reads prompts in the
+//! tokens that are left (Yu et al., *Orca*, OSDI 2022; Agrawal et al., *Sarathi-Serve*, OSDI 2024). The time of an
+//! iteration is taken as linear in the sequences that decode and in the prompt tokens that it reads.
+
+use super::figure::Figure;
+use super::flags::Knob;
+use super::subject::Subject;
+use goodput_core::slo::Metric;
+
+/// Least mean number of running requests from which the growth of TPOT is read.
+const SEVERAL: f64 = 2.0;
+/// Part of a limit that a suggested value uses: medians of a few dozen requests scatter by some per cent.
+const ROOM: f64 = 0.9;
+/// Least share of prompt throughput to spare: a smaller chunk that cannot read the prompts in time makes a queue.
+const SPARE: f64 = 1.5;
+
+/// The duration of an iteration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Pace {
+    /// Time of a token of one request alone, in milliseconds: an iteration without prompts.
+    pub(super) base_ms: f64,
+    /// Time to read one prompt token, in milliseconds; `None` if the prompts are too short to tell.
+    pub(super) token_ms: Option<f64>,
+}
+
+impl Pace {
+    /// Returns the pace of a curve's server; `None` without a step with one request at a time.
+    pub(super) fn of(s: &Subject<'_>) -> Option<Self> {
+        let alone = s.alone.filter(|step| super::is_one(step))?;
+        let base_ms = s.quantiles(alone, Metric::Tpot).p50.filter(|t| *t > 0.0)?;
+        Some(Self { base_ms, token_ms: token_ms(s, base_ms) })
+    }
+}
+
+/// Returns the time per prompt token: the slope of TTFT over length, or else what the TTFT of one request alone leaves
+/// after an iteration for each part of its prompt.
+fn token_ms(s: &Subject<'_>, base_ms: f64) -> Option<f64> {
+    if let Some(line) = super::fit::line(&s.facts.lengths, &s.curve.deployment) {
+        return Some(line.per_token_ms);
+    }
+    let alone = s.alone?;
+    let ttft = s.quantiles(alone, Metric::Ttft).p50?;
+    let read = alone.input_tokens_mean? * (1.0 - alone.server.hit_rate.unwrap_or(0.0));
+    // What lies between client and server is no reading.
+    let network = Figure::NetworkOfTtft.of(s).map_or(0.0, |share| share.value.max(0.0));
+    let parts = iteration_tokens(s).map_or(1.0, |n| (read / n).ceil().max(1.0));
+    let reading = ttft * (1.0 - network) - parts * base_ms;
+    (reading > 0.1 * base_ms && read > 0.0).then_some(reading / read)
+}
+
+/// Returns the most tokens of an iteration, if known.
+pub(super) fn iteration_tokens(s: &Subject<'_>) -> Option<f64> {
+    s.curve.settings.count(Knob::Tokens).map(|n| n as f64).filter(|n| *n > 0.0)
+}
+
+/// Returns the prompt tokens of the longest request that an iteration can take at once.
+pub(super) fn chunk(s: &Subject<'_>) -> Option<f64> {
+    let longest = s.curve.settings.longest_request? as f64;
+    Some(iteration_tokens(s)?.min(longest))
+}
+
+/// Returns the share of the time in which the engine reads prompts at the examined step.
+pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<f64> {
+    let token_ms = Pace::of(s)?.token_ms?;
+    let read = s.at.input_tokens_mean? * (1.0 - s.at.server.hit_rate.unwrap_or(0.0));
+    let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
+    Some(s.at.achieved_rate * read * token_ms / 1e3 / copies)
+}
+
+/// Returns how many prompt tokens an iteration can read beside the running sequences within the limit on TPOT; `None`
+/// if they could not read the prompts in time.
+pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
+    let limit = s.tpot_limit()?;
+    let token_ms = Pace::of(s)?.token_ms?;
+    let decode = s.quantiles(s.at, Metric::Tpot).p50?;
+    let tokens = (ROOM * limit - decode) / token_ms;
+    let per_second = 1e3 * tokens / limit;
+    let read = s.at.input_tokens_mean? * s.at.achieved_rate;
+    (tokens >= 1.0 && per_second > SPARE * read).then_some(tokens)
+}
+
+/// Returns how many sequences can run within the limit on TPOT, from the growth of its median with those that ran.
+pub(super) fn sequences_within_tpot(s: &Subject<'_>) -> Option<f64> {
+    let (limit, base) = (s.tpot_limit()?, Pace::of(s)?.base_ms);
+    let running = s.at.server.running_mean.filter(|n| *n > SEVERAL)?;
+    let median = s.quantiles(s.at, Metric::Tpot).p50?;
+    let tail = s.tail(s.at, Metric::Tpot)?.0.max(median);
+    let each = (median - base) / (running - 1.0);
+    let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
+    (each > 0.0).then(|| (1.0 + (limit * median / tail - base) / each).max(1.0) / copies)
+}
