@@ -25,6 +25,7 @@ fn moved(change: &Change) -> Option<(Knob, Way)> {
             BatchChange::Cap => (Knob::Seats, Down),
             BatchChange::AdmitMore => (Knob::Seats, Up),
             BatchChange::MoreTokens => (Knob::Tokens, Up),
+            BatchChange::ChunkedPrefill => (Knob::ChunkedPrefill, Up),
             BatchChange::SmallerPrefillChunks => (Knob::Tokens, Down),
         }),
         Change::Memory(change) => Some(match change {
@@ -68,7 +69,14 @@ pub(crate) fn meant(advice: &Advice, case: &Case) -> Result<Option<Intervention>
     let key = advice.flag.and_then(|flag| flag.name.strip_prefix("server.simulated."));
     let value = advice.to.as_ref().and_then(|to| to.value.toml());
     if let (Some(key), Some(value)) = (key, value) {
-        return Ok(Some(Intervention { knob, label: value.clone(), case: case.clone().set(key, value) }));
+        let mut changed = case.clone().set(key, &value);
+        let with = advice.to.as_ref().and_then(|to| to.with.as_ref());
+        let with = with
+            .and_then(|(flag, value)| Some((flag.name.strip_prefix("server.simulated.")?, value.toml()?)));
+        if let Some((key, value)) = with {
+            changed = changed.set(key, value);
+        }
+        return Ok(Some(Intervention { knob, label: value, case: changed }));
     }
     Ok(match knob {
         // A setting without a value changes nothing.

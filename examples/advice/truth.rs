@@ -18,6 +18,8 @@ const FINE: f64 = 12_000.0;
 const NARROW: f64 = 1.1;
 /// Ratio of the ends of a bracket that is narrow enough.
 const DONE: f64 = 1.02;
+/// Share of the requests that must be answered.
+const SERVED: f64 = 0.98;
 /// The lowest rate that is tried, in requests per second.
 const LEAST: f64 = 0.02;
 /// The highest.
@@ -93,5 +95,7 @@ fn is_met(step: &Step, failed: f64) -> bool {
             None => row.verdict != Verdict::Fails,
         }
     });
-    within && step.stable != Some(false) && step.verdict != Verdict::Invalid
+    // What is given up or still waits at the end was not served, whatever the others' latencies.
+    let served = step.completed as f64 >= SERVED * step.due_n as f64;
+    within && served && step.stable != Some(false) && step.verdict != Verdict::Invalid
 }

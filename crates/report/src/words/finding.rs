@@ -20,12 +20,17 @@ pub(crate) const fn title(kind: Kind) -> &'static str {
         Kind::KvExhaustion => "the KV cache is full",
         Kind::BatchTooSmall => "the batch is too small: requests wait while the server has room",
         Kind::CacheMisses => "the prefix cache hits less than the prompts allow",
+        Kind::BatchTooLarge => "the batch is too large for the limit on TPOT",
         Kind::Network => "network: time passes between the client and the server's clock",
-        Kind::SmallIterations => "small iterations: each takes prompt tokens for less time than its fixed part",
-        Kind::PrefillStalls => "prefill stalls decoding: an iteration that reads a long prompt is longer than TPOT may be",
+        Kind::SmallIterations => {
+            "small iterations: each takes prompt tokens for less time than its fixed part"
+        }
+        Kind::PrefillStalls => {
+            "prefill stalls decoding: an iteration that reads a long prompt is longer than TPOT may be"
+        }
         Kind::CommunicationBound => "the GPUs wait for one another",
         Kind::PrefillBound => "prefill-bound: reading prompts takes the most time",
-        Kind::DecodeBound => "TPOT is decode-bound: a token takes about as long as for one request alone",
+        Kind::DecodeBound => "decode-bound: writing tokens takes the most time",
         Kind::BatchingTradeOff => "batching: more tokens in total, but each of them later",
         Kind::Queueing => "queueing: requests wait before their first token",
         Kind::Unstable => "unstable: more requests arrive than the server completes",
@@ -41,6 +46,7 @@ pub(crate) const fn question(kind: Kind) -> &'static str {
         Kind::KvExhaustion => "whether the KV cache is full",
         Kind::BatchTooSmall => "whether the batch is too small",
         Kind::CacheMisses => "whether the cache misses",
+        Kind::BatchTooLarge => "whether the batch is too large",
         Kind::Network => "whether time passes between client and server",
         Kind::SmallIterations => "whether iterations are too small",
         Kind::PrefillStalls => "whether prefills stall decoding",

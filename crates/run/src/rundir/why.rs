@@ -11,7 +11,8 @@ use goodput_core::units::Percentile;
 use goodput_engine::config::Engine;
 use goodput_plan::{Plan, Series};
 use goodput_stats::diagnosis::{
-    Accepts, Curve, Facts, Finding, Knob, Origin, OwnLimit, StepFailures, Roofline, Settings, Untold, diagnose,
+    Accepts, Curve, Facts, Finding, Knob, Origin, OwnLimit, Roofline, Settings, StepFailures, Untold,
+    diagnose,
 };
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::server::facts::Facts as ServerFacts;

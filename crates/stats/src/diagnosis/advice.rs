@@ -3,10 +3,14 @@
 use super::Kind;
 use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 use super::figure::Figure;
+use super::pace::{self, Pace};
 use super::settings::{Current, Value};
 use super::subject::Subject;
 use super::suggestion::{Basis, Flag, NewValue, Suggestion, suggestion};
 use crate::roofline::Precision;
+
+/// Time of a token of one request alone below which the host's work is taken for its larger part.
+const QUICK_MS: f64 = 8.0;
 
 /// A change that would help.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +28,8 @@ pub struct Advice {
 impl Advice {
     /// Returns true if the two advise to move one setting in opposite directions.
     pub(super) fn opposes(&self, other: &Self) -> bool {
-        let (Some((knob, way)), Some((its_knob, its_way))) = (self.change.setting(), other.change.setting()) else {
+        let (Some((knob, way)), Some((its_knob, its_way))) = (self.change.setting(), other.change.setting())
+        else {
             return false;
         };
         knob == its_knob && way.is_up() != its_way.is_up()
@@ -76,11 +81,21 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
             MemoryChange::MoreGpus.into(),
         ],
         Kind::BatchTooSmall => vec![BatchChange::AdmitMore.into(), DeploymentChange::MoreReplicas.into()],
+        Kind::BatchTooLarge => vec![BatchChange::Cap.into(), DeploymentChange::MoreReplicas.into()],
         Kind::CacheMisses => cache(s),
         Kind::Network => vec![DeploymentChange::NearerClient.into()],
         Kind::SmallIterations => vec![BatchChange::MoreTokens.into()],
         Kind::PrefillStalls => {
-            vec![BatchChange::SmallerPrefillChunks.into(), DeploymentChange::PoolForPrompts.into()]
+            let first = if pace::reads_whole_prompts(s) {
+                BatchChange::ChunkedPrefill
+            } else {
+                BatchChange::SmallerPrefillChunks
+            };
+            vec![
+                first.into(),
+                DeploymentChange::PoolForPrompts.into(),
+                DeploymentChange::FasterCompute.into(),
+            ]
         }
         Kind::CommunicationBound => {
             vec![ComputeChange::FewerGpusPerCopy.into(), DeploymentChange::CheckInterconnect.into()]
@@ -88,11 +103,11 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
         Kind::PrefillBound => prefill(s),
         Kind::DecodeBound => decode(s),
         Kind::BatchingTradeOff => {
-            // Where first tokens may wait, a queue before a smaller batch costs nothing that is limited.
-            let cap = (!s.first_is_limited()).then_some(BatchChange::Cap.into());
-            cap.into_iter().chain(decode(s)).chain([DeploymentChange::MoreReplicas.into()]).collect()
+            decode(s).into_iter().chain([DeploymentChange::MoreReplicas.into()]).collect()
         }
-        Kind::Queueing => vec![DeploymentChange::MoreReplicas.into(), DeploymentChange::LimitAdmission.into()],
+        Kind::Queueing => {
+            vec![DeploymentChange::MoreReplicas.into(), DeploymentChange::LimitAdmission.into()]
+        }
         Kind::Unstable => vec![DeploymentChange::Capacity.into(), DeploymentChange::MoreReplicas.into()],
     }
 }
@@ -133,10 +148,15 @@ fn decode(s: &Subject<'_>) -> Vec<Change> {
             crate::roofline::Model { precision: Some(Precision::Fp8), bytes_per_parameter: None, ..*model };
         (model.bytes() > 1.5).then(|| machine.decode(&fp8, 1.0, 0.0).floor_ms)
     });
-    vec![
+    let mut all: Vec<Change> = vec![
         ComputeChange::SmallerWeights { floor_ms }.into(),
         DeploymentChange::FasterMemory.into(),
         ComputeChange::MoreGpusForDecode.into(),
         DeploymentChange::SpeculativeDecoding.into(),
-    ]
+    ];
+    // Without a floor the two are not told apart. The host's work for an iteration takes some milliseconds in every
+    // engine, and so is the larger part of a token that takes hardly longer.
+    let quick = s.curve.hardware.is_none() && Pace::of(s).is_some_and(|pace| pace.base_ms < QUICK_MS);
+    all.insert(if quick { 0 } else { all.len() }, DeploymentChange::CheckHost.into());
+    all
 }

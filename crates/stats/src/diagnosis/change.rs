@@ -33,6 +33,8 @@ pub enum BatchChange {
     AdmitMore,
     /// Allow more tokens per iteration.
     MoreTokens,
+    /// Read prompts in chunks beside the decoding.
+    ChunkedPrefill,
     /// Give prompts a smaller part of each iteration.
     SmallerPrefillChunks,
 }
@@ -124,6 +126,7 @@ impl BatchChange {
         match self {
             Self::Cap | Self::AdmitMore => Knob::Sequences,
             Self::MoreTokens | Self::SmallerPrefillChunks => Knob::Tokens,
+            Self::ChunkedPrefill => Knob::ChunkedPrefill,
         }
     }
 
@@ -131,6 +134,7 @@ impl BatchChange {
         match self {
             Self::Cap | Self::SmallerPrefillChunks => Direction::Lower,
             Self::AdmitMore | Self::MoreTokens => Direction::Raise,
+            Self::ChunkedPrefill => Direction::On,
         }
     }
 }

@@ -325,6 +325,15 @@ pub enum LatencyFact {
         /// The limit on TPOT or ITL.
         limit_ms: f64,
     },
+    /// Sequences that can run within a limit.
+    SequencesWithin {
+        /// As many as keep the limit.
+        within: f64,
+        /// As many as can run.
+        seats: f64,
+        /// The limit on TPOT or ITL.
+        limit_ms: f64,
+    },
     /// Share of the time in which the engine reads prompts.
     PrefillOfTime {
         /// The share.

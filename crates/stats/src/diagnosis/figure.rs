@@ -94,10 +94,14 @@ figures! {
     WaitingMost = "waiting-max" from Counters, counters::waiting_most;
     /// Mean number of requests waiting.
     WaitingMean = "waiting-mean" from Counters, counters::waiting_mean;
+    /// Failed requests as a share of those due, divided by the misses that the limit allows.
+    FailedOfAllowed = "failed-of-allowed" from Steps, counters::failed_of_allowed;
     /// Failed requests as a share of the misses of the limit.
     FailedOfMisses = "failed-of-misses" from Steps, counters::failed_of_misses;
     /// Largest number of requests running, divided by the largest number that can run.
     SeatsReached = "running-max-of-seats" from Counters, counters::seats_reached;
+    /// Sequences that can run within the limit on TPOT, divided by the largest number that can run.
+    SeatsWithinTpot = "sequences-within-tpot-of-seats" from UnloadedStep, together::seats_within_tpot;
     /// Tail of TPOT divided by its limit; 0 without one.
     TpotOfLimit = "tpot-tail-of-limit" from Steps, latency::tpot_of_limit;
     /// 1 if the time to the first token, or of the whole answer, is limited; else 0.

@@ -58,6 +58,8 @@ pub enum Kind {
     KvExhaustion,
     /// The server runs few requests at a time, although others wait and it has room.
     BatchTooSmall,
+    /// More sequences run at a time than the limit on TPOT allows, and nothing forbids requests to wait.
+    BatchTooLarge,
     /// A prefix cache that should be warm is not, or is off.
     CacheMisses,
     /// Time passes between the clocks of client and server.
@@ -82,12 +84,13 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds; with equal weight, causes come before their effects.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::ClientLimited,
         Self::Errors,
         Self::Preemption,
         Self::KvExhaustion,
         Self::BatchTooSmall,
+        Self::BatchTooLarge,
         Self::CacheMisses,
         Self::Network,
         Self::SmallIterations,
@@ -108,6 +111,7 @@ impl Kind {
             Self::Preemption => "preemption",
             Self::KvExhaustion => "kv-exhaustion",
             Self::BatchTooSmall => "batch-too-small",
+            Self::BatchTooLarge => "batch-too-large",
             Self::CacheMisses => "cache-misses",
             Self::Network => "network",
             Self::SmallIterations => "small-iterations",
@@ -142,6 +146,7 @@ impl Kind {
             Self::Preemption
             | Self::KvExhaustion
             | Self::BatchTooSmall
+            | Self::BatchTooLarge
             | Self::CacheMisses
             | Self::Network
             | Self::SmallIterations

@@ -116,7 +116,11 @@ fn candidates(kind: Kind, s: &Subject<'_>) -> Vec<Candidate> {
         Kind::Preemption | Kind::KvExhaustion => vec![with_advice(s, Knob::Memory, Direction::Raise)],
         Kind::Network => one_request_alone(s),
         Kind::SmallIterations => vec![with_advice(s, Knob::Tokens, Direction::Raise)],
+        Kind::PrefillStalls if super::pace::reads_whole_prompts(s) => {
+            vec![with_advice(s, Knob::ChunkedPrefill, Direction::On)]
+        }
         Kind::PrefillStalls => vec![with_advice(s, Knob::Tokens, Direction::Lower)],
+        Kind::BatchTooLarge => vec![with_advice(s, Knob::Sequences, Direction::Lower)],
         Kind::BatchTooSmall => {
             let more = super::figure::seats(s).map_or(2, |n| 2 * n as u32).max(2);
             vec![restarted(s, Direction::Raise, more)]
@@ -159,6 +163,7 @@ const fn row(kind: Kind) -> Option<Measurement> {
         | Kind::BatchTooSmall
         | Kind::CacheMisses
         | Kind::Errors
+        | Kind::BatchTooLarge
         | Kind::Network
         | Kind::SmallIterations
         | Kind::PrefillStalls
@@ -181,6 +186,7 @@ pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
         | Kind::BatchingTradeOff
         | Kind::ClientLimited
         | Kind::Errors
+        | Kind::BatchTooLarge
         | Kind::Network
         | Kind::SmallIterations
         | Kind::PrefillStalls
@@ -257,8 +263,9 @@ fn restarted(s: &Subject<'_>, direction: Direction, otherwise: u32) -> Candidate
 /// Returns this measurement with the advised value of a setting; for a simulated server that is a key of the plan.
 fn with_advice(s: &Subject<'_>, knob: Knob, direction: Direction) -> Candidate {
     let sets: Vec<String> = match suggestion(s, knob, direction) {
-        Suggestion::Set(NewValue { flag, to, .. }) if flags(s).is_simulated() => {
-            to.toml().map(|value| format!("{}={value}", flag.name)).into_iter().collect()
+        Suggestion::Set(NewValue { flag, to, with, .. }) if flags(s).is_simulated() => {
+            let of = |flag: Flag, to: &Value| Some(format!("{}={}", flag.name, to.toml()?));
+            of(flag, &to).into_iter().chain(with.and_then(|(flag, to)| of(flag, &to))).collect()
         }
         Suggestion::Set(_)
         | Suggestion::Toward { .. }

@@ -7,6 +7,7 @@
 
 use super::figure::Figure;
 use super::flags::Knob;
+use super::settings::Value;
 use super::subject::Subject;
 use goodput_core::slo::Metric;
 
@@ -56,10 +57,15 @@ pub(super) fn iteration_tokens(s: &Subject<'_>) -> Option<f64> {
     s.curve.settings.count(Knob::Tokens).map(|n| n as f64).filter(|n| *n > 0.0)
 }
 
+/// Returns true if prompts are read whole.
+pub(super) fn reads_whole_prompts(s: &Subject<'_>) -> bool {
+    s.curve.settings.get(Knob::ChunkedPrefill).is_some_and(|c| c.value == Value::Switch(false))
+}
+
 /// Returns the prompt tokens of the longest request that an iteration can take at once.
 pub(super) fn chunk(s: &Subject<'_>) -> Option<f64> {
     let longest = s.curve.settings.longest_request? as f64;
-    Some(iteration_tokens(s)?.min(longest))
+    Some(if reads_whole_prompts(s) { longest } else { iteration_tokens(s)?.min(longest) })
 }
 
 /// Returns the share of the time in which the engine reads prompts at the examined step.
@@ -88,7 +94,9 @@ pub(super) fn sequences_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let running = s.at.server.running_mean.filter(|n| *n > SEVERAL)?;
     let median = s.quantiles(s.at, Metric::Tpot).p50?;
     let tail = s.tail(s.at, Metric::Tpot)?.0.max(median);
-    let each = (median - base) / (running - 1.0);
+    // Prompts of other requests lengthen a token by their share of the time, whatever the number of sequences.
+    let writing = 1.0 - prefill_busy(s).unwrap_or(0.0).min(0.9);
+    let each = (median * writing - base) / (running - 1.0);
     let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
-    (each > 0.0).then(|| (1.0 + (limit * median / tail - base) / each).max(1.0) / copies)
+    (each > 0.0).then(|| (1.0 + (limit * writing * median / tail - base) / each).max(1.0) / copies)
 }

@@ -93,6 +93,14 @@ pub const RULES: &[Rule] = &[
     Rule { kind: Kind::ClientLimited, when: &[over(ClientWasLimit, 0.5)], ..USUAL },
     // Half of the misses: most of them are failures then, which miss every limit however fast the server is.
     Rule { kind: Kind::Errors, about: About::Missed, when: &[over(FailedOfMisses, 0.5)], ..USUAL },
+    // As many failures as a limit allows misses: no latency can keep it.
+    Rule {
+        kind: Kind::Errors,
+        about: About::Missed,
+        when: &[over(FailedOfAllowed, 1.0)],
+        also: &[FailedOfMisses],
+        ..USUAL
+    },
     // 1 % of requests: the project's brief. A p99 allows as many misses. A preempted request is computed again: vLLM,
     // "Optimization and Tuning", Preemption.
     Rule {
@@ -126,20 +134,31 @@ pub const RULES: &[Rule] = &[
         also: &[SeatsTaken, WaitingMean],
         ..USUAL
     },
+    // Nothing but TPOT is limited, and it allows fewer sequences than can run: those that wait for a place then cost
+    // nothing that is limited, and those that have one are faster. 80 %: the estimate is good to some ten per cent.
+    Rule {
+        kind: Kind::BatchTooLarge,
+        about: About::Rest,
+        when: &[under(FirstIsLimited, 0.5), under(SeatsWithinTpot, 0.8)],
+        ..USUAL
+    },
     // 2 %, as below. A cache that is off has no hits to count.
     Rule {
         kind: Kind::CacheMisses,
+        about: About::First,
         when: &[over(CacheIsOff, 0.5), over(SharedByPrompts, 0.02)],
+        ..USUAL
+    },
+    // The same where tokens wait for the reading of prompts, a fifth of the time or more.
+    Rule {
+        kind: Kind::CacheMisses,
+        about: About::Rest,
+        when: &[over(CacheIsOff, 0.5), over(SharedByPrompts, 0.02), over(PrefillBusy, 0.2)],
         ..USUAL
     },
     // A quarter of the TTFT of one request alone: less is noise of two clocks' different ends (the server's begins after
     // it has read the request, the client's before it has sent it).
-    Rule {
-        kind: Kind::Network,
-        about: About::First,
-        when: &[over(NetworkOfTtft, 0.25)],
-        ..USUAL
-    },
+    Rule { kind: Kind::Network, about: About::First, when: &[over(NetworkOfTtft, 0.25)], ..USUAL },
     // An iteration full of prompt tokens spends a third of its time on its fixed part, or more: twice the tokens then read
     // prompts a fifth faster (2·(1 + r) / (2 + r) with r = fixed / reading is 1.2 at r = 0.5). Not where TPOT is at its
     // limit: larger iterations lengthen it.
@@ -225,6 +244,15 @@ pub const RULES: &[Rule] = &[
         weight: Some(ServerPrefillOfMissed),
         ..USUAL
     },
+    // Requests wait for their first token, and the engine reads prompts for two fifths of the time: with a queue before
+    // it, that is what they wait for.
+    Rule {
+        kind: Kind::PrefillBound,
+        about: About::First,
+        when: &[over(PrefillBusy, 0.4), over(TtftTailTimesAlone, 2.0)],
+        weight: Some(PrefillBusy),
+        ..USUAL
+    },
     // Prompts are read for two fifths of the time: tokens of other requests wait that long. More than that is the largest
     // part of a TPOT that is twice that of one request alone.
     Rule {
@@ -243,6 +271,18 @@ pub const RULES: &[Rule] = &[
         shown: &[under(TpotTimesFloor, 2.0)],
         denied: Some(Confidence::Medium),
         weight: Some(TpotAloneOfLoaded),
+        ..USUAL
+    },
+    // Requests wait for their first token while the engine mostly writes: each waits for iterations that take as long as
+    // those tokens.
+    Rule {
+        kind: Kind::DecodeBound,
+        about: About::First,
+        when: &[over(TtftTailTimesAlone, 2.0), under(PrefillBusy, 0.4)],
+        shown: &[under(TpotTimesFloor, 2.0)],
+        denied: Some(Confidence::Medium),
+        also: &[PrefillBusy],
+        weight: Some(WaitOfMissed),
         ..USUAL
     },
     // A quarter more: medians of a few dozen requests scatter by some per cent from step to step (rundir/matrix has

@@ -8,8 +8,9 @@ use goodput_core::slo::{Metric, split_limit_key};
 /// Steps with up to this multiple of the examined step's load are also examined by some rules.
 const NO_MORE: f64 = 1.25;
 
-/// Least number of answers of a step for a median: the 95 % bounds of the median of 20 lie at the 6th and the 15th.
-pub(super) const LEAST: u64 = 20;
+/// Least number of answers of a step for a median: that of six lies between the least and the largest of them in 97 % of
+/// all cases (1 − 2 / 2⁶), and a latency of one request alone hardly scatters. More are rare where answers are long.
+pub(super) const LEAST: u64 = 6;
 
 /// A step of a curve, with its reference.
 #[derive(Clone, Copy)]

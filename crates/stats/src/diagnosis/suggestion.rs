@@ -226,9 +226,19 @@ impl<'a> Server<'a> {
                 from,
                 to: Value::Switch(on),
                 basis: Basis::Only,
-                with: None,
+                with: self.chunk_with(knob, on),
             }),
         }
+    }
+
+    /// Returns the tokens of an iteration that must come down as prompts are read in chunks, if the limit on TPOT asks for
+    /// fewer.
+    fn chunk_with(&self, knob: Knob, on: bool) -> Option<(Flag, Value)> {
+        let tokens = self.load.tokens_within_tpot.filter(|_| knob == Knob::ChunkedPrefill && on)?;
+        let now = self.settings.count(Knob::Tokens)? as f64;
+        let least = self.settings.count(Knob::Sequences).unwrap_or(1) as f64;
+        let tokens = (tokens + self.load.running.unwrap_or(0.0)).max(least);
+        (tokens < now).then(|| Some((self.flag(Knob::Tokens)?, Value::Count(tokens as u64))))?
     }
 }
 

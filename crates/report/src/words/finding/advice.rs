@@ -31,10 +31,17 @@ fn batch(change: BatchChange, flag: &str) -> String {
             format!("All places of the batch are taken while requests wait: raise {flag}")
         }
         BatchChange::MoreTokens => {
-            format!("Read more prompt tokens in an iteration, so that its fixed part counts less: raise {flag}")
+            format!(
+                "Read more prompt tokens in an iteration, so that its fixed part counts less: raise {flag}"
+            )
+        }
+        BatchChange::ChunkedPrefill => {
+            format!("Read prompts in chunks, beside the decoding of other requests: {flag}")
         }
         BatchChange::SmallerPrefillChunks => {
-            format!("Let prompts take less of each iteration: lower {flag} (TTFT of long prompts grows in return)")
+            format!(
+                "Let prompts take less of each iteration: lower {flag} (TTFT of long prompts grows in return)"
+            )
         }
     }
 }
@@ -93,7 +100,9 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         DeploymentChange::CheckHost => {
             "Look at the host: a slow core, tokenising and sampling in the engine's loop cost every token the same."
         }
-        DeploymentChange::MendErrors => "Find out why requests fail: until then no latency says what the server can do.",
+        DeploymentChange::MendErrors => {
+            "Find out why requests fail: until then no latency says what the server can do."
+        }
         DeploymentChange::NearerClient => {
             "Measure, and serve, from nearer to the server: look at proxies, gateways and TLS in between."
         }
@@ -104,9 +113,7 @@ const fn deployment(change: DeploymentChange) -> &'static str {
             "Refuse requests beyond the safe rate (429) in front of the server, rather than let all of them wait."
         }
         DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
-        DeploymentChange::SpeculativeDecoding => {
-            "Write several tokens at a time (speculative decoding)."
-        }
+        DeploymentChange::SpeculativeDecoding => "Write several tokens at a time (speculative decoding).",
         DeploymentChange::Capacity => {
             "This is the capacity of the server as it is: a queue in front of it only hides that for a while."
         }

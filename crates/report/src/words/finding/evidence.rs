@@ -180,6 +180,12 @@ fn latency(fact: &LatencyFact) -> String {
             time(*chunk_ms),
             time(*limit_ms)
         ),
+        LatencyFact::SequencesWithin { within, seats, limit_ms } => format!(
+            "about {} sequences keep a TPOT of {}, and {} can run",
+            level_number(within.floor()),
+            time(*limit_ms),
+            level_number(*seats)
+        ),
         LatencyFact::PrefillOfTime { share, at } => {
             format!("prompts are read {} of the time {}", percent(*share), place(at))
         }

@@ -64,8 +64,7 @@ mod tests {
 
     #[test]
     fn another_number_of_sequences_is_set_where_it_can_be() {
-        let said =
-            |set| next(&Measurement::OtherSequences { sequences: 16, set });
+        let said = |set| next(&Measurement::OtherSequences { sequences: 16, set });
         let flag = goodput_stats::diagnosis::Flag { name: "--max-num-seqs", is_guess: false };
         assert!(
             said(SetBy::Flag(flag)).starts_with("Start the server with --max-num-seqs at 16 and measure")

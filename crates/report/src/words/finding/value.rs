@@ -24,7 +24,10 @@ fn change(from: Option<&Current>, to: &Target) -> String {
     match &to.value {
         // The name of the flag says it.
         Value::Switch(_) | Value::Word(_) => {
-            from.map(|from| format!(" (now {})", current(from))).unwrap_or_default()
+            let now = from.map(|from| format!(" (now {})", current(from))).unwrap_or_default();
+            let with =
+                to.with.as_ref().map(|(name, to)| format!(", and set {} to {}", flag(*name), value(to)));
+            now + &with.unwrap_or_default()
         }
         Value::Count(_) | Value::Share(_) => {
             let from =

@@ -6,7 +6,8 @@ use super::super::settings::Value;
 use super::super::subject::Subject;
 use super::Reading;
 use crate::stats::step::{Step, Verdict};
-use goodput_core::slo::Metric;
+use goodput_core::slo::{Metric, split_limit_key};
+use goodput_core::units::Percentile;
 
 pub(super) fn client_was_limit(s: &Subject<'_>) -> Option<Reading> {
     if s.at.verdict != Verdict::Invalid {
@@ -15,6 +16,18 @@ pub(super) fn client_was_limit(s: &Subject<'_>) -> Option<Reading> {
     let fault = s.facts.own.iter().find(|o| o.step == s.at.step).map(|o| o.fault);
     let fact = Fact::ClientWasLimit { at: Place::of(s.at), fault, reason: s.at.reason.clone() };
     Some(Reading::new(1.0, [s.at.step], fact))
+}
+
+/// Compares failures with the misses that the binding limit allows; 0 for fewer than five failures.
+pub(super) fn failed_of_allowed(s: &Subject<'_>) -> Option<Reading> {
+    /// Failures that no accident of a single connection explains.
+    const SEVERAL: u64 = 5;
+    let allowed = s.curve.limit.as_deref().and_then(|key| split_limit_key(key).1.split_once('.'));
+    let allowed =
+        allowed.and_then(|(_, p)| p.parse::<Percentile>().ok()).map_or(0.01, Percentile::miss_share);
+    let share = s.at.failed as f64 / s.at.due_n.max(1) as f64;
+    let several = if s.at.failed >= SEVERAL { share } else { 0.0 };
+    Some(Reading::silent(several / allowed, [s.at.step]))
 }
 
 /// Compares failures with the misses of the binding limit: a failed request misses every limit.

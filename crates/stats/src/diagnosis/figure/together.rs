@@ -55,7 +55,11 @@ pub(super) fn base_of_chunk(s: &Subject<'_>) -> Option<Reading> {
     let (pace, tokens) = (Pace::of(s)?, pace::iteration_tokens(s)?);
     let reading_ms = pace.token_ms? * tokens;
     let fact = LatencyFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
-    Some(Reading::new(pace.base_ms / reading_ms, s.alone.map(|a| a.step).into_iter().collect::<Vec<_>>(), fact))
+    Some(Reading::new(
+        pace.base_ms / reading_ms,
+        s.alone.map(|a| a.step).into_iter().collect::<Vec<_>>(),
+        fact,
+    ))
 }
 
 pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
@@ -64,6 +68,13 @@ pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
     let chunk_ms = median + pace.token_ms? * tokens;
     let fact = LatencyFact::Chunk { tokens, chunk_ms, limit_ms };
     Some(Reading::new(chunk_ms / limit_ms, [s.at.step], fact))
+}
+
+pub(super) fn seats_within_tpot(s: &Subject<'_>) -> Option<Reading> {
+    let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
+    let (seats, within) = (super::seats(s)?, pace::sequences_within_tpot(s)? * copies);
+    let fact = LatencyFact::SequencesWithin { within, seats, limit_ms: s.tpot_limit()? };
+    Some(Reading::new(within / seats, [s.at.step], fact))
 }
 
 pub(super) fn chunk_within_limit(s: &Subject<'_>) -> Option<Reading> {
