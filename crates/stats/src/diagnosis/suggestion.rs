@@ -35,8 +35,6 @@ pub struct Flag {
 pub enum Basis {
     /// A multiple or a part of the present value.
     Multiple,
-    /// As many requests as ran and waited together, on average.
-    InFlight,
     /// As many requests as the KV cache has room for.
     KvRoom {
         /// Number of requests of mean length.
@@ -70,6 +68,8 @@ pub enum Bound {
     Range,
     /// The room of the KV cache.
     KvCache,
+    /// Far fewer requests run than the present value allows.
+    Unused,
 }
 
 /// A new value of a setting.
@@ -112,8 +112,8 @@ pub enum Suggestion {
 pub struct Load {
     /// Mean number of running requests.
     pub running: Option<f64>,
-    /// Mean number of waiting requests.
-    pub waiting: Option<f64>,
+    /// Largest number of running requests that was sampled.
+    pub running_most: Option<f64>,
     /// Input and output tokens of a mean request, without those that requests share in the cache.
     pub request_tokens: Option<f64>,
     /// True if requests were preempted, or the KV cache was full.
@@ -270,7 +270,7 @@ fn load(s: &Subject<'_>, settings: &Settings) -> Load {
     let tokens = s.at.input_tokens_mean.zip(s.at.output_tokens_mean);
     Load {
         running: at.running_mean.map(|n| n / copies),
-        waiting: at.waiting_mean.map(|n| n / copies),
+        running_most: at.running_max.map(|n| n / copies),
         request_tokens: tokens.map(|(input, output)| input * (1.0 - s.curve.shared.unwrap_or(0.0)) + output),
         short_of_memory: at.preemptions.is_some_and(|n| n > 0.0) || at.kv_max.is_some_and(|use_| use_ > 0.95),
     }

@@ -86,7 +86,6 @@ fn basis(basis: &Basis) -> String {
             thousands(tokens.round())
         ),
         Basis::Running { running } => format!(" (below the {} that ran on average)", short(running.ceil())),
-        Basis::InFlight => " (as many as ran and waited)".into(),
         Basis::LongestRequest { tokens } => {
             format!(" (the longest request had {} tokens)", thousands(*tokens as f64))
         }

@@ -32,6 +32,13 @@ impl Server<'_> {
             return Suggestion::NoFlag;
         }
         let now = from.as_ref().and_then(|c| c.value.number());
+        // Gauges are sampled, so that the peak may be higher.
+        let unused = |now: f64| self.load.running_most.is_some_and(|most| most < HALF * now);
+        if let Some(current) =
+            from.clone().filter(|_| raise && knob == Knob::Sequences && now.is_some_and(unused))
+        {
+            return Suggestion::AtBound(current, Bound::Unused);
+        }
         let target = match knob {
             // Nothing tells how many bytes are left.
             Knob::KvSize if flags == Flags::Vllm => None,
@@ -133,17 +140,14 @@ impl Server<'_> {
         Some((requests.floor(), Basis::KvRoom { requests, tokens }))
     }
 
-    /// Returns two to four times as many sequences, as far as the KV cache has room for them; twice as many if that is
-    /// not known.
+    /// Returns four times as many sequences, as far as the KV cache has room for them; twice as many if that is not
+    /// known.
     fn more_sequences(&self, now: f64) -> Target {
-        let Some((room, basis)) = self.room() else { return (2.0 * now, Basis::Multiple) };
-        let in_flight = self.load.running.zip(self.load.waiting).map(|(running, waiting)| running + waiting);
-        let wanted = match in_flight {
-            Some(n) if n > 2.0 * now && n < MOST * now => (n, Basis::InFlight),
-            Some(n) if n <= 2.0 * now => (2.0 * now, Basis::Multiple),
-            Some(_) | None => (MOST * now, Basis::Multiple),
-        };
-        if room < wanted.0 { (room, basis) } else { wanted }
+        match self.room() {
+            None => (2.0 * now, Basis::Multiple),
+            Some((room, basis)) if room < MOST * now => (room, basis),
+            Some(_) => (MOST * now, Basis::Multiple),
+        }
     }
 
     /// Returns fewer sequences than ran: as many as the KV cache has room for if it was full, else half.

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 
 const ENGINES: [Flags; 5] = [Flags::Vllm, Flags::Sglang, Flags::Tgi, Flags::LlamaCpp, Flags::TensorRtLlm];
 
-fn load(running: f64, waiting: f64) -> Load {
-    Load { running: Some(running), waiting: Some(waiting), ..Load::default() }
+fn load(running: f64) -> Load {
+    Load { running: Some(running), running_most: Some(running), ..Load::default() }
 }
 
 /// Returns the suggestion for a server with a command line: `flag from -> to`, or why there is none.
@@ -40,20 +40,20 @@ fn suggested(
     }
 }
 
-/// Rows: engine, command line, tokens in the KV cache, change, suggestion. Eight requests run, twenty wait, and a
-/// request has 1,000 tokens.
+/// Rows: engine, command line, tokens in the KV cache, change, suggestion. Eight requests run, and a request has
+/// 1,000 tokens.
 #[test]
 fn values_follow_from_the_present_ones() {
-    let load = Load { request_tokens: Some(1000.0), ..load(8.0, 20.0) };
+    let load = Load { request_tokens: Some(1000.0), ..load(8.0) };
     let (raise, lower, on) = (Direction::Raise, Direction::Lower, Direction::On);
     for (flags, line, kv, change, wanted) in [
-        // As many as ran and waited, four times as many, and as many as the cache has room for.
+        // Four times as many, but no more than the cache has room for; twice as many if that is not known.
         (
             Flags::Vllm,
             "vllm serve m --max-num-seqs 8",
             Some(99_000),
             (Knob::Sequences, raise),
-            "--max-num-seqs 8 -> 28",
+            "--max-num-seqs 8 -> 32",
         ),
         (
             Flags::Vllm,
@@ -83,12 +83,13 @@ fn values_follow_from_the_present_ones() {
             (Knob::Sequences, raise),
             "bound KvCache 8",
         ),
+        (Flags::Vllm, "vllm serve m --max-num-seqs 64", None, (Knob::Sequences, raise), "bound Unused 64"),
         (
             Flags::Vllm,
-            "vllm serve m --max-num-seqs 64 --max-num-batched-tokens 64",
+            "vllm serve m --max-num-seqs 8 --max-num-batched-tokens 8",
             None,
             (Knob::Sequences, raise),
-            "bound Range 64",
+            "bound Range 8",
         ),
         (Flags::Vllm, "vllm serve m", None, (Knob::Sequences, raise), "--max-num-seqs ?"),
         // Fewer than ran, whatever the flag says.
@@ -254,7 +255,7 @@ fn values_follow_from_the_present_ones() {
 /// While requests are preempted, sequences are lowered to what the cache has room for.
 #[test]
 fn a_full_cache_decides_how_many_sequences_remain() {
-    let full = Load { request_tokens: Some(1000.0), short_of_memory: true, ..load(90.0, 0.0) };
+    let full = Load { request_tokens: Some(1000.0), short_of_memory: true, ..load(90.0) };
     let change = (Knob::Sequences, Direction::Lower);
     let of = |kv| suggested(Flags::Vllm, "vllm serve m --max-num-seqs 128", full, kv, change);
     assert_eq!(of(Some(50_000)), "--max-num-seqs 128 -> 48");
@@ -307,11 +308,11 @@ proptest! {
         engine in prop::sample::select(&ENGINES[..]),
         settings in settings(),
         running in prop::option::of(0.0..2000.0_f64),
-        waiting in prop::option::of(0.0..2000.0_f64),
+        running_most in prop::option::of(0.0..2000.0_f64),
         request_tokens in prop::option::of(0.0..9000.0_f64),
         short_of_memory in any::<bool>(),
     ) {
-        let load = Load { running, waiting, request_tokens, short_of_memory };
+        let load = Load { running, running_most, request_tokens, short_of_memory };
         let server = Server { flags: engine, is_guess: false, settings: &settings, load };
         for knob in Knob::ALL {
             for (direction, sign) in [(Direction::Raise, 1.0), (Direction::Lower, -1.0)] {

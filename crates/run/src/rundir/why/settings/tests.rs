@@ -92,9 +92,9 @@ fn read_flags(plan: &Plan, run: &Run) -> Option<Flags> {
 fn load() -> impl Strategy<Value = Load> {
     let number = |most| prop::option::of(0.0..most);
     (number(600.0), number(600.0), number(9000.0), any::<bool>()).prop_map(
-        |(running, waiting, request_tokens, short_of_memory)| Load {
+        |(running, running_most, request_tokens, short_of_memory)| Load {
             running,
-            waiting,
+            running_most,
             request_tokens,
             short_of_memory,
         },
