@@ -144,7 +144,7 @@ proptest! {
                     Value::Word(word) => word.to_string(),
                 };
                 let set = format!("{}={value}", new.flag.name);
-                let changed = plan.with_overrides(&[set.clone()]);
+                let changed = plan.with_overrides(std::slice::from_ref(&set));
                 prop_assert!(changed.is_ok(), "{table}, {set}: {:#}", changed.unwrap_err());
                 let started = starts(&changed.unwrap());
                 prop_assert!(started.is_ok(), "{table}, {set}: {started:?}");
