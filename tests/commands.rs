@@ -39,6 +39,8 @@ mod replicas;
 mod sensitivity;
 #[path = "commands/slo_scale.rs"]
 mod slo_scale;
+#[path = "commands/suggested.rs"]
+mod suggested;
 #[path = "commands/trace.rs"]
 mod trace;
 #[path = "commands/why.rs"]

@@ -1,15 +1,15 @@
 //! `result.json` in English: the facts of the run folder, with a text for each caveat and each finding.
 
 use crate::words::{self, Context, caveat, finding};
-use goodput_run::rundir::{Run, json};
-use goodput_stats::diagnosis::Finding;
-use serde_json::Value;
+use goodput_run::rundir::{Run, json as facts};
+use goodput_stats::diagnosis::{Advice, Finding};
+use serde_json::{Value, json};
 
 /// Returns the result of a run as JSON, schema `goodput/1`. Every number is finite or null.
 ///
 /// A running sweep writes only the facts; the words come with the reports.
 pub fn result(run: &Run) -> Value {
-    let mut result = json::result(run);
+    let mut result = facts::result(run);
     let context = Context::of(run);
     let values = result["caveats"].as_array_mut().into_iter().flatten();
     for (value, fact) in values.zip(&run.caveats) {
@@ -42,11 +42,25 @@ pub fn result(run: &Run) -> Value {
 fn add_words(value: &mut Value, fact: &Finding) {
     value["title"] = finding::title(fact.kind).into();
     value["advice"] = fact.advice.iter().map(finding::advice).collect();
+    value["changes"] = fact.advice.iter().map(change).collect();
     value["next"]["text"] = finding::next(&fact.next.measurement).into();
     let evidence = value["evidence"].as_array_mut().into_iter().flatten();
     for (value, one) in evidence.zip(&fact.evidence) {
         value["text"] = finding::evidence(&one.fact).into();
     }
+}
+
+/// Returns an advice as data: the flag, the present value with its source, the value to set. All are null for a change
+/// that is no setting of the server.
+fn change(advice: &Advice) -> Value {
+    let to = advice.to.as_ref();
+    json!({
+        "flag": advice.flag.map(|flag| flag.name),
+        "from": advice.from.as_ref().map(|from| &from.value),
+        "source": advice.from.as_ref().map(|from| from.origin),
+        "to": to.map(|to| &to.value),
+        "basis": to.map(|to| to.basis),
+    })
 }
 
 #[cfg(test)]

@@ -26,9 +26,12 @@ pub struct Facts {
     pub accepts: Accepts,
 }
 
+/// Returns true if the plan takes all of the overrides together.
+type Check = dyn Fn(&[String]) -> bool + Send + Sync;
+
 /// Checks whether a plan is still valid with overrides (`key=value`, as for `--set`). Accepts everything by default.
 #[derive(Clone, Default)]
-pub struct Accepts(Option<Arc<dyn Fn(&[String]) -> bool + Send + Sync>>);
+pub struct Accepts(Option<Arc<Check>>);
 
 impl Accepts {
     /// Makes the check from a function that returns true if the plan takes all of the overrides together.

@@ -83,6 +83,8 @@ pub enum Bound {
     Range,
     /// The room of the KV cache.
     KvCache,
+    /// Far fewer requests run than the present value allows.
+    Unused,
 }
 
 /// A new value of a setting.
@@ -125,8 +127,8 @@ pub enum Suggestion {
 pub struct Load {
     /// Mean number of running requests.
     pub running: Option<f64>,
-    /// Mean number of waiting requests.
-    pub waiting: Option<f64>,
+    /// Largest number of running requests that was sampled.
+    pub running_most: Option<f64>,
     /// Input and output tokens of a mean request, without those that requests share in the cache.
     pub request_tokens: Option<f64>,
     /// The limit on TPOT or ITL, in milliseconds.
@@ -299,7 +301,7 @@ fn load(s: &Subject<'_>, settings: &Settings) -> Load {
     let tokens = s.at.input_tokens_mean.zip(s.at.output_tokens_mean);
     Load {
         running: at.running_mean.map(|n| n / copies),
-        waiting: at.waiting_mean.map(|n| n / copies),
+        running_most: at.running_max.map(|n| n / copies),
         tpot_limit_ms: s.tpot_limit(),
         sequences_within_tpot: super::pace::sequences_within_tpot(s),
         tokens_within_tpot: super::pace::tokens_within_tpot(s),

@@ -34,6 +34,13 @@ impl Server<'_> {
             return Suggestion::NoFlag;
         }
         let now = from.as_ref().and_then(|c| c.value.number());
+        // Gauges are sampled, so that the peak may be higher.
+        let unused = |now: f64| self.load.running_most.is_some_and(|most| most < HALF * now);
+        if let Some(current) =
+            from.clone().filter(|_| raise && knob == Knob::Sequences && now.is_some_and(unused))
+        {
+            return Suggestion::AtBound(current, Bound::Unused);
+        }
         let target = match knob {
             // Nothing tells how many bytes are left.
             Knob::KvSize if flags == Flags::Vllm => None,

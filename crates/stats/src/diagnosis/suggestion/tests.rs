@@ -3,8 +3,8 @@ use proptest::prelude::*;
 
 const ENGINES: [Flags; 5] = [Flags::Vllm, Flags::Sglang, Flags::Tgi, Flags::LlamaCpp, Flags::TensorRtLlm];
 
-fn load(running: f64, waiting: f64) -> Load {
-    Load { running: Some(running), waiting: Some(waiting), ..Load::default() }
+fn load(running: f64) -> Load {
+    Load { running: Some(running), running_most: Some(running), ..Load::default() }
 }
 
 /// Returns the suggestion for a server with a command line: `flag from -> to`, or why there is none.
@@ -40,221 +40,127 @@ fn suggested(
     }
 }
 
-/// Rows: engine, command line, tokens in the KV cache, change, suggestion. Eight requests run, twenty wait, and a
-/// request has 1,000 tokens.
+const RAISE: Direction = Direction::Raise;
+const LOWER: Direction = Direction::Lower;
+const ON: Direction = Direction::On;
+
+/// Rows: arguments of vLLM, change, suggestion. Eight requests run, and a request has 1,000 tokens.
+const VLLM: &[(&str, Knob, Direction, &str)] = &[
+    // Twice as many where the room of the KV cache is not known.
+    ("--max-num-seqs 8", Knob::Sequences, RAISE, "--max-num-seqs 8 -> 16"),
+    ("--max-num-seqs 64", Knob::Sequences, RAISE, "bound Unused 64"),
+    ("--max-num-seqs 8 --max-num-batched-tokens 8", Knob::Sequences, RAISE, "bound Range 8"),
+    ("", Knob::Sequences, RAISE, "--max-num-seqs ?"),
+    // Fewer than ran, whatever the flag says.
+    ("--max-num-seqs 256", Knob::Sequences, LOWER, "--max-num-seqs 256 -> 4"),
+    ("--max-num-seqs 1", Knob::Sequences, LOWER, "bound Range 1"),
+    ("", Knob::Sequences, LOWER, "--max-num-seqs ? -> 4"),
+    // Tokens of an iteration: not below the sequences, nor above the longest request.
+    (
+        "--max-num-batched-tokens 2048 --max-model-len 5000",
+        Knob::Tokens,
+        RAISE,
+        "--max-num-batched-tokens 2048 -> 4608",
+    ),
+    ("--max-num-batched-tokens 2048", Knob::Tokens, LOWER, "--max-num-batched-tokens 2048 -> 1024"),
+    (
+        "--max-num-batched-tokens 300 --max-num-seqs 256",
+        Knob::Tokens,
+        LOWER,
+        "--max-num-batched-tokens 300 -> 256",
+    ),
+    ("--max-num-batched-tokens 256 --max-num-seqs 256", Knob::Tokens, LOWER, "bound Range 256"),
+    ("--max-num-batched-tokens 2048", Knob::PrefillChunk, LOWER, "--long-prefill-token-threshold ? -> 1024"),
+    // Shares of memory, or the size that replaces them.
+    ("--gpu-memory-utilization 0.85", Knob::Memory, RAISE, "--gpu-memory-utilization 0.85 -> 0.90"),
+    ("--gpu-memory-utilization 0.92", Knob::Memory, RAISE, "--gpu-memory-utilization 0.92 -> 0.95"),
+    ("--gpu-memory-utilization 0.95", Knob::Memory, RAISE, "bound Range 0.95"),
+    ("--gpu-memory-utilization 0.98", Knob::Memory, RAISE, "bound Range 0.98"),
+    ("--kv-cache-memory-bytes 1000", Knob::Memory, RAISE, "--kv-cache-memory-bytes 1000"),
+    // Settings that are on or off, and words.
+    ("", Knob::PrefixCache, ON, "already true"),
+    ("--enforce-eager", Knob::Graphs, ON, "leave out --enforce-eager false -> true"),
+    ("--kv-cache-dtype auto", Knob::KvType, ON, "--kv-cache-dtype fp8 auto -> fp8"),
+    ("--kv-cache-dtype fp8_e5m2", Knob::KvType, ON, "already fp8_e5m2"),
+    ("-tp 1", Knob::TensorParallel, LOWER, "bound Range 1"),
+    ("-tp 2", Knob::TensorParallel, RAISE, "--tensor-parallel-size 2 -> 4"),
+];
+
+/// Rows: engine, command line, change, suggestion, as for vLLM.
+const OTHERS: &[(Flags, &str, Knob, Direction, &str)] = &[
+    (
+        Flags::Sglang,
+        "sglang serve --mem-fraction-static 0.85",
+        Knob::Memory,
+        RAISE,
+        "--mem-fraction-static 0.85 -> 0.87",
+    ),
+    (
+        Flags::Sglang,
+        "sglang serve --disable-radix-cache",
+        Knob::PrefixCache,
+        ON,
+        "leave out --disable-radix-cache false -> true",
+    ),
+    // TGI takes all of the memory by default, and its batch has no limit unless one is given.
+    (Flags::Tgi, "text-generation-launcher", Knob::Memory, RAISE, "bound Range 1.00"),
+    (Flags::Tgi, "text-generation-launcher", Knob::Sequences, RAISE, "no flag"),
+    (
+        Flags::Tgi,
+        "text-generation-launcher --max-batch-size 8",
+        Knob::Sequences,
+        RAISE,
+        "--max-batch-size 8 -> 16",
+    ),
+    // A context that slots divide grows with them.
+    (Flags::LlamaCpp, "llama-server -c 8192", Knob::Memory, RAISE, "--ctx-size 8192 -> 16384"),
+    (
+        Flags::LlamaCpp,
+        "llama-server -np 8 -c 8192",
+        Knob::Sequences,
+        RAISE,
+        "--parallel 8 -> 16, --ctx-size 16384",
+    ),
+    (Flags::LlamaCpp, "llama-server -np 8 -c 8192 -kvu", Knob::Sequences, RAISE, "--parallel 8 -> 16"),
+    (Flags::LlamaCpp, "llama-server", Knob::Graphs, ON, "no flag"),
+    (
+        Flags::TensorRtLlm,
+        "trtllm-serve m",
+        Knob::PrefixCache,
+        ON,
+        "kv_cache_config.enable_block_reuse in the file of --config ?",
+    ),
+];
+
 #[test]
 fn values_follow_from_the_present_ones() {
-    let load = Load { request_tokens: Some(1000.0), ..load(8.0, 20.0) };
-    let (raise, lower, on) = (Direction::Raise, Direction::Lower, Direction::On);
-    for (flags, line, kv, change, wanted) in [
-        // As many as ran and waited, four times as many, and as many as the cache has room for.
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-seqs 8",
-            Some(99_000),
-            (Knob::Sequences, raise),
-            "--max-num-seqs 8 -> 28",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-seqs 4",
-            Some(99_000),
-            (Knob::Sequences, raise),
-            "--max-num-seqs 4 -> 16",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-seqs 8",
-            Some(12_500),
-            (Knob::Sequences, raise),
-            "--max-num-seqs 8 -> 12",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-seqs 8",
-            None,
-            (Knob::Sequences, raise),
-            "--max-num-seqs 8 -> 16",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-seqs 8",
-            Some(8_400),
-            (Knob::Sequences, raise),
-            "bound KvCache 8",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-seqs 64 --max-num-batched-tokens 64",
-            None,
-            (Knob::Sequences, raise),
-            "bound Range 64",
-        ),
-        (Flags::Vllm, "vllm serve m", None, (Knob::Sequences, raise), "--max-num-seqs ?"),
-        // Fewer than ran, whatever the flag says.
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-seqs 256",
-            None,
-            (Knob::Sequences, lower),
-            "--max-num-seqs 256 -> 4",
-        ),
-        (Flags::Vllm, "vllm serve m --max-num-seqs 1", None, (Knob::Sequences, lower), "bound Range 1"),
-        (Flags::Vllm, "vllm serve m", None, (Knob::Sequences, lower), "--max-num-seqs ? -> 4"),
-        // Tokens of an iteration: not below the sequences, nor above the longest request.
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-batched-tokens 2048 --max-model-len 5000",
-            None,
-            (Knob::Tokens, raise),
-            "--max-num-batched-tokens 2048 -> 4608",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-batched-tokens 2048",
-            None,
-            (Knob::Tokens, lower),
-            "--max-num-batched-tokens 2048 -> 1024",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-batched-tokens 300 --max-num-seqs 256",
-            None,
-            (Knob::Tokens, lower),
-            "--max-num-batched-tokens 300 -> 256",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-batched-tokens 256 --max-num-seqs 256",
-            None,
-            (Knob::Tokens, lower),
-            "bound Range 256",
-        ),
-        // Shares of memory.
-        (
-            Flags::Vllm,
-            "vllm serve m --gpu-memory-utilization 0.85",
-            None,
-            (Knob::Memory, raise),
-            "--gpu-memory-utilization 0.85 -> 0.90",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --gpu-memory-utilization 0.92",
-            None,
-            (Knob::Memory, raise),
-            "--gpu-memory-utilization 0.92 -> 0.95",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --gpu-memory-utilization 0.95",
-            None,
-            (Knob::Memory, raise),
-            "bound Range 0.95",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --gpu-memory-utilization 0.98",
-            None,
-            (Knob::Memory, raise),
-            "bound Range 0.98",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --kv-cache-memory-bytes 1000",
-            None,
-            (Knob::Memory, raise),
-            "--kv-cache-memory-bytes 1000",
-        ),
-        (
-            Flags::Sglang,
-            "sglang serve --mem-fraction-static 0.85",
-            None,
-            (Knob::Memory, raise),
-            "--mem-fraction-static 0.85 -> 0.87",
-        ),
-        (Flags::Tgi, "text-generation-launcher", None, (Knob::Memory, raise), "bound Range 1.00"),
-        (Flags::LlamaCpp, "llama-server -c 8192", None, (Knob::Memory, raise), "--ctx-size 8192 -> 16384"),
-        // What is on already, or is no setting of the engine.
-        (Flags::Vllm, "vllm serve m", None, (Knob::PrefixCache, on), "already true"),
-        (
-            Flags::Sglang,
-            "sglang serve --disable-radix-cache",
-            None,
-            (Knob::PrefixCache, on),
-            "leave out --disable-radix-cache false -> true",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --enforce-eager",
-            None,
-            (Knob::Graphs, on),
-            "leave out --enforce-eager false -> true",
-        ),
-        (Flags::LlamaCpp, "llama-server", None, (Knob::Graphs, on), "no flag"),
-        (
-            Flags::Vllm,
-            "vllm serve m --kv-cache-dtype auto",
-            None,
-            (Knob::KvType, on),
-            "--kv-cache-dtype fp8 auto -> fp8",
-        ),
-        (Flags::Vllm, "vllm serve m --kv-cache-dtype fp8_e5m2", None, (Knob::KvType, on), "already fp8_e5m2"),
-        (
-            Flags::TensorRtLlm,
-            "trtllm-serve m",
-            None,
-            (Knob::PrefixCache, on),
-            "kv_cache_config.enable_block_reuse in the file of --config ?",
-        ),
-        (Flags::Vllm, "vllm serve m -tp 1", None, (Knob::TensorParallel, lower), "bound Range 1"),
-        (
-            Flags::Vllm,
-            "vllm serve m -tp 2",
-            None,
-            (Knob::TensorParallel, raise),
-            "--tensor-parallel-size 2 -> 4",
-        ),
-        (
-            Flags::Vllm,
-            "vllm serve m --max-num-batched-tokens 2048",
-            None,
-            (Knob::PrefillChunk, lower),
-            "--long-prefill-token-threshold ? -> 1024",
-        ),
-        // A context that slots divide grows with them.
-        (
-            Flags::LlamaCpp,
-            "llama-server -np 8 -c 8192",
-            None,
-            (Knob::Sequences, raise),
-            "--parallel 8 -> 16, --ctx-size 16384",
-        ),
-        (
-            Flags::LlamaCpp,
-            "llama-server -np 8 -c 8192 -kvu",
-            None,
-            (Knob::Sequences, raise),
-            "--parallel 8 -> 16",
-        ),
-        // TGI's batch has no limit unless it is given.
-        (Flags::Tgi, "text-generation-launcher", None, (Knob::Sequences, raise), "no flag"),
-        (
-            Flags::Tgi,
-            "text-generation-launcher --max-batch-size 8",
-            None,
-            (Knob::Sequences, raise),
-            "--max-batch-size 8 -> 16",
-        ),
-    ] {
-        assert_eq!(suggested(flags, line, load, kv, change), wanted, "{line} {change:?}");
+    let load = Load { request_tokens: Some(1000.0), ..load(8.0) };
+    for (arguments, knob, direction, wanted) in VLLM {
+        let line = format!("vllm serve m {arguments}");
+        let got = suggested(Flags::Vllm, &line, load, None, (*knob, *direction));
+        assert_eq!(got, *wanted, "{line} {knob:?} {direction:?}");
     }
+    for (flags, line, knob, direction, wanted) in OTHERS {
+        let got = suggested(*flags, line, load, None, (*knob, *direction));
+        assert_eq!(got, *wanted, "{line} {knob:?} {direction:?}");
+    }
+}
+
+/// Four times as many sequences, but no more than the KV cache has room for.
+#[test]
+fn the_cache_decides_how_many_sequences_are_added() {
+    let load = Load { request_tokens: Some(1000.0), ..load(8.0) };
+    let change = (Knob::Sequences, Direction::Raise);
+    let of = |kv| suggested(Flags::Vllm, "vllm serve m --max-num-seqs 8", load, Some(kv), change);
+    assert_eq!(of(99_000), "--max-num-seqs 8 -> 32");
+    assert_eq!(of(12_500), "--max-num-seqs 8 -> 12");
+    assert_eq!(of(8_400), "bound KvCache 8");
 }
 
 /// While requests are preempted, sequences are lowered to what the cache has room for.
 #[test]
 fn a_full_cache_decides_how_many_sequences_remain() {
-    let full = Load { request_tokens: Some(1000.0), short_of_memory: true, ..load(90.0, 0.0) };
+    let full = Load { request_tokens: Some(1000.0), short_of_memory: true, ..load(90.0) };
     let change = (Knob::Sequences, Direction::Lower);
     let of = |kv| suggested(Flags::Vllm, "vllm serve m --max-num-seqs 128", full, kv, change);
     assert_eq!(of(Some(50_000)), "--max-num-seqs 128 -> 48");
@@ -307,11 +213,11 @@ proptest! {
         engine in prop::sample::select(&ENGINES[..]),
         settings in settings(),
         running in prop::option::of(0.0..2000.0_f64),
-        waiting in prop::option::of(0.0..2000.0_f64),
+        running_most in prop::option::of(0.0..2000.0_f64),
         request_tokens in prop::option::of(0.0..9000.0_f64),
         short_of_memory in any::<bool>(),
     ) {
-        let load = Load { running, waiting, request_tokens, short_of_memory };
+        let load = Load { running, running_most, request_tokens, short_of_memory };
         let server = Server { flags: engine, is_guess: false, settings: &settings, load };
         for knob in Knob::ALL {
             for (direction, sign) in [(Direction::Raise, 1.0), (Direction::Lower, -1.0)] {

@@ -92,9 +92,9 @@ fn read_flags(plan: &Plan, run: &Run) -> Option<Flags> {
 fn load() -> impl Strategy<Value = Load> {
     let number = |most| prop::option::of(0.0..most);
     (number(600.0), number(600.0), number(9000.0), any::<bool>()).prop_map(
-        |(running, waiting, request_tokens, short_of_memory)| Load {
+        |(running, running_most, request_tokens, short_of_memory)| Load {
             running,
-            waiting,
+            running_most,
             request_tokens,
             short_of_memory,
         },
@@ -144,7 +144,7 @@ proptest! {
                     Value::Word(word) => word.to_string(),
                 };
                 let set = format!("{}={value}", new.flag.name);
-                let changed = plan.with_overrides(&[set.clone()]);
+                let changed = plan.with_overrides(std::slice::from_ref(&set));
                 prop_assert!(changed.is_ok(), "{table}, {set}: {:#}", changed.unwrap_err());
                 let started = starts(&changed.unwrap());
                 prop_assert!(started.is_ok(), "{table}, {set}: {started:?}");
