@@ -6,7 +6,7 @@ use crate::trial::{Mark, Trial};
 pub(crate) fn one(t: &Trial) -> String {
     let gain = |goodput: f64| format!("{:+.0} %", 100.0 * (goodput / t.base - 1.0));
     let changes: Vec<String> = t
-        .best
+        .tried
         .iter()
         .map(|(change, goodput)| {
             format!("  {} {}: {goodput:.2} ({})", change.knob.title(), change.label, gain(*goodput))
@@ -16,16 +16,18 @@ pub(crate) fn one(t: &Trial) -> String {
         format!("{} {}: {goodput:.2} ({})", change.knob.title(), change.label, gain(*goodput))
     });
     format!(
-        "{}: goodput {:.2}, answer {}; {} {:?} {:?}\n{}\n  advised {advised}: {}\n  found {}; says: {}",
+        "{}: goodput {:.2}, answer {}; {} {:?} {:?} {:?}\n{}\n  advised {advised}: {}\n  found {}; not decided {}; says: {}",
         t.case.name,
         t.base,
         t.answer.map_or("–".into(), |x| format!("{x:.2}")),
         t.case.preset,
         t.case.settings,
         t.case.limits,
+        t.case.workload,
         changes.join("\n"),
         t.mark().title(),
         t.findings.join(", "),
+        t.untold.join(", "),
         t.said.as_deref().unwrap_or("–")
     )
 }

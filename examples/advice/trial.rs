@@ -25,12 +25,14 @@ pub(crate) struct Trial {
     pub(crate) case: Case,
     /// The model's own goodput.
     pub(crate) base: f64,
-    /// The best change of every knob, with the goodput that it gives.
-    pub(crate) best: Vec<(Intervention, f64)>,
+    /// The changes that were tried, each with the goodput that it gives.
+    pub(crate) tried: Vec<(Intervention, f64)>,
     /// The answer of the sweep, in requests per second.
     pub(crate) answer: Option<f64>,
     /// The kinds of all findings, in order.
     pub(crate) findings: Vec<&'static str>,
+    /// The kinds that were not decided.
+    pub(crate) untold: Vec<&'static str>,
     /// The first advice, as the report says it.
     pub(crate) said: Option<String>,
     /// The change that the first advice means; `None` if it means none.
@@ -69,9 +71,8 @@ impl Mark {
 impl Trial {
     pub(crate) fn of(case: &Case, store: &Store) -> Result<Self> {
         let base = store.goodput(case, 1.0)?;
-        let mut best = Vec::new();
+        let mut tried: Vec<(Intervention, f64)> = Vec::new();
         for knob in Knob::ALL {
-            let mut tried: Vec<(Intervention, f64)> = Vec::new();
             for ladder in knob.ladders(case)? {
                 let mut before = base;
                 for change in ladder {
@@ -83,7 +84,6 @@ impl Trial {
                     before = goodput;
                 }
             }
-            best.extend(tried.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)));
         }
         let run = swept(case)?;
         let answer = run.answers.first().and_then(|a| a.goodput.rate());
@@ -101,9 +101,10 @@ impl Trial {
         Ok(Self {
             case: case.clone(),
             base,
-            best,
+            tried,
             answer,
             findings: findings.iter().map(|f| f.kind.name()).collect(),
+            untold: run.why.untold.iter().map(|u| u.kind.name()).collect(),
             said: first.map(goodput::report::words::advice),
             advised,
             contradicts,
@@ -114,7 +115,7 @@ impl Trial {
     /// other requests.
     pub(crate) fn best_change(&self) -> Option<&(Intervention, f64)> {
         let most = |price: Price| {
-            let of = self.best.iter().filter(move |(change, _)| change.knob.price() == price);
+            let of = self.tried.iter().filter(move |(change, _)| change.knob.price() == price);
             of.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, goodput)| self.is_worth(*goodput))
         };
         most(Price::Free).or_else(|| most(Price::Hardware)).or_else(|| most(Price::Requests))

@@ -112,7 +112,11 @@ figures! {
     NetworkOfTtft = "network-of-ttft" from ServerTimes, latency::network_of_ttft;
     /// Time of an iteration without prompts, divided by that of reading all the prompt tokens that it can take.
     BaseOfChunk = "iteration-base-over-reading" from UnloadedStep, together::base_of_chunk;
-    /// Time of an iteration that reads a whole chunk of a prompt, divided by the limit on TPOT.
+    /// Time to read a mean prompt, divided by that of an iteration without prompts.
+    ReadingOverBase = "reading-over-iteration" from UnloadedStep, together::reading_over_base;
+    /// TPOT of one request alone divided by its limit; 0 without one.
+    TpotAloneOfLimit = "tpot-unloaded-of-limit" from UnloadedStep, together::base_of_limit;
+    /// Time of a token that waits for a part of the longest prompt, divided by the limit on TPOT.
     ChunkOfLimit = "chunk-over-tpot-limit" from UnloadedStep, together::chunk_of_limit;
     /// Prompt tokens that an iteration can read within the limit on TPOT, divided by those that it may take.
     ChunkWithinLimit = "chunk-within-limit-over-chunk" from UnloadedStep, together::chunk_within_limit;

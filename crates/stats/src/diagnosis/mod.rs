@@ -264,20 +264,15 @@ pub fn diagnose(steps: &[Step], facts: &Facts) -> Diagnosis {
     all
 }
 
-/// Settles the findings of one series among themselves. Where requests fail, latencies say nothing about the server. A
-/// change is advised once, and no setting both ways: the more important finding decides.
+/// Settles the findings of one series among themselves. Where requests fail, latencies say nothing about the server. No
+/// setting is advised both ways: the more important finding decides.
 fn settle(findings: &mut Vec<Finding>, series: &str) {
     let fails = findings.iter().any(|f| f.series == series && f.kind == Kind::Errors);
     findings.retain(|f| f.series != series || !fails || f.kind.rank() == Rank::Broken);
     let mut settled: Vec<Advice> = Vec::new();
     for finding in findings.iter_mut().filter(|f| f.series == series) {
-        finding.advice.retain(|new| {
-            let repeats = settled.iter().any(|known| known.change == new.change || known.opposes(new));
-            if !repeats {
-                settled.push(new.clone());
-            }
-            !repeats
-        });
+        finding.advice.retain(|new| !settled.iter().any(|known| known.opposes(new)));
+        settled.extend(finding.advice.iter().cloned());
     }
 }
 

@@ -76,6 +76,17 @@ pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<f64> {
     Some(s.at.achieved_rate * read * token_ms / 1e3 / copies)
 }
 
+/// Returns the prompt tokens by which the longest prompt delays each token of a mean answer: those of an iteration, or the
+/// whole prompt spread over the answer if that is less.
+///
+/// An answer of O tokens meets min(O, L/B) of the iterations that read a prompt of L tokens in chunks of B, each longer by
+/// the time of B tokens: its TPOT grows by the time of min(B, L/O). Chunks above L/O are no worse than a prompt read whole.
+pub(super) fn stalling_tokens(s: &Subject<'_>) -> Option<f64> {
+    let longest = s.curve.settings.longest_request? as f64;
+    let answer = s.at.output_tokens_mean?.max(1.0);
+    Some(chunk(s)?.min(longest / answer))
+}
+
 /// Returns how many prompt tokens an iteration can read beside the running sequences within the limit on TPOT; `None`
 /// if they could not read the prompts in time.
 pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
@@ -88,15 +99,17 @@ pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
     (tokens >= 1.0 && per_second > SPARE * read).then_some(tokens)
 }
 
-/// Returns how many sequences can run within the limit on TPOT, from the growth of its median with those that ran.
+/// Returns how many sequences can run within the limit on TPOT: those at the examined step, with two standard deviations
+/// of a number that varies as that of a Poisson process does, for a step whose tail of TPOT is at the limit.
+///
+/// A tail is made of the times at which the most sequences ran. In proportion to what the limit leaves above the time of
+/// one request alone, for a step that is not at its limit.
 pub(super) fn sequences_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let (limit, base) = (s.tpot_limit()?, Pace::of(s)?.base_ms);
     let running = s.at.server.running_mean.filter(|n| *n > SEVERAL)?;
-    let median = s.quantiles(s.at, Metric::Tpot).p50?;
-    let tail = s.tail(s.at, Metric::Tpot)?.0.max(median);
-    // Prompts of other requests lengthen a token by their share of the time, whatever the number of sequences.
-    let writing = 1.0 - prefill_busy(s).unwrap_or(0.0).min(0.9);
-    let each = (median * writing - base) / (running - 1.0);
+    let tail = s.tail(s.at, Metric::Tpot)?.0;
     let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
-    (each > 0.0).then(|| (1.0 + (limit * writing * median / tail - base) / each).max(1.0) / copies)
+    let most = running + 2.0 * running.sqrt();
+    let room = (limit - base) / (tail - base);
+    (tail > base && limit > base).then(|| (most * room).max(1.0) / copies)
 }

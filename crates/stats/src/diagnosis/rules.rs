@@ -139,7 +139,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         kind: Kind::BatchTooLarge,
         about: About::Rest,
-        when: &[under(FirstIsLimited, 0.5), under(SeatsWithinTpot, 0.8)],
+        when: &[under(FirstIsLimited, 0.5), under(TpotAloneOfLimit, 0.8), under(SeatsWithinTpot, 0.8)],
         ..USUAL
     },
     // 2 %, as below. A cache that is off has no hits to count.
@@ -170,12 +170,12 @@ pub const RULES: &[Rule] = &[
         also: &[ServerQueueOfTtft],
         ..USUAL
     },
-    // An iteration that reads a whole chunk of a prompt takes longer than the limit on TPOT, and one with fewer tokens
-    // would keep the limit and still read the prompts in time.
+    // Tokens that wait for a part of the longest prompt take longer than the limit on TPOT, which one request alone keeps
+    // with some room, and smaller parts would keep the limit and still read the prompts in time.
     Rule {
         kind: Kind::PrefillStalls,
         about: About::Rest,
-        when: &[over(ChunkOfLimit, 1.0), under(ChunkWithinLimit, 0.75)],
+        when: &[over(ChunkOfLimit, 0.9), under(TpotAloneOfLimit, 0.9), under(ChunkWithinLimit, 0.75)],
         also: &[PrefillBusy],
         ..USUAL
     },
@@ -244,13 +244,13 @@ pub const RULES: &[Rule] = &[
         weight: Some(ServerPrefillOfMissed),
         ..USUAL
     },
-    // Requests wait for their first token, and the engine reads prompts for two fifths of the time: with a queue before
-    // it, that is what they wait for.
+    // Requests wait for their first token behind others, each of which takes longer to read than a token to write.
     Rule {
         kind: Kind::PrefillBound,
         about: About::First,
-        when: &[over(PrefillBusy, 0.4), over(TtftTailTimesAlone, 2.0)],
-        weight: Some(PrefillBusy),
+        when: &[over(ReadingOverBase, 1.0), over(TtftTailTimesAlone, 2.0)],
+        also: &[PrefillBusy],
+        weight: Some(WaitOfMissed),
         ..USUAL
     },
     // Prompts are read for two fifths of the time: tokens of other requests wait that long. More than that is the largest
@@ -260,6 +260,14 @@ pub const RULES: &[Rule] = &[
         about: About::Rest,
         when: &[over(PrefillBusy, 0.4)],
         weight: Some(PrefillBusy),
+        ..USUAL
+    },
+    // The same as for prefill that stalls decoding, where smaller parts would not help.
+    Rule {
+        kind: Kind::PrefillBound,
+        about: About::Rest,
+        when: &[over(ChunkOfLimit, 0.9), under(TpotAloneOfLimit, 0.9)],
+        also: &[PrefillBusy],
         ..USUAL
     },
     // Half of the TPOT is present for one request alone: the larger part. Memory is shown to be the cause if the plan
@@ -273,12 +281,11 @@ pub const RULES: &[Rule] = &[
         weight: Some(TpotAloneOfLoaded),
         ..USUAL
     },
-    // Requests wait for their first token while the engine mostly writes: each waits for iterations that take as long as
-    // those tokens.
+    // The same, and a token takes longer to write than a prompt to read: they wait for iterations that mostly write.
     Rule {
         kind: Kind::DecodeBound,
         about: About::First,
-        when: &[over(TtftTailTimesAlone, 2.0), under(PrefillBusy, 0.4)],
+        when: &[under(ReadingOverBase, 1.0), over(TtftTailTimesAlone, 2.0)],
         shown: &[under(TpotTimesFloor, 2.0)],
         denied: Some(Confidence::Medium),
         also: &[PrefillBusy],

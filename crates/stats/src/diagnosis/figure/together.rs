@@ -63,11 +63,25 @@ pub(super) fn base_of_chunk(s: &Subject<'_>) -> Option<Reading> {
 }
 
 pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
-    let (pace, tokens, limit_ms) = (Pace::of(s)?, pace::chunk(s)?, s.tpot_limit()?);
+    let (pace, tokens, limit_ms) = (Pace::of(s)?, pace::stalling_tokens(s)?, s.tpot_limit()?);
     let median = s.quantiles(s.at, Metric::Tpot).p50.unwrap_or(pace.base_ms);
     let chunk_ms = median + pace.token_ms? * tokens;
     let fact = LatencyFact::Chunk { tokens, chunk_ms, limit_ms };
     Some(Reading::new(chunk_ms / limit_ms, [s.at.step], fact))
+}
+
+pub(super) fn base_of_limit(s: &Subject<'_>) -> Option<Reading> {
+    let Some(limit) = s.tpot_limit() else { return Some(Reading::silent(0.0, [])) };
+    Some(Reading::silent(Pace::of(s)?.base_ms / limit, [s.at.step]))
+}
+
+pub(super) fn reading_over_base(s: &Subject<'_>) -> Option<Reading> {
+    let (pace, alone) = (Pace::of(s)?, s.alone?);
+    let tokens = alone.input_tokens_mean? * (1.0 - alone.server.hit_rate.unwrap_or(0.0));
+    // Prompts too short to tell take hardly longer than a token.
+    let reading_ms = pace.token_ms.unwrap_or(0.0) * tokens;
+    let fact = LatencyFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
+    Some(Reading::new(reading_ms / pace.base_ms, [alone.step], fact))
 }
 
 pub(super) fn seats_within_tpot(s: &Subject<'_>) -> Option<Reading> {
@@ -78,7 +92,7 @@ pub(super) fn seats_within_tpot(s: &Subject<'_>) -> Option<Reading> {
 }
 
 pub(super) fn chunk_within_limit(s: &Subject<'_>) -> Option<Reading> {
-    let (chunk, within) = (pace::chunk(s)?, pace::tokens_within_tpot(s)?);
+    let (chunk, within) = (pace::stalling_tokens(s)?, pace::tokens_within_tpot(s)?);
     Some(Reading::silent(within / chunk, [s.at.step]))
 }
 

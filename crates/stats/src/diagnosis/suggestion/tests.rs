@@ -217,7 +217,7 @@ proptest! {
         request_tokens in prop::option::of(0.0..9000.0_f64),
         short_of_memory in any::<bool>(),
     ) {
-        let load = Load { running, running_most, request_tokens, short_of_memory };
+        let load = Load { running, running_most, request_tokens, short_of_memory, ..Load::default() };
         let server = Server { flags: engine, is_guess: false, settings: &settings, load };
         for knob in Knob::ALL {
             for (direction, sign) in [(Direction::Raise, 1.0), (Direction::Lower, -1.0)] {
