@@ -325,6 +325,24 @@ pub enum LatencyFact {
         /// The limit on TPOT or ITL.
         limit_ms: f64,
     },
+    /// The tail of TPOT with its median.
+    TpotTail {
+        /// TPOT at the percentile.
+        tail_ms: f64,
+        /// The percentile: `p99`.
+        percentile: &'static str,
+        /// The median.
+        median_ms: f64,
+        /// The step.
+        at: Place,
+    },
+    /// The longest request.
+    LongestRequest {
+        /// Its input and output tokens.
+        tokens: f64,
+        /// Those of a mean request.
+        mean: f64,
+    },
     /// Sequences that can run within a limit.
     SequencesWithin {
         /// As many as keep the limit.

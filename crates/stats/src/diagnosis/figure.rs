@@ -114,6 +114,10 @@ figures! {
     BaseOfChunk = "iteration-base-over-reading" from UnloadedStep, together::base_of_chunk;
     /// Time to read a mean prompt, divided by that of an iteration without prompts.
     ReadingOverBase = "reading-over-iteration" from UnloadedStep, together::reading_over_base;
+    /// Tail of TPOT divided by its median.
+    TpotTailTimesMedian = "tpot-tail-over-median" from Steps, latency::tpot_tail_over_median;
+    /// Tokens of the longest request, divided by those of a mean one.
+    LongestTimesMean = "longest-request-over-mean" from Lengths, together::longest_over_mean;
     /// TPOT of one request alone divided by its limit; 0 without one.
     TpotAloneOfLimit = "tpot-unloaded-of-limit" from UnloadedStep, together::base_of_limit;
     /// Time of a token that waits for a part of the longest prompt, divided by the limit on TPOT.

@@ -15,6 +15,8 @@ use goodput_core::slo::Metric;
 const SEVERAL: f64 = 2.0;
 /// Part of a limit that a suggested value uses: medians of a few dozen requests scatter by some per cent.
 const ROOM: f64 = 0.9;
+/// Least factor by which a step beyond the limit lowers the sequences that keep it.
+const LEAST_ROOM: f64 = 0.7;
 /// Least share of prompt throughput to spare: a smaller chunk that cannot read the prompts in time makes a queue.
 const SPARE: f64 = 1.5;
 
@@ -110,6 +112,7 @@ pub(super) fn sequences_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let tail = s.tail(s.at, Metric::Tpot)?.0;
     let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
     let most = running + 2.0 * running.sqrt();
-    let room = (limit - base) / (tail - base);
+    // Far beyond the limit a tail tells little about the boundary.
+    let room = ((limit - base) / (tail - base)).max(LEAST_ROOM);
     (tail > base && limit > base).then(|| (most * room).max(1.0) / copies)
 }

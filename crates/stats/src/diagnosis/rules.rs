@@ -262,6 +262,15 @@ pub const RULES: &[Rule] = &[
         weight: Some(PrefillBusy),
         ..USUAL
     },
+    // A tail of TPOT half as long again as its median, where some requests are several times as long as most: only their
+    // prompts make some answers that much slower than others (a batch that varies moves p99 TPOT by a fifth or a third).
+    Rule {
+        kind: Kind::PrefillBound,
+        about: About::Rest,
+        when: &[over(TpotTailTimesMedian, 1.5), over(LongestTimesMean, 5.0), under(TpotAloneOfLimit, 0.9)],
+        also: &[PrefillBusy],
+        ..USUAL
+    },
     // The same as for prefill that stalls decoding, where smaller parts would not help.
     Rule {
         kind: Kind::PrefillBound,

@@ -180,6 +180,18 @@ fn latency(fact: &LatencyFact) -> String {
             time(*chunk_ms),
             time(*limit_ms)
         ),
+        LatencyFact::TpotTail { tail_ms, percentile, median_ms, at } => format!(
+            "the {percentile} TPOT is {} {}, {} times its median of {}",
+            time(*tail_ms),
+            place(at),
+            level_number(tail_ms / median_ms),
+            time(*median_ms)
+        ),
+        LatencyFact::LongestRequest { tokens, mean } => format!(
+            "the longest request has {} tokens, a mean one {}",
+            level_number(tokens.round()),
+            level_number(mean.round())
+        ),
         LatencyFact::SequencesWithin { within, seats, limit_ms } => format!(
             "about {} sequences keep a TPOT of {}, and {} can run",
             level_number(within.floor()),

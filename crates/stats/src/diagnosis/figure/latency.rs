@@ -88,6 +88,13 @@ pub(super) fn tpot_of_limit(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::silent(tail / limit, [s.at.step]))
 }
 
+pub(super) fn tpot_tail_over_median(s: &Subject<'_>) -> Option<Reading> {
+    let (tail_ms, percentile) = s.tail(s.at, Metric::Tpot)?;
+    let median_ms = tpot(s, s.at)?;
+    let fact = LatencyFact::TpotTail { tail_ms, percentile, median_ms, at: Place::of(s.at) };
+    Some(Reading::new(tail_ms / median_ms, [s.at.step], fact))
+}
+
 pub(super) fn first_is_limited(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::silent(f64::from(u8::from(s.first_is_limited())), []))
 }

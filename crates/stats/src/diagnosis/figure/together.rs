@@ -96,6 +96,13 @@ pub(super) fn chunk_within_limit(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::silent(within / chunk, [s.at.step]))
 }
 
+pub(super) fn longest_over_mean(s: &Subject<'_>) -> Option<Reading> {
+    let longest = s.curve.settings.longest_request? as f64;
+    let mean = s.at.input_tokens_mean? + s.at.output_tokens_mean.unwrap_or(0.0);
+    let fact = LatencyFact::LongestRequest { tokens: longest, mean };
+    (mean > 0.0).then(|| Reading::new(longest / mean, [s.at.step], fact))
+}
+
 pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<Reading> {
     let share = pace::prefill_busy(s)?;
     let fact = LatencyFact::PrefillOfTime { share: share.min(1.0), at: Place::of(s.at) };

@@ -151,7 +151,7 @@ impl Server<'_> {
         let Some(room) = self.room() else { return (2.0 * now, Basis::Multiple) };
         let wanted = (MOST_SEQUENCES * now, Basis::Multiple);
         let allowed = self.load.sequences_within_tpot.zip(self.load.tpot_limit_ms);
-        let allowed = allowed.map(|(n, limit_ms)| (n.clamp(2.0 * now, MOST * now), Basis::TpotLimit { limit_ms }));
+        let allowed = allowed.map(|(n, limit_ms)| (n.max(2.0 * now), Basis::TpotLimit { limit_ms }));
         let least = |a: Target, b: Target| if b.0 < a.0 { b } else { a };
         least(allowed.map_or(wanted, |allowed| least(wanted, allowed)), room)
     }
