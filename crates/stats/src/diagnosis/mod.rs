@@ -140,6 +140,28 @@ enum Rank {
 }
 
 impl Kind {
+    /// Returns true for a kind that any server may show; the others need a setting or a workload that few have.
+    const fn is_usual(self) -> bool {
+        match self {
+            Self::ClientLimited
+            | Self::Errors
+            | Self::Preemption
+            | Self::KvExhaustion
+            | Self::BatchTooSmall
+            | Self::PrefillBound
+            | Self::DecodeBound
+            | Self::BatchingTradeOff
+            | Self::Queueing
+            | Self::Unstable => true,
+            Self::BatchTooLarge
+            | Self::CacheMisses
+            | Self::Network
+            | Self::SmallIterations
+            | Self::PrefillStalls
+            | Self::CommunicationBound => false,
+        }
+    }
+
     const fn rank(self) -> Rank {
         match self {
             Self::ClientLimited | Self::Errors => Rank::Broken,
@@ -395,8 +417,7 @@ fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<
 /// GPUs if several hold one copy of the model.
 fn untold(kind: Kind, subject: &Subject<'_>, missing: Vec<Source>) -> Option<Untold> {
     let together = kind == Kind::CommunicationBound && subject.curve.tensor_parallel.is_some_and(|n| n > 1);
-    let asked =
-        subject.curve.limit.is_some() && !matches!(kind, Kind::CacheMisses | Kind::CommunicationBound);
+    let asked = subject.curve.limit.is_some() && kind.is_usual();
     (together || asked).then(|| Untold {
         kind,
         series: subject.curve.series.clone(),

@@ -248,8 +248,9 @@ pub const RULES: &[Rule] = &[
     Rule {
         kind: Kind::PrefillBound,
         about: About::First,
-        when: &[over(ReadingOverBase, 1.0), over(TtftTailTimesAlone, 2.0)],
-        also: &[PrefillBusy],
+        when: &[over(ReadingOverBase, 1.0), over(TtftTailTimesAlone, 2.0), over(TailTimesMedian, 1.5)],
+        shown: &[over(PrefillBusy, 0.4)],
+        denied: Some(Confidence::Medium),
         weight: Some(WaitOfMissed),
         ..USUAL
     },
@@ -294,7 +295,7 @@ pub const RULES: &[Rule] = &[
     Rule {
         kind: Kind::DecodeBound,
         about: About::First,
-        when: &[under(ReadingOverBase, 1.0), over(TtftTailTimesAlone, 2.0)],
+        when: &[under(ReadingOverBase, 1.0), over(TtftTailTimesAlone, 2.0), over(TailTimesMedian, 1.5)],
         shown: &[under(TpotTimesFloor, 2.0)],
         denied: Some(Confidence::Medium),
         also: &[PrefillBusy],

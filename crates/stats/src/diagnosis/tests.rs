@@ -6,7 +6,7 @@ use crate::fixture;
 use crate::roofline::{Machine, Model};
 use goodput_core::level::Level;
 
-use crate::stats::step::{Quantiles, ServerLatency, ServerSide, StepKind, Verdict};
+use crate::stats::step::{ClientSide, LimitRow, Quantiles, ServerLatency, ServerSide, StepKind, Verdict};
 use std::collections::BTreeMap;
 
 /// Returns a step: number, level, TTFT p50 and p99, TPOT p50, in milliseconds.
@@ -103,10 +103,29 @@ fn queue(steps: &mut [Step]) {
     steps[2] = step(3, Level::rate(30.0), (22.0, 90.0), 8.0);
 }
 
+/// The same without a token's time of one request alone, so that nothing but the queue can be found.
+fn queue_of_short_prompts(steps: &mut [Step]) {
+    queue(steps);
+    steps[0].latency.remove(&Metric::Tpot);
+}
+
+/// Limits TPOT alone.
+fn only_tpot(steps: &mut [Step], limit_ms: f64) {
+    for step in steps {
+        let row = step.limits[0].clone();
+        step.limits = vec![LimitRow { limit: "tpot.p99".into(), limit_ms: Some(limit_ms), ..row }];
+    }
+}
+
 /// Moves the limit to TPOT, which the last step raises to `tpot` ms.
 fn on_tpot(steps: &mut [Step], facts: &mut Facts, tpot: f64) {
     facts.curves[0].limit = Some("tpot.p99".into());
     steps[2] = step(3, Level::rate(30.0), (18.0, 30.0), tpot);
+}
+
+/// Sets the tokens of an iteration.
+fn tokens(facts: &mut Facts, n: u64) {
+    facts.curves[0].settings.set(Knob::Tokens, Value::Count(n), Origin::CommandLine);
 }
 
 /// Fills eight seats, with a queue before them.
@@ -159,14 +178,14 @@ const CASES: &[(&str, Change, &str)] = &[
     ("all is well but for a limit", |_, _| (), ""),
     ("a server that is slower as a whole", |s, _| s[2] = step(3, Level::rate(30.0), (60.0, 80.0), 7.0), ""),
     // Queueing.
-    ("the tail grows, the median holds", |s, _| queue(s), "queueing medium"),
+    ("the tail grows, the median holds", |s, _| queue(s), "prefill-bound medium, queueing medium"),
     (
         "and requests were seen waiting",
         |s, _| {
             queue(s);
             s[2].server.waiting_max = Some(3.0);
         },
-        "queueing high",
+        "prefill-bound medium, queueing high",
     ),
     (
         "and none was",
@@ -174,7 +193,7 @@ const CASES: &[(&str, Change, &str)] = &[
             queue(s);
             s[2].server.waiting_max = Some(0.0);
         },
-        "queueing low",
+        "prefill-bound medium, queueing low",
     ),
     (
         "by the server's own queue, though the median rises too",
@@ -245,7 +264,7 @@ const CASES: &[(&str, Change, &str)] = &[
             s[2] = step(3, Level::rate(30.0), (22.0, 200.0), 8.0);
             f.lengths = lengths(&[(200.0, 8.0), (600.0, 15.0), (1200.0, 25.5)]);
         },
-        "queueing medium",
+        "prefill-bound medium, queueing medium",
     ),
     // Decode and batching.
     ("TPOT is as it is for one request alone", |s, f| on_tpot(s, f, 7.0), "decode-bound medium"),
@@ -325,7 +344,7 @@ const CASES: &[(&str, Change, &str)] = &[
             seats(s);
             f.curves[0].seats = Some(8)
         },
-        "batch-too-small high, queueing high",
+        "batch-too-small high, prefill-bound medium, queueing high",
     ),
     (
         "that is all there is by what was seen",
@@ -333,7 +352,7 @@ const CASES: &[(&str, Change, &str)] = &[
             seats(s);
             s[2].in_flight_mean = 28.0
         },
-        "batch-too-small medium, queueing high",
+        "batch-too-small medium, prefill-bound medium, queueing high",
     ),
     (
         "how many may run is not known",
@@ -341,7 +360,7 @@ const CASES: &[(&str, Change, &str)] = &[
             seats(s);
             s[2].in_flight_mean = 8.0
         },
-        "queueing high",
+        "prefill-bound medium, queueing high",
     ),
     (
         "a token is slow: the server has its hands full",
@@ -353,7 +372,7 @@ const CASES: &[(&str, Change, &str)] = &[
                 Quantiles { n: 900, p50: Some(30.0), p99: Some(40.0), ..Quantiles::default() },
             );
         },
-        "queueing high",
+        "prefill-bound medium, queueing high",
     ),
     (
         "it is the KV cache that has no room",
@@ -362,7 +381,7 @@ const CASES: &[(&str, Change, &str)] = &[
             f.curves[0].seats = Some(8);
             s[2].server.kv_max = Some(0.99)
         },
-        "kv-exhaustion high, queueing high",
+        "kv-exhaustion high, prefill-bound medium, queueing high",
     ),
     (
         "seats are free",
@@ -370,9 +389,95 @@ const CASES: &[(&str, Change, &str)] = &[
             seats(s);
             f.curves[0].seats = Some(64)
         },
-        "queueing high",
+        "prefill-bound medium, queueing high",
+    ),
+    // Failures.
+    (
+        "half of the misses are failures",
+        |s, _| {
+            queue(s);
+            (s[2].failed, s[2].limits[0].misses) = (40, 60);
+        },
+        "errors high",
+    ),
+    (
+        "more failures than misses are allowed",
+        |s, _| {
+            queue(s);
+            (s[2].failed, s[2].limits[0].misses) = (11, 60);
+        },
+        "errors high",
+    ),
+    ("a few failures", |s, _| (s[2].failed, s[2].limits[0].misses) = (4, 60), ""),
+    // Between the client and the server.
+    (
+        "the client's clock shows more",
+        |s, _| {
+            s[0].server.ttft = histogram(15.0);
+            s[0].server.client = Some(ClientSide { ttft_mean_ms: Some(135.0), ..ClientSide::default() });
+        },
+        "network high",
+    ),
+    (
+        "the clocks agree",
+        |s, _| {
+            s[0].server.ttft = histogram(15.0);
+            s[0].server.client = Some(ClientSide { ttft_mean_ms: Some(15.4), ..ClientSide::default() });
+        },
+        "",
+    ),
+    // The size of an iteration.
+    (
+        "iterations of few prompt tokens",
+        |s, f| {
+            s[0] = step(1, Level::concurrency(1), (28.0, 33.0), 6.0);
+            tokens(f, 256);
+        },
+        "small-iterations high",
+    ),
+    ("iterations of many", |_, f| tokens(f, 4096), ""),
+    (
+        "an iteration that reads a long prompt is too long for a token",
+        |s, f| {
+            on_tpot(s, f, 7.0);
+            only_tpot(s, 10.0);
+            tokens(f, 8192);
+            f.curves[0].settings.longest_request = Some(9_000);
+            (s[2].achieved_rate, s[2].output_tokens_mean) = (3.0, Some(20.0));
+        },
+        "prefill-stalls high, prefill-bound high, decode-bound medium",
+    ),
+    (
+        "the batch is larger than TPOT allows",
+        |s, f| {
+            on_tpot(s, f, 8.0);
+            only_tpot(s, 10.0);
+            (f.curves[0].seats, s[2].server.running_mean) = (Some(64), Some(9.0));
+        },
+        "batch-too-large high, decode-bound medium",
+    ),
+    (
+        "the same, and first tokens must not wait",
+        |s, f| {
+            on_tpot(s, f, 8.0);
+            (f.curves[0].seats, s[2].server.running_mean) = (Some(64), Some(9.0));
+        },
+        "decode-bound medium",
     ),
     // The prefix cache.
+    (
+        "it is off, and prompts share",
+        |_, f| {
+            f.curves[0].shared = Some(0.6);
+            f.curves[0].settings.set(Knob::PrefixCache, Value::Switch(false), Origin::CommandLine);
+        },
+        "cache-misses high",
+    ),
+    (
+        "it is off, and prompts share nothing",
+        |_, f| f.curves[0].settings.set(Knob::PrefixCache, Value::Switch(false), Origin::CommandLine),
+        "",
+    ),
     ("warm is sooner, with its hits", |s, f| pair(s, f, 8.0, Some(0.66)), ""),
     ("warm as slow as cold, without hits", |s, f| pair(s, f, 15.0, Some(0.02)), "cache-misses high"),
     ("warm as slow as cold, hits not known", |s, f| pair(s, f, 15.0, None), "cache-misses medium"),
@@ -448,7 +553,7 @@ const CASES: &[(&str, Change, &str)] = &[
                 ..ServerSide::default()
             };
         },
-        "preemption high, kv-exhaustion high, queueing high",
+        "preemption high, kv-exhaustion high, prefill-bound medium, queueing high",
     ),
 ];
 
@@ -482,7 +587,7 @@ fn what_cannot_be_told_is_said() {
         let all = diagnose(&steps, &facts).untold;
         all.iter().map(|u| u.kind.name()).collect::<Vec<_>>().join(", ")
     };
-    assert_eq!(untold(|_, _| ()), "preemption, kv-exhaustion, batch-too-small, prefill-bound");
+    assert_eq!(untold(|_, _| ()), "preemption, kv-exhaustion, batch-too-small");
     assert_eq!(untold(|_, f| f.curves[0].limit = None), "", "no limit was missed");
     let told: Change = |s, _| {
         let page = ServerSide {
@@ -522,15 +627,13 @@ fn advice_names_the_servers_own_flags_and_the_values_to_set() {
         advice.iter().map(said).collect::<Vec<_>>()
     };
     let vllm = advice(Some(Flags::Vllm), "vllm serve m --max-num-seqs 128 --gpu-memory-utilization 0.92");
-    assert_eq!(vllm[0], (Some(("--max-num-seqs", false)), Some(Value::Count(60))));
-    assert_eq!(vllm[1], (Some(("--gpu-memory-utilization", false)), Some(Value::Share(0.95))));
+    assert_eq!(vllm[0], (Some(("--gpu-memory-utilization", false)), Some(Value::Share(0.95))));
     let bound = advice(Some(Flags::Vllm), "vllm serve m --gpu-memory-utilization 0.95 --kv-cache-dtype fp8");
     let names: Vec<_> = bound.iter().filter_map(|(flag, _)| Some(flag.as_ref()?.0)).collect();
-    assert_eq!(names, ["--max-num-seqs", "--tensor-parallel-size"], "what is set cannot be advised");
+    assert_eq!(names, ["--tensor-parallel-size"], "what is set cannot be advised");
     let sglang = advice(Some(Flags::Sglang), "");
-    assert_eq!(sglang[0], (Some(("--max-running-requests", false)), Some(Value::Count(60))));
-    assert_eq!(sglang[1], (Some(("--mem-fraction-static", false)), None), "the present share is not known");
-    assert_eq!(advice(None, "")[0].0, Some(("--max-num-seqs", true)), "no engine");
+    assert_eq!(sglang[0], (Some(("--mem-fraction-static", false)), None), "the present share is not known");
+    assert_eq!(advice(None, "")[0].0, Some(("--gpu-memory-utilization", true)), "no engine");
 }
 
 #[test]
@@ -541,7 +644,7 @@ fn what_to_measure_next_is_a_command_for_this_plan() {
         change(&mut steps, &mut facts);
         diagnose(&steps, &facts).findings.remove(0).next.command
     };
-    let arrivals = next(|s, _| queue(s));
+    let arrivals = next(|s, _| queue_of_short_prompts(s));
     assert_eq!(arrivals, "goodput sweep plan.toml --set 'workload.arrivals=constant' --virtual-time");
     let seats = next(|s, f| {
         seats(s);
@@ -555,12 +658,12 @@ fn what_to_measure_next_is_a_command_for_this_plan() {
     });
     assert_eq!(row, "goodput sweep plan.toml --virtual-time", "rows have levels of their own");
     let refused = next(|s, f| {
-        queue(s);
+        queue_of_short_prompts(s);
         f.accepts = Accepts::new(|sets| !sets.iter().any(|set| set.starts_with("workload.arrivals")));
     });
     assert!(refused.contains("--set 'search.rates=["), "another measurement: {refused}");
     let nothing = next(|s, f| {
-        queue(s);
+        queue_of_short_prompts(s);
         f.accepts = Accepts::new(|_| false);
     });
     assert_eq!(nothing, "goodput sweep plan.toml --virtual-time");

@@ -146,13 +146,13 @@ fn values_follow_from_the_present_ones() {
     }
 }
 
-/// Four times as many sequences, but no more than the KV cache has room for.
+/// Eight times as many sequences, but no more than the KV cache has room for.
 #[test]
 fn the_cache_decides_how_many_sequences_are_added() {
     let load = Load { request_tokens: Some(1000.0), ..load(8.0) };
     let change = (Knob::Sequences, Direction::Raise);
     let of = |kv| suggested(Flags::Vllm, "vllm serve m --max-num-seqs 8", load, Some(kv), change);
-    assert_eq!(of(99_000), "--max-num-seqs 8 -> 32");
+    assert_eq!(of(99_000), "--max-num-seqs 8 -> 64");
     assert_eq!(of(12_500), "--max-num-seqs 8 -> 12");
     assert_eq!(of(8_400), "bound KvCache 8");
 }
