@@ -243,9 +243,6 @@ impl OutlierMetric {
 }
 
 impl Replica {
-    /// The metrics with percentiles per replica.
-    pub const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
-
     /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()
@@ -258,10 +255,7 @@ impl Replica {
 }
 
 /// Serialises the percentiles of each metric under its name with the unit, as everywhere in `result.json`.
-pub(super) fn by_column<S: serde::Serializer>(
-    of: &BTreeMap<Metric, Quantiles>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
+pub fn by_column<S: serde::Serializer>(of: &BTreeMap<Metric, Quantiles>, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
 }
 
@@ -443,7 +437,7 @@ impl LimitRow {
     /// Returns how many of the counted values belong to one of `due_n` requests: for ITL the gaps per request, since they stall
     /// together; 1 for a limit on requests.
     pub fn per_request(&self, due_n: u64) -> f64 {
-        if Metric::of_limit(&self.limit) == Some(Metric::Itl) {
+        if Metric::of_limit(&self.limit).is_some_and(|m| !m.is_per_request()) {
             (self.n as f64 / due_n.max(1) as f64).max(1.0)
         } else {
             1.0
