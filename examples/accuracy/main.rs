@@ -31,7 +31,6 @@ mod truth;
 use anyhow::{Context, Result, bail};
 use cases::{Arrivals, Case, Group, Right};
 use clap::{Parser, Subcommand, ValueEnum};
-use goodput::slo::Metric;
 use goodput::stats::step::Step;
 use run::{Run, Setting, Strategy};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -219,7 +218,7 @@ fn bounds(cases: &[Case], steps: u32, first: u32) -> Result<()> {
         let plain = c.group.is_steady() && c.suits_peers() && c.joint.is_none();
         c.right() == Right::Rate
             && plain
-            && matches!(&c.targets[..], [t] if (t.percentile - 99.0).abs() < 1e-9 && t.metric != Metric::Itl)
+            && matches!(&c.targets[..], [t] if (t.percentile - 99.0).abs() < 1e-9 && t.metric.is_per_request())
             && c.truth.slope.is_finite()
     };
     let cases: Vec<&Case> = cases.iter().filter(suited).collect();

@@ -34,8 +34,8 @@ pub use replicas::{ReplicasCaveat, SlowMetric};
 pub use route::RouteCaveat;
 pub use scope::{OnResume, Scope};
 pub use search::SearchCaveat;
-pub use server::{ProfilerCall, ServerCaveat};
-pub use sweep::SweepCaveat;
+pub use server::{MetricsGap, ProfilerCall, ServerCaveat};
+pub use sweep::{PlanDifference, SweepCaveat};
 pub use trace::TraceCaveat;
 
 use serde::{Deserialize, Serialize};
@@ -172,12 +172,41 @@ mod tests {
         assert_eq!(names.len(), 53, "{names:?}");
     }
 
+    /// Rows: the reason in JSON, and its text. A plain text is the form of earlier versions.
+    #[test]
+    fn reasons_are_facts_and_read_as_text_too() {
+        for (written, text) in [
+            (json!("HTTP 404"), "HTTP 404"),
+            (json!({"no-series": ["a", "b"]}), "the page has no a, b"),
+            (json!({"no-engine": "/metrics"}), "GET /metrics names no metric of a known engine"),
+            (json!({"unread": {"path": "/metrics", "why": "HTTP 404"}}), "GET /metrics: HTTP 404"),
+            (json!({"unread": {"path": null, "why": "HTTP 404"}}), "HTTP 404"),
+        ] {
+            let gap: MetricsGap = serde_json::from_value(written.clone()).unwrap();
+            assert_eq!((json!(gap), gap.to_string().as_str()), (written, text));
+        }
+        for (written, text) in [
+            (json!("seed was 1 and is 2"), "seed was 1 and is 2"),
+            (json!({"key": {"key": "seed", "was": "1", "is": "2"}}), "seed was 1 and is 2"),
+            (json!({"key": {"key": "seed", "was": null, "is": "2"}}), "seed was not there and is 2"),
+        ] {
+            let difference: PlanDifference = serde_json::from_value(written.clone()).unwrap();
+            assert_eq!((json!(difference), difference.to_string().as_str()), (written, text));
+        }
+    }
+
     #[test]
     fn fields_that_were_added_later_may_be_missing() {
         for (text, want) in [
             (
                 r#"{"failures":{"requests":1,"of":2,"kind":"timeout"}}"#,
-                AnswersCaveat::Failures { requests: 1, of: 2, kind: "timeout".into(), most: false }.into(),
+                AnswersCaveat::Failures {
+                    requests: 1,
+                    of: 2,
+                    kind: crate::record::Failure::Timeout,
+                    most: false,
+                }
+                .into(),
             ),
             (
                 r#"{"few-requests":{"steps":3}}"#,

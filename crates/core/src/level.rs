@@ -6,8 +6,10 @@ use std::fmt;
 
 named_enum! {
     /// The quantity that a step holds constant.
+    #[derive(Default)]
     pub enum Control {
         /// Requests per second, open loop: sent when due, however slowly the server answers.
+        #[default]
         Rate = "rate",
         /// Requests in flight, closed loop: the next is sent when one finishes.
         Concurrency = "concurrency",
@@ -31,7 +33,7 @@ impl Control {
 }
 
 /// One level of load: `Rate` 12.5 is 12.5 requests per second, `Concurrency` 8 keeps eight requests in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Level {
     /// The quantity held constant.
     pub control: Control,

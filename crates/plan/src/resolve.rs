@@ -4,7 +4,7 @@ use super::{Plan, Series, classes, extra, row};
 use crate::server::PromptForm;
 use crate::server::extras::ExtraBody;
 use goodput_core::check::Check;
-use goodput_core::slo::{LimitGroup, Metric, Slo};
+use goodput_core::slo::{AnswerPart, LimitGroup, Slo};
 use goodput_core::tokens::Tokenizer;
 use goodput_core::units::{Fraction, Span};
 use goodput_stats::search::config::{Mode, Over};
@@ -189,7 +189,7 @@ impl Plan {
     /// Returns the problem if a limit needs streaming, but the plan turns it off.
     fn stream_problem(&self) -> Option<String> {
         let mut limits = self.slo.as_slice().iter().flat_map(Slo::limits);
-        let limit = limits.find(|l| !self.server.stream && l.metric != Metric::E2e)?;
+        let limit = limits.find(|l| !self.server.stream && l.metric.part() != AnswerPart::Whole)?;
         Some(format!(
             "[server] stream = false: {limit} cannot be judged, since an answer in one piece has no first token and no gaps between \
              tokens: write limits on e2e instead, such as slo.e2e.p99 = \"5s\", or leave stream out"

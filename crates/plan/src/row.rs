@@ -2,7 +2,7 @@
 
 use super::{Plan, Tiers};
 use goodput_core::named_enum;
-use goodput_core::slo::{Metric, Slo};
+use goodput_core::slo::{AnswerPart, Metric, Slo};
 use goodput_core::units::{Fraction, NonEmpty, Rate, Span};
 use goodput_stats::search::config::{Mode, SearchPlan};
 use goodput_workload::config::{Cache, Source};
@@ -78,10 +78,11 @@ impl Bottleneck {
     /// Returns true if it can dominate this latency.
     const fn sets(self, metric: Metric) -> bool {
         match self {
-            Self::Decode | Self::Batching => matches!(metric, Metric::Tpot | Metric::E2e),
-            Self::Overhead | Self::Prefill | Self::Queue | Self::Cache => {
-                matches!(metric, Metric::Ttft | Metric::E2e)
-            }
+            Self::Decode | Self::Batching => match metric.part() {
+                AnswerPart::Pace | AnswerPart::Whole => true,
+                AnswerPart::First => false,
+            },
+            Self::Overhead | Self::Prefill | Self::Queue | Self::Cache => metric.is_from_due(),
         }
     }
 }
@@ -169,7 +170,7 @@ impl MatrixRow {
                     .into(),
             );
         }
-        if !matches!(self.metric, Metric::Ttft | Metric::Tpot | Metric::E2e) {
+        if !self.metric.is_principal() {
             return Some(format!("metric = \"{}\": write ttft, tpot or e2e", self.metric.name()));
         }
         if let Some(expect) = self.expect.filter(|e| !e.sets(self.metric)) {

@@ -3,7 +3,7 @@
 use super::{Plan, Purpose, Variant};
 use anyhow::{Context, Result};
 use goodput_core::level::Control;
-use goodput_core::slo::{Metric, Slo};
+use goodput_core::slo::Slo;
 use goodput_core::units::{Fraction, NonEmpty, Rate, Span};
 use goodput_stats::search::config::{Mode, SearchPlan};
 use goodput_workload::factors::{Factor, FactorKind};
@@ -151,7 +151,7 @@ impl SensitivityPlan {
 
 /// Returns true if a tier has a limit on a latency that each request has, unlike gaps between tokens.
 fn has_request_limit(slo: &Slo) -> bool {
-    slo.limit_groups().iter().any(|part| part.slo.limits().iter().any(|l| l.metric != Metric::Itl))
+    slo.limit_groups().iter().any(|part| part.slo.limits().iter().any(|l| l.metric.is_per_request()))
 }
 
 impl Plan {

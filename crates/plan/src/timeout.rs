@@ -1,7 +1,7 @@
 //! The request timeout and its defaults.
 
 use super::Plan;
-use goodput_core::slo::{LimitGroup, Metric, Slo};
+use goodput_core::slo::{AnswerPart, LimitGroup, Metric, Slo};
 use goodput_stats::stats::step::Step;
 use std::time::Duration;
 
@@ -53,9 +53,9 @@ pub enum TimeoutBasis {
 fn by_default<'a>(parts: impl Iterator<Item = &'a Slo>, longest: Option<u32>) -> (Duration, TimeoutBasis) {
     let tokens = longest.unwrap_or(UNKNOWN_OUTPUT);
     let of_part = |slo: &Slo| {
-        let first = largest(slo, &[Metric::Ttft, Metric::Ttfc]).unwrap_or_default();
-        let per_token = largest(slo, &[Metric::Tpot, Metric::Itl]);
-        let e2e = largest(slo, &[Metric::E2e]);
+        let first = largest(slo, AnswerPart::First).unwrap_or_default();
+        let per_token = largest(slo, AnswerPart::Pace);
+        let e2e = largest(slo, AnswerPart::Whole);
         let answer = |each: Duration| first.saturating_add(each.saturating_mul(tokens));
         if is_bounded(slo) {
             (answer(per_token.unwrap_or_default()).max(e2e.unwrap_or_default()), TimeoutBasis::Limits)
@@ -71,12 +71,12 @@ fn by_default<'a>(parts: impl Iterator<Item = &'a Slo>, longest: Option<u32>) ->
 
 /// Returns true if a limit bounds the duration of an answer.
 fn is_bounded(slo: &Slo) -> bool {
-    largest(slo, &[Metric::Tpot, Metric::Itl, Metric::E2e]).is_some()
+    [AnswerPart::Pace, AnswerPart::Whole].into_iter().any(|part| largest(slo, part).is_some())
 }
 
-/// Returns the largest limit on any of these metrics, without those of classes.
-fn largest(slo: &Slo, metrics: &[Metric]) -> Option<Duration> {
-    slo.limits().iter().filter(|l| metrics.contains(&l.metric)).map(|l| l.limit).max()
+/// Returns the largest limit on this part of an answer, without those of classes.
+fn largest(slo: &Slo, part: AnswerPart) -> Option<Duration> {
+    slo.limits().iter().filter(|l| l.metric.part() == part).map(|l| l.limit).max()
 }
 
 /// Returns the default timeout after measured steps: twice the longest answer at the slowest p99 of TTFT and TPOT of any step without overload.
@@ -134,7 +134,7 @@ impl Plan {
         if !self.step.timeout_by_default || self.parts().all(|part| is_bounded(part.slo)) {
             return self.timeout();
         }
-        let first = self.parts().filter_map(|part| largest(part.slo, &[Metric::Ttft, Metric::Ttfc])).max();
+        let first = self.parts().filter_map(|part| largest(part.slo, AnswerPart::First)).max();
         LEAST.max(first.unwrap_or_default() * ROOM).min(self.timeout())
     }
 }

@@ -21,10 +21,11 @@ pub(super) fn check_plan(dir: &Path, earlier: &Meta, now: &Plan, force: bool) ->
         return Ok(None);
     }
     if !force {
+        let lines: Vec<String> = differences.iter().map(ToString::to_string).collect();
         bail!(
             "the plan of {} has changed since the run began:\n  {}\nrestore plan.toml, start a new sweep, or continue with --force",
             dir.display(),
-            differences.join("\n  ")
+            lines.join("\n  ")
         );
     }
     Ok(Some(Caveat::Sweep(SweepCaveat::PlanChanged { differences })))

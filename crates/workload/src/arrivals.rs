@@ -27,14 +27,18 @@ pub struct GammaShape {
 }
 
 impl Arrivals {
-    /// Returns the squared coefficient of variation of the gaps: 0 for equal gaps, 1 for Poisson arrivals, more for
-    /// bursts.
-    pub fn dispersion(&self) -> f64 {
+    /// Returns the coefficient of variation of the gaps: 0 for equal gaps, 1 for Poisson arrivals, more for bursts.
+    pub fn cv(&self) -> f64 {
         match self {
             Self::Constant => 0.0,
             Self::Poisson => 1.0,
-            Self::Gamma(gamma) => gamma.cv.get().powi(2),
+            Self::Gamma(gamma) => gamma.cv.get(),
         }
+    }
+
+    /// Returns the squared coefficient of variation of the gaps.
+    pub fn dispersion(&self) -> f64 {
+        self.cv().powi(2)
     }
 
     /// Returns the exponent with which the probability of another arrival within a short time t grows as t. 1 for
@@ -136,7 +140,7 @@ mod tests {
     fn gaps_have_the_given_mean_and_cv() {
         let n = 100_000;
         for (arrivals, cv) in
-            [(Arrivals::Poisson, 1.0), (Arrivals::Constant, 0.0), (gamma(2.5), 2.5), (gamma(0.5), 0.5)]
+            [Arrivals::Poisson, Arrivals::Constant, gamma(2.5), gamma(0.5)].map(|a| (a, a.cv()))
         {
             let g = gaps(arrivals, 20.0, 7, n);
             let mean = g.iter().sum::<f64>() / n as f64;

@@ -230,12 +230,11 @@ fn scale_shared_prefixes(workload: &mut Workload, by: f64) -> Result<(), String>
 
 /// Returns the coefficient of variation of the gaps between arrivals.
 fn cv(workload: &Workload) -> Result<f64, String> {
-    match (&workload.source, workload.arrivals) {
-        (Source::Trace(_), _) => Err("a trace has recorded arrival times".into()),
-        (_, Arrivals::Poisson) => Ok(1.0),
-        (_, Arrivals::Gamma(gamma)) => Ok(gamma.cv.get()),
-        (_, Arrivals::Constant) => Err("constant arrivals have no variation to scale".into()),
+    if matches!(workload.source, Source::Trace(_)) {
+        return Err("a trace has recorded arrival times".into());
     }
+    let cv = workload.arrivals.cv();
+    if cv > 0.0 { Ok(cv) } else { Err(format!("{} have no variation to scale", workload.arrivals)) }
 }
 
 #[cfg(test)]

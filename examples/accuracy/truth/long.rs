@@ -75,7 +75,7 @@ impl<'a> Tally<'a> {
     /// Makes a tally in which a request without any event counts as one miss.
     fn new(asked: &'a [Asked], n: usize) -> Self {
         let itl = asked.iter().filter_map(|a| match a {
-            Asked::Latency(limit) if limit.metric == Metric::Itl => Some(limit.limit),
+            Asked::Latency(limit) if !limit.metric.is_per_request() => Some(limit.limit),
             _ => None,
         });
         Self {
@@ -141,7 +141,7 @@ impl<'a> Tally<'a> {
             // Refused requests have no tokens and remain missed.
             *count = match asked {
                 _ if open.tokens == 0 => (1, 1),
-                Asked::Latency(limit) if limit.metric == Metric::Itl => {
+                Asked::Latency(limit) if !limit.metric.is_per_request() => {
                     (itl.next().copied().unwrap_or(0), open.gaps)
                 }
                 Asked::Latency(limit) => match open.value(limit.metric) {
@@ -156,7 +156,7 @@ impl<'a> Tally<'a> {
             };
         }
         if let Some(values) = &mut self.values {
-            for (metric, values) in [Metric::Ttft, Metric::Tpot, Metric::E2e].into_iter().zip(values) {
+            for (metric, values) in Metric::PRINCIPAL.into_iter().zip(values) {
                 values.extend(open.value(metric).map(|v| (v.as_secs_f64() * 1e3) as f32));
             }
         }

@@ -129,7 +129,7 @@ fn centre(run: &Run, plan: &Plan, answer: &Answer) -> Result<(f64, f64)> {
 /// Returns the smallest share of misses that a limit of a tier allows.
 fn least_allowed(slo: &crate::slo::Slo) -> Option<f64> {
     let limits = slo.limit_groups().into_iter().flat_map(|part| part.slo.limits());
-    limits.filter(|l| l.metric != Metric::Itl).map(|l| l.percentile.miss_share()).min_by(f64::total_cmp)
+    limits.filter(|l| l.metric.is_per_request()).map(|l| l.percentile.miss_share()).min_by(f64::total_cmp)
 }
 
 /// Estimates d ln tail/d ln rate near a level, by weighted least squares over the nearby steps of the search.

@@ -2,6 +2,7 @@
 
 use super::Scope;
 use super::number::number;
+use crate::record::Failure;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on how requests ended, or what their answers held.
@@ -49,7 +50,7 @@ pub enum AnswersCaveat {
         /// Requests counted.
         of: u64,
         /// The most frequent kind of failure.
-        kind: String,
+        kind: Failure,
         /// True if that kind is more than half of the failures.
         #[serde(default)]
         most: bool,

@@ -3,6 +3,7 @@
 use super::number::number;
 use super::{Refusal, Scope};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A caveat on the state of the server, or on what it refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -13,7 +14,7 @@ pub enum ServerCaveat {
         /// Name or URL of the page.
         source: String,
         /// Outcome of reading it.
-        why: String,
+        why: MetricsGap,
     },
     /// The server restarted within a step.
     ServerRestarted {
@@ -58,6 +59,38 @@ pub enum ServerCaveat {
         /// Cause of the failure.
         why: String,
     },
+}
+
+/// The reason why a page of metrics is missing or incomplete.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MetricsGap {
+    /// The page lacks series that were asked for.
+    NoSeries(Vec<String>),
+    /// The page at this path names no metric of a known engine.
+    NoEngine(String),
+    /// The page cannot be read.
+    Unread {
+        /// Path of the page on the server; `None` if the source is its URL.
+        path: Option<String>,
+        /// Cause, such as the status.
+        why: String,
+    },
+    /// The text of the reason, from a folder of an earlier version.
+    #[serde(untagged)]
+    Text(String),
+}
+
+impl fmt::Display for MetricsGap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoSeries(names) => write!(f, "the page has no {}", names.join(", ")),
+            Self::NoEngine(path) => write!(f, "GET {path} names no metric of a known engine"),
+            Self::Unread { path: Some(path), why } => write!(f, "GET {path}: {why}"),
+            Self::Unread { path: None, why } => f.write_str(why),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
 }
 
 /// A call that starts or stops a profiler.

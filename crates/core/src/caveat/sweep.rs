@@ -3,6 +3,7 @@
 use super::Scope;
 use super::number::number;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// A caveat on how the sweep ended, was resumed, or left its files.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -42,8 +43,8 @@ pub enum SweepCaveat {
     },
     /// The sweep was resumed although its plan had changed.
     PlanChanged {
-        /// Each changed key with its old and its new value: `seed was 1 and is 2`.
-        differences: Vec<String>,
+        /// The changed keys.
+        differences: Vec<PlanDifference>,
     },
     /// An attempt at a step was aborted; its requests stand in a file of their own.
     BrokenOff {
@@ -64,6 +65,36 @@ pub enum SweepCaveat {
         /// Name of the file.
         file: String,
     },
+}
+
+/// One key of a plan that was changed before a sweep was resumed. Its text is `seed was 1 and is 2`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PlanDifference {
+    /// A key with other values.
+    Key {
+        /// Dotted key.
+        key: String,
+        /// Value before, as JSON; `None` if the key was not there.
+        was: Option<String>,
+        /// Value now, as JSON; `None` if the key is not there.
+        is: Option<String>,
+    },
+    /// The text of a change, from a folder of an earlier version.
+    #[serde(untagged)]
+    Text(String),
+}
+
+impl fmt::Display for PlanDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Key { key, was, is } => {
+                let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "not there".into());
+                write!(f, "{key} was {} and is {}", shown(was), shown(is))
+            }
+            Self::Text(text) => f.write_str(text),
+        }
+    }
 }
 
 impl SweepCaveat {

@@ -1,68 +1,18 @@
 //! The SLO: limits on percentiles, built-in profiles of published limits, and the judgement of single requests.
 
 mod limit_group;
+mod metric;
 mod profile;
 
 pub use limit_group::{ALL, ClassSlo, LimitGroup, limit_key, split_limit_key};
+pub use metric::{AnswerPart, Metric};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 
-use crate::named_enum;
 use crate::record::{Outcome, Record};
 use crate::units::{Fraction, Percentile, Span, ms};
 use jiff::fmt::friendly::{Spacing, SpanPrinter};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, time::Duration};
-
-named_enum! {
-    /// Latency that a limit can be set on.
-    #[derive(PartialOrd, Ord, Hash)]
-    pub enum Metric {
-        /// Time to first token on any channel.
-        Ttft = "ttft",
-        /// Time to first content token.
-        Ttfc = "ttfc",
-        /// Time per output token, per request.
-        Tpot = "tpot",
-        /// Gap between successive events with tokens, pooled over the step.
-        Itl = "itl",
-        /// Due → last token.
-        E2e = "e2e",
-    }
-}
-
-impl Metric {
-    /// Metrics that count from `due`; the others count between tokens.
-    pub const FROM_DUE: [Self; 3] = [Self::Ttft, Self::Ttfc, Self::E2e];
-
-    /// Parses the metric out of a limit's name in `limits.csv`, such as `ttft.p99`, or out of its [`limit_key`].
-    pub fn of_limit(limit: &str) -> Option<Self> {
-        let (name, _) = split_limit_key(limit).1.split_once('.')?;
-        Self::from_name(name)
-    }
-
-    /// Returns the name shown to users.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Ttft => "TTFT",
-            Self::Ttfc => "TTFC",
-            Self::Tpot => "TPOT",
-            Self::Itl => "ITL",
-            Self::E2e => "e2e",
-        }
-    }
-
-    /// Returns the value of this metric for one request; `None` if it is unknown or undefined. ITL has no value per
-    /// request.
-    pub fn of(self, r: &Record) -> Option<Duration> {
-        match self {
-            Self::Ttft => r.ttft(),
-            Self::Ttfc => r.ttfc(),
-            Self::Tpot => r.tpot(),
-            Self::Itl => None,
-            Self::E2e => r.e2e(),
-        }
-    }
-}
 
 /// One limit: `percentile` of `metric` may be at most `limit`. That is, at most `percentile.miss_share()` of the
 /// requests (for ITL, of the gaps) may lie above it.
@@ -114,7 +64,7 @@ impl Limit {
     /// if that was known by then; else it is a miss if the wait so far already exceeds the limit, and unknown
     /// otherwise. An answer that ended without content misses TTFC.
     pub fn judge(&self, r: &Record) -> Judged {
-        if self.metric == Metric::Itl {
+        if !self.metric.is_per_request() {
             return Judged::NotApplicable;
         }
         match r.outcome {
@@ -130,21 +80,20 @@ impl Limit {
     }
 
     fn judge_cut(&self, r: &Record) -> Judged {
-        let known = match self.metric {
-            Metric::Ttft => r.ttft(),
-            Metric::Ttfc => r.ttfc(),
-            Metric::Tpot | Metric::Itl | Metric::E2e => None,
+        let known = match self.metric.part() {
+            AnswerPart::First => self.metric.of(r),
+            AnswerPart::Pace | AnswerPart::Whole => None,
         };
-        // Lower bound of the final value: the wait so far, for TPOT spread over all tokens asked for.
-        let at_least = match (self.metric, r.first_token) {
+        // Lower bound of the final value: the wait so far, for a pace spread over all tokens asked for.
+        let at_least = match (self.metric.part(), r.first_token) {
             // Another tool's results do not say how long the answer could have become.
-            (Metric::Tpot, Some(_)) if r.output_asked == 0 => Duration::ZERO,
-            (Metric::Tpot, Some(first)) => {
+            (AnswerPart::Pace, Some(_)) if r.output_asked == 0 => Duration::ZERO,
+            (AnswerPart::Pace, Some(first)) => {
                 let after = r.output_asked.saturating_sub(r.first_event_tokens.unwrap_or(1)).max(1);
                 r.end.saturating_sub(first).div_f64(f64::from(after))
             }
-            (Metric::Tpot, None) => Duration::ZERO,
-            (Metric::Ttft | Metric::Ttfc | Metric::Itl | Metric::E2e, _) => r.end.saturating_sub(r.due),
+            (AnswerPart::Pace, None) => Duration::ZERO,
+            (AnswerPart::First | AnswerPart::Whole, _) => r.end.saturating_sub(r.due),
         };
         match known {
             Some(value) if value <= self.limit => Judged::Met,
@@ -302,7 +251,12 @@ impl Slo {
     /// Returns the smallest limit that counts from `due`, which a late client or a growing queue would miss; `None` if
     /// there is none.
     pub fn tightest_from_due(&self) -> Option<Duration> {
-        Metric::FROM_DUE.into_iter().filter_map(|metric| self.smallest(metric)).min()
+        Metric::ALL.into_iter().filter(|m| m.is_from_due()).filter_map(|m| self.smallest(m)).min()
+    }
+
+    /// Returns the smallest limit on the time between tokens, which only the receive lag of a client affects; `None` if there is none.
+    pub fn tightest_pace(&self) -> Option<Duration> {
+        Metric::ALL.into_iter().filter(|m| !m.is_from_due()).filter_map(|m| self.smallest(m)).min()
     }
 
     /// Returns the target of the joint goodput: as given, else the share of the highest limited percentile (of the

@@ -10,8 +10,6 @@ use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::{Run, Sketch, Trace, Traces};
 use goodput_stats::stats::step::{LimitRow, Quantiles, Step, Verdict};
 
-const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
-
 /// Milliseconds below which a latency counts as zero: the tokens arrived in one piece.
 const NO_TIME: f64 = 0.002;
 
@@ -131,7 +129,7 @@ impl<'a> Spread<'a> {
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let Some((step, trace, why)) = chosen(scene.run, scene.traces) else { return Canvas::new(1, 1) };
     let spreads: Vec<Spread<'_>> =
-        METRICS.into_iter().filter_map(|m| Spread::new(scene.run, (step, trace), m)).collect();
+        Metric::PRINCIPAL.into_iter().filter_map(|m| Spread::new(scene.run, (step, trace), m)).collect();
     let height = [300.0, 300.0, 210.0, 165.0][spreads.len().min(3)];
     let slots = vec![Slot { own_x: true, ..Slot::of(height) }; spreads.len()];
     let mark = match scene.run.answers.first() {

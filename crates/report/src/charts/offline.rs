@@ -24,7 +24,7 @@ const IN_FLIGHT: &str = "requests in flight (closed loop), logarithmic";
 
 /// Returns true for a measured latency run.
 pub(super) fn applies_latency(run: &Run, _: &Traces) -> bool {
-    run.purpose == Purpose::Latency && levels(run).iter().any(|l| l.ttft_ms.n > 0)
+    run.purpose == Purpose::Latency && levels(run).iter().any(|l| l.quantiles(Metric::Ttft).n > 0)
 }
 
 /// Returns true if the ceiling was searched step by step.
@@ -64,7 +64,7 @@ fn chart<'a>(scene: &'a Scene<'a>, all: &[LevelFigures]) -> LevelChart<'a> {
 pub(super) fn draw_latency(scene: &Scene<'_>) -> Canvas {
     let all = levels(scene.run);
     let measured = |m: &Metric| all.iter().any(|l| l.quantiles(*m).n > 0);
-    let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e].into_iter().filter(measured);
+    let metrics = Metric::PRINCIPAL.into_iter().filter(measured);
     let plots: Vec<LevelPlot> = metrics.map(|m| latency_plot(m, &all)).collect();
     let legend = vec![Entry::Say("a closed loop with no limit to keep: how fast, not how much".into())];
     chart(scene, &all).draw(&plots, None, legend).finish(hue_of(0))
@@ -173,8 +173,8 @@ pub(super) fn draw_burst(scene: &Scene<'_>) -> Canvas {
     c.polygon(&ground, hue.light.mix(0.35));
     c.line(&curve, 2.3, hue.dark);
     let done = [
-        ("half done", level.e2e_ms.p50),
-        ("nine tenths", level.e2e_ms.p90),
+        ("half done", level.quantiles(Metric::E2e).p50),
+        ("nine tenths", level.quantiles(Metric::E2e).p90),
         ("all done", Some(1e3 * level.seconds)),
     ];
     let done: Vec<(&str, f64)> = done.into_iter().filter_map(|(name, ms)| Some((name, ms?))).collect();

@@ -197,12 +197,8 @@ fn latency(l: &LevelFigures) -> Card {
         status: "● measured: no SLO was judged".into(),
         mark: Mark::Good,
         label: "median time to the whole answer".into(),
-        value: time(l.e2e_ms.p50),
-        facts: [Metric::Ttft, Metric::Tpot, Metric::E2e]
-            .into_iter()
-            .map(both)
-            .chain([("requests".to_owned(), requests)])
-            .collect(),
+        value: time(l.quantiles(Metric::E2e).p50),
+        facts: Metric::PRINCIPAL.into_iter().map(both).chain([("requests".to_owned(), requests)]).collect(),
         unit: String::new(),
     }
 }

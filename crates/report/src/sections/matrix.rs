@@ -6,7 +6,7 @@ use crate::document::{
 };
 use crate::escape::clip;
 use crate::words::{self, capital};
-use goodput_core::slo::Metric;
+use goodput_core::slo::AnswerPart;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::matrix::{Figures, Parts, RowAnswer};
 use goodput_stats::stats::step::Verdict;
@@ -139,10 +139,10 @@ fn answer(r: &RowAnswer) -> String {
         format!(", then one every {} ({} tokens/s)", words::latency(tpot), words::figure(1e3 / tpot))
     });
     let whole = format!("the answer is whole after {} (p99 {})", time(f.e2e_p50_ms), time(f.e2e_p99_ms));
-    let said = match r.metric {
-        Metric::Ttft => format!("For the median request {first}; {whole}."),
-        Metric::Tpot | Metric::Itl => format!("For the median request {first}{tokens}."),
-        Metric::E2e | Metric::Ttfc => format!("For the median request {whole}: {first}{tokens}."),
+    let said = match r.metric.part() {
+        AnswerPart::First => format!("For the median request {first}; {whole}."),
+        AnswerPart::Pace => format!("For the median request {first}{tokens}."),
+        AnswerPart::Whole => format!("For the median request {whole}: {first}{tokens}."),
     };
     let failed = if f.failed > 0 {
         format!(" {} of {} requests failed.", f.failed, f.requests)

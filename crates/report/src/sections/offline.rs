@@ -7,14 +7,11 @@ use crate::words;
 use goodput_core::slo::Metric;
 use goodput_plan::Purpose;
 use goodput_run::rundir::Run;
-use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most};
+use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most, shown};
 use goodput_stats::stats::step::Quantiles;
 
 /// Share of a burst's time above which its last tenth of requests counts as a long tail; about a tenth is expected.
 const LONG_TAIL: f64 = 0.15;
-
-/// The latencies shown.
-const METRICS: [Metric; 4] = [Metric::Ttft, Metric::Tpot, Metric::Itl, Metric::E2e];
 
 fn number(x: Option<f64>) -> String {
     x.filter(|x| x.is_finite()).map_or(UNKNOWN.into(), words::figure)
@@ -46,16 +43,16 @@ fn alone(l: &LevelFigures) -> String {
     format!(
         "Without contention the median request has its first token after {}, then one every {}, and is whole after {}: {} output tokens \
          a second of its time.",
-        time(l.ttft_ms.p50),
-        time(l.tpot_ms.p50),
-        time(l.e2e_ms.p50),
+        time(l.quantiles(Metric::Ttft).p50),
+        time(l.quantiles(Metric::Tpot).p50),
+        time(l.quantiles(Metric::E2e).p50),
         number(l.tokens_per_s_of_a_request)
     )
 }
 
 /// Returns sentences on the progress of a burst, and the duration of its tail.
 fn drained(l: &LevelFigures) -> String {
-    let q = l.e2e_ms;
+    let q = l.quantiles(Metric::E2e);
     let tail = q.p90.map(|p90| (1e3 * l.seconds - p90).max(0.0));
     let tail = tail.map_or_else(String::new, |tail| {
         let share = tail / (1e3 * l.seconds).max(1e-9);
@@ -82,7 +79,11 @@ fn ceiling(run: &Run, all: &[LevelFigures]) -> Vec<String> {
     };
     let mut out = Vec::new();
     let wait = |l: &LevelFigures| {
-        format!("{} to the first token, {} a token", time(l.ttft_ms.p50), time(l.tpot_ms.p50))
+        format!(
+            "{} to the first token, {} a token",
+            time(l.quantiles(Metric::Ttft).p50),
+            time(l.quantiles(Metric::Tpot).p50)
+        )
     };
     if best.in_flight > first.in_flight {
         out.push(format!(
@@ -140,10 +141,10 @@ fn throughput(run: &Run, all: &[LevelFigures]) -> Table {
         }),
     );
     fields.extend([
-        number("TTFT p50 ms", "TTFT p50\nms", |l| l.ttft_ms.p50),
-        number("TPOT p50 ms", "TPOT p50\nms", |l| l.tpot_ms.p50),
-        number("e2e p50 ms", "e2e p50\nms", |l| l.e2e_ms.p50),
-        number("e2e p99 ms", "e2e p99\nms", |l| l.e2e_ms.p99),
+        number("TTFT p50 ms", "TTFT p50\nms", |l| l.quantiles(Metric::Ttft).p50),
+        number("TPOT p50 ms", "TPOT p50\nms", |l| l.quantiles(Metric::Tpot).p50),
+        number("e2e p50 ms", "e2e p50\nms", |l| l.quantiles(Metric::E2e).p50),
+        number("e2e p99 ms", "e2e p99\nms", |l| l.quantiles(Metric::E2e).p99),
     ]);
     Table::of(fields, all).set(Setting::Tight)
 }
@@ -171,7 +172,7 @@ struct LatencyRow<'a> {
 /// Returns the latencies: one row for each level and metric.
 fn latencies(all: &[LevelFigures]) -> Table {
     let of_level = |level| {
-        let measured = METRICS.into_iter().filter(|m: &Metric| LevelFigures::quantiles(level, *m).n > 0);
+        let measured = shown().filter(|m: &Metric| LevelFigures::quantiles(level, *m).n > 0);
         let row =
             |(i, metric)| LatencyRow { level, metric, quantiles: level.quantiles(metric), is_first: i == 0 };
         measured.enumerate().map(row).collect::<Vec<_>>()
@@ -205,7 +206,7 @@ fn latencies(all: &[LevelFigures]) -> Table {
 
 /// Returns true if the bounds account for the clustering of slow requests.
 fn has_effective(all: &[LevelFigures]) -> bool {
-    all.iter().any(|l| METRICS.into_iter().any(|m| l.quantiles(m).inflation.is_some()))
+    all.iter().any(|l| shown().any(|m| l.quantiles(m).inflation.is_some()))
 }
 
 fn table(run: &Run) -> Table {

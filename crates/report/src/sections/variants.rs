@@ -6,7 +6,7 @@ use crate::document::{
 };
 use crate::escape::clip;
 use crate::words::{self, NAME, brief_variant};
-use goodput_core::slo::{Limit, Metric};
+use goodput_core::slo::{AnswerPart, Limit};
 use goodput_run::rundir::variants::{Best, Peak, State, VariantAnswer};
 use goodput_run::rundir::{Run, VariantRun};
 use goodput_stats::search::answer::{Answer, Goodput, Status};
@@ -147,7 +147,7 @@ pub(crate) fn any(run: &Run) -> bool {
 
 /// Returns the limits on the token pace of the first tier: `p99 TPOT ≤ 20 ms`.
 fn pace(run: &Run) -> String {
-    let paced = |l: &Limit| matches!(l.metric, Metric::Tpot | Metric::Itl);
+    let paced = |l: &Limit| l.metric.part() == AnswerPart::Pace;
     let limits = run.tiers.first().map(goodput_core::slo::Slo::limits).unwrap_or_default();
     words::list(&limits.iter().filter(|l| paced(l)).map(words::limit).collect::<Vec<_>>())
 }

@@ -7,6 +7,7 @@ use super::units::{figure, latency, level_number, list, thousands};
 use crate::document::UNKNOWN;
 use crate::escape::clip;
 use goodput_core::level::Control;
+use goodput_core::slo::Metric;
 use goodput_plan::Purpose;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::interval;
@@ -56,8 +57,8 @@ pub(super) fn of_levels(run: &Run) -> Option<String> {
                 };
                 format!(
                     "{who}: first token after {}, whole answer after {}",
-                    time(l.ttft_ms.p50),
-                    time(l.e2e_ms.p50)
+                    time(l.quantiles(Metric::Ttft).p50),
+                    time(l.quantiles(Metric::E2e).p50)
                 )
             };
             let more =

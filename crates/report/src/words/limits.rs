@@ -48,9 +48,8 @@ fn of_class(key: &str) -> Option<(&str, &str)> {
 }
 
 fn limit_name(name: &str) -> String {
-    let metric = |n: &str| Metric::ALL.into_iter().find(|m| m.name() == n);
-    match name.split_once('.') {
-        Some((m, p)) if metric(m).is_some() => format!("{p} {}", metric(m).map_or("", Metric::title)),
+    match name.split_once('.').map(|(m, p)| (Metric::from_name(m), p)) {
+        Some((Some(metric), p)) => format!("{p} {}", metric.title()),
         _ => match name {
             "error-rate" => "error rate".into(),
             "joint" => "joint attainment".into(),

@@ -50,11 +50,11 @@ pub(crate) fn scatter_clause(g: &Goodput) -> String {
 /// Returns the step that held the safe rate at the end of the budget, as a sentence; empty if there was none.
 pub(super) fn held_at_end(a: &Answer) -> String {
     let Some(held) = &a.goodput.support.held else { return String::new() };
-    let verdict = match Verdict::from_name(&held.verdict) {
-        Some(Verdict::Meets) => ", which meets",
-        Some(Verdict::Fails) => ", which fails",
-        Some(Verdict::Undecided) | None => "",
-        Some(Verdict::Invalid) => ", in which the client was the limit",
+    let verdict = match held.verdict {
+        Verdict::Meets => ", which meets",
+        Verdict::Fails => ", which fails",
+        Verdict::Undecided => "",
+        Verdict::Invalid => ", in which the client was the limit",
     };
     let (misses, n) = (thousands(held.misses as f64), thousands(held.n as f64));
     let seconds = span(held.seconds);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn the_held_step_is_told_with_its_counts() {
         let mut run = fixture::adaptive();
-        let step = Held { level: 30.0, seconds: 170.0, verdict: "meets".into(), misses: 3, n: 5100 };
+        let step = Held { level: 30.0, seconds: 170.0, verdict: Verdict::Meets, misses: 3, n: 5100 };
         run.answers[0].goodput.support.held = Some(step);
         assert_eq!(
             held_at_end(&run.answers[0]),

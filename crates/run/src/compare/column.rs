@@ -68,8 +68,12 @@ impl Column {
 
     /// Returns the latency figures of a level, in display order.
     pub fn latencies() -> Vec<Self> {
-        let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e, Metric::Itl];
-        metrics.iter().flat_map(|m| PERCENTILES.map(|p| Self::Latency(*m, p))).collect()
+        let pooled = Metric::ALL.into_iter().filter(|m| m.is_always_shown() && !m.is_per_request());
+        Metric::PRINCIPAL
+            .into_iter()
+            .chain(pooled)
+            .flat_map(|m| PERCENTILES.map(|p| Self::Latency(m, p)))
+            .collect()
     }
 
     /// Returns the name used in files and gates.

@@ -120,7 +120,7 @@ fn of_level(
     let lists: Vec<Vec<&[Timed]>> =
         level.steps.iter().zip(requests).map(|(steps, own)| of_steps(steps, own)).collect();
     let mut rows = Vec::new();
-    for metric in Timed::METRICS {
+    for metric in Metric::PRINCIPAL {
         let drawn: Vec<Drawn> =
             lists.iter().enumerate().map(|(i, own)| Drawn::of(own, metric, i as u64, draw)).collect();
         for (k, permille) in PERCENTILES.into_iter().enumerate() {
@@ -176,7 +176,7 @@ struct Drawn {
 impl Drawn {
     fn of(steps: &[&[Timed]], metric: Metric, seed: u64, draw: bool) -> Self {
         let defined = |list: &&[Timed]| -> Vec<f64> {
-            list.iter().map(|t| t.get(metric)).filter(|v| !v.is_nan()).collect()
+            list.iter().map(|t| t.get(metric.part())).filter(|v| !v.is_nan()).collect()
         };
         let lists: Vec<Vec<f64>> = steps.iter().map(defined).collect();
         let whole = Sample::new(lists.iter().flatten().map(|v| (*v, 0)), 1);
@@ -333,7 +333,7 @@ fn rates(sides: &[Side], level: &CommonLevel<'_>, lists: &[Vec<&[Timed]>]) -> Ve
 pub fn claims(levels: &[[&[Timed]; 2]]) -> Vec<(Column, Change)> {
     let mut all = Vec::new();
     for both in levels {
-        for metric in Timed::METRICS {
+        for metric in Metric::PRINCIPAL {
             let [old, new] = [0, 1].map(|i| Drawn::of(&[both[i]], metric, i as u64, true));
             let own = PERCENTILES.into_iter().enumerate();
             all.extend(own.map(|(k, permille)| (Column::Latency(metric, permille), new.against(&old, k))));

@@ -31,7 +31,7 @@ pub fn change(pairs: &Pairs<'_>, metric: Metric, permille: u64) -> (Option<f64>,
     let share = permille as f64 / 1e3;
     let numbered = |lists: Vec<&[Timed]>| {
         let each = lists.into_iter().enumerate();
-        let values = each.flat_map(|(i, list)| list.iter().map(move |t| (t.get(metric), i as u32)));
+        let values = each.flat_map(|(i, list)| list.iter().map(move |t| (t.get(metric.part()), i as u32)));
         Sample::new(values, pairs.len())
     };
     let (old, new) = pairs.iter().copied().unzip();
@@ -115,7 +115,7 @@ fn failures(pairs: &Pairs<'_>) -> Shares {
 /// Returns the claims of an alternating run, with a family-wise error rate of 5 %: p50 and p99 of TTFT, TPOT and e2e,
 /// and the share of failed requests if any failed.
 pub fn claims(levels: &[Pairs<'_>]) -> Vec<(Column, Change)> {
-    let all = Timed::METRICS.into_iter().flat_map(|m| CLAIMED.map(|p| (m, p)));
+    let all = Metric::PRINCIPAL.into_iter().flat_map(|m| CLAIMED.map(|p| (m, p)));
     let mut claims: Vec<(Column, Change)> =
         all.filter_map(|(m, p)| Some((Column::Latency(m, p), pooled(levels, m, p)?))).collect();
     let failed: Vec<Shares> = levels.iter().map(failures).collect();
@@ -141,7 +141,7 @@ pub(super) fn rows(sides: &[Side], levels: &[CommonLevel<'_>], requests: &[Reque
         // More misses mean a lower attainment, hence the sign change.
         own.extend(pooled_share(&missed).map(|c| (Column::Attainment, c.turned())));
     }
-    let latencies = Timed::METRICS.into_iter().flat_map(|m| CLAIMED.map(|p| Column::Latency(m, p)));
+    let latencies = Metric::PRINCIPAL.into_iter().flat_map(|m| CLAIMED.map(|p| Column::Latency(m, p)));
     for column in latencies.chain([Column::Failures, Column::Attainment]) {
         let of = |own: &Vec<(Column, Change)>| own.iter().find(|(c, _)| *c == column).map(|(_, c)| *c);
         if claims.iter().any(|own| of(own).is_some()) {
@@ -169,7 +169,7 @@ pub(super) fn rows(sides: &[Side], levels: &[CommonLevel<'_>], requests: &[Reque
 fn of_level(sides: &[Side], level: &CommonLevel<'_>, requests: &[Requests]) -> Vec<ComparedFigure> {
     let mut rows = Vec::new();
     let pairs: Vec<Pairs<'_>> = (1..sides.len()).map(|i| partners(sides, level, i, requests)).collect();
-    for (metric, permille) in Timed::METRICS.into_iter().flat_map(|m| PERCENTILES.map(|p| (m, p))) {
+    for (metric, permille) in Metric::PRINCIPAL.into_iter().flat_map(|m| PERCENTILES.map(|p| (m, p))) {
         let each: Vec<_> = pairs.iter().map(|p| change(p, metric, permille)).collect();
         let first = each.iter().find_map(|e| e.0);
         let values = std::iter::once(first).chain(each.iter().map(|e| e.1)).collect();

@@ -4,7 +4,7 @@ use crate::rundir::requests::RequestRow;
 use crate::rundir::table::each_row;
 use anyhow::Result;
 use goodput_core::record::{Phase, Record};
-use goodput_core::slo::Metric;
+use goodput_core::slo::{AnswerPart, Metric};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -24,9 +24,6 @@ pub struct Timed {
 }
 
 impl Timed {
-    /// Metrics that are compared request by request.
-    pub const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
-
     /// Returns the values of a measured record.
     ///
     /// A failed request has infinite latencies. One that was cut off, by the end of its step or by our own timeout,
@@ -46,13 +43,12 @@ impl Timed {
         }
     }
 
-    /// Returns one of the latencies; NaN for metrics that are not compared request by request.
-    pub fn get(&self, metric: Metric) -> f64 {
-        match metric {
-            Metric::Ttft => self.ttft,
-            Metric::Tpot => self.tpot,
-            Metric::E2e => self.e2e,
-            _ => f64::NAN,
+    /// Returns the latency of a part of the answer. Only the principal metrics are compared request by request.
+    pub fn get(&self, part: AnswerPart) -> f64 {
+        match part {
+            AnswerPart::First => self.ttft,
+            AnswerPart::Pace => self.tpot,
+            AnswerPart::Whole => self.e2e,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Changes of a plan between start and resume: a sweep is resumed only under the plan that it began with.
 
 use anyhow::{Context, Result};
+use goodput_core::caveat::PlanDifference;
 use goodput_plan::Plan;
 use serde::Deserialize;
 use serde_json::Value;
@@ -28,12 +29,12 @@ pub fn plan(stored: &Value) -> Result<Plan> {
     read().context("meta.plan of result.json is no plan")
 }
 
-/// Returns the changes since the plan was stored, one line per key: `step.measure was "60s" and is "30s"`. Empty if
+/// Returns the changes since the plan was stored, one per key: `step.measure was "60s" and is "30s"`. Empty if
 /// no relevant key changed.
 ///
 /// # Errors
 /// Fails if the stored value is not a plan.
-pub fn differences(then: &Value, now: &Plan) -> Result<Vec<String>> {
+pub fn differences(then: &Value, now: &Plan) -> Result<Vec<PlanDifference>> {
     // Older versions did not write keys that were added later: parsing adds their defaults.
     let then = plan(then)?;
     let (then, now) = (leaves(&stored(&then)?), leaves(&stored(now)?));
@@ -41,11 +42,13 @@ pub fn differences(then: &Value, now: &Plan) -> Result<Vec<String>> {
     let free = |key: &str| {
         FREE.iter().any(|f| key == *f || key.strip_prefix(f).is_some_and(|rest| rest.starts_with('.')))
     };
-    let shown = |of: &BTreeMap<String, String>, key: &String| {
-        of.get(key).cloned().unwrap_or_else(|| "not there".into())
-    };
     let changed = keys.into_iter().filter(|key| then.get(*key) != now.get(*key) && !free(key));
-    Ok(changed.map(|key| format!("{key} was {} and is {}", shown(&then, key), shown(&now, key))).collect())
+    let difference = |key: &String| PlanDifference::Key {
+        key: key.clone(),
+        was: then.get(key).cloned(),
+        is: now.get(key).cloned(),
+    };
+    Ok(changed.map(difference).collect())
 }
 
 /// Returns every value of a table under its dotted key; a list of plain values is one value.
@@ -99,7 +102,7 @@ mod tests {
         for (name, text) in goodput_plan::SWEEPS {
             let plan = Plan::from_text(text).unwrap();
             let then: Value = serde_json::from_str(&stored(&plan).unwrap().to_string()).unwrap();
-            assert_eq!(differences(&then, &plan).unwrap(), Vec::<String>::new(), "{name}");
+            assert_eq!(differences(&then, &plan).unwrap(), [], "{name}");
         }
     }
 
@@ -140,7 +143,9 @@ mod tests {
             ),
         ] {
             let then = stored(&plan(then)).unwrap();
-            assert_eq!(differences(&then, &plan(now)).unwrap(), says, "{now}");
+            let texts =
+                differences(&then, &plan(now)).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+            assert_eq!(texts, says, "{now}");
         }
         assert!(differences(&serde_json::json!({"name": 3}), &plan("")).is_err());
     }

@@ -251,7 +251,7 @@ impl Measured<'_> {
     /// Returns the evidence for the bottleneck, and the breakdown of the time, if known.
     fn evidence(&self, line: Option<Line>) -> (Evidence, Option<Parts>) {
         let Some(own) = self.own else { return (Evidence::NotMeasured, None) };
-        if own.stable == Some(false) && self.row.concurrency.is_none() && self.row.metric != Metric::Tpot {
+        if own.stable == Some(false) && self.row.concurrency.is_none() && self.row.metric.is_from_due() {
             return (Evidence::BacklogGrows, None);
         }
         let Some(reference) = self.reference else { return (Evidence::NoReference, None) };

@@ -3,12 +3,13 @@
 use super::Run;
 use goodput_core::slo::Metric;
 use goodput_plan::Purpose;
-use goodput_stats::stats::step::{Quantiles, Step, StepKind};
+use goodput_stats::stats::step::{Quantiles, Step, StepKind, by_column};
 use serde::Serialize;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// Figures at one number of requests in flight, or of one burst. Latencies in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LevelFigures {
     /// Number of the step.
     pub step: u32,
@@ -30,28 +31,23 @@ pub struct LevelFigures {
     pub total_tokens_per_s: f64,
     /// Output tokens per second of a single request: mean answer length divided by median e2e.
     pub tokens_per_s_of_a_request: Option<f64>,
-    /// Time to first token.
-    pub ttft_ms: Quantiles,
-    /// Time per output token.
-    pub tpot_ms: Quantiles,
-    /// Inter-token latency.
-    pub itl_ms: Quantiles,
-    /// End-to-end latency; for a burst, the completion time of its requests.
-    pub e2e_ms: Quantiles,
+    /// Percentiles of the metrics that are shown without an SLO; for a burst, e2e is the completion time of its requests.
+    #[serde(flatten, serialize_with = "by_column")]
+    pub latency: BTreeMap<Metric, Quantiles>,
     /// Requests and output tokens per second and GPU, if the plan declares the number of GPUs.
     pub per_gpu: Option<[f64; 2]>,
 }
 
 impl LevelFigures {
-    /// Returns the percentiles of a metric.
+    /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
-        match metric {
-            Metric::Tpot => self.tpot_ms,
-            Metric::Itl => self.itl_ms,
-            Metric::E2e => self.e2e_ms,
-            Metric::Ttft | Metric::Ttfc => self.ttft_ms,
-        }
+        self.latency.get(&metric).copied().unwrap_or_default()
     }
+}
+
+/// Returns the metrics that are shown without an SLO.
+pub fn shown() -> impl Iterator<Item = Metric> {
+    Metric::ALL.into_iter().filter(|m| m.is_always_shown())
 }
 
 /// Returns the figures of all levels, ascending by requests in flight.
@@ -70,10 +66,7 @@ pub fn levels(run: &Run) -> Vec<LevelFigures> {
             prompt_tokens_per_s: s.prompt_tokens_per_s,
             total_tokens_per_s: s.output_tokens_per_s + s.prompt_tokens_per_s,
             tokens_per_s_of_a_request: s.output_tokens_mean.zip(e2e.p50).map(|(n, ms)| 1e3 * n / ms),
-            ttft_ms: s.quantiles(Metric::Ttft),
-            tpot_ms: s.quantiles(Metric::Tpot),
-            itl_ms: s.quantiles(Metric::Itl),
-            e2e_ms: e2e,
+            latency: shown().map(|m| (m, s.quantiles(m))).collect(),
             per_gpu: gpus.map(|n| [s.achieved_rate / n, s.output_tokens_per_s / n]),
         }
     };

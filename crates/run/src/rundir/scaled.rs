@@ -11,7 +11,7 @@ use super::split::searcher;
 use super::table::each_row;
 use anyhow::Result;
 use goodput_core::record::{Failure, Phase};
-use goodput_core::slo::{Metric, Slo};
+use goodput_core::slo::Slo;
 use goodput_core::units::Fraction;
 use goodput_plan::{Plan, Series};
 use goodput_stats::search::Search;
@@ -165,7 +165,7 @@ impl<'a> Rejudge<'a> {
         let limited = |slo: &Slo| slo.limit_groups().iter().any(|p| !p.slo.limits().is_empty());
         let search = searcher(&one.plan).ok().filter(|_| limited(&tiers[0]))?;
         let gaps = |p: &goodput_core::slo::LimitGroup<'_>| -> Vec<String> {
-            let itl = p.slo.limits().into_iter().filter(|l| l.metric == Metric::Itl);
+            let itl = p.slo.limits().into_iter().filter(|l| !l.metric.is_per_request());
             itl.map(|l| p.title(&l.to_string())).collect()
         };
         // In measuring order.

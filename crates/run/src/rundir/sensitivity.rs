@@ -5,7 +5,7 @@ use super::requests::each_record;
 use super::{PLAN, RESULT, files, read};
 use anyhow::{Result, anyhow};
 use goodput_core::record::{Outcome, Phase, Record};
-use goodput_core::slo::{Judged, Limit, LimitGroup, Metric, Slo};
+use goodput_core::slo::{Judged, Limit, LimitGroup, Slo};
 use goodput_core::units::ms;
 use goodput_plan::Plan;
 use goodput_plan::sensitivity::{Immovable, Side, factor_series, rate_series};
@@ -169,7 +169,7 @@ fn effect<'a>(
 fn limits(slo: &Slo) -> Vec<(LimitGroup<'_>, Limit)> {
     let mut all = Vec::new();
     for part in slo.limit_groups() {
-        let own = part.slo.limits().into_iter().filter(|l| l.metric != Metric::Itl);
+        let own = part.slo.limits().into_iter().filter(|l| l.metric.is_per_request());
         all.extend(own.map(|limit| (part, limit)));
     }
     all

@@ -2,7 +2,7 @@
 
 use super::{Run, derive};
 use goodput_core::caveat::Caveat;
-use goodput_core::slo::Metric;
+use goodput_core::slo::{AnswerPart, Metric};
 use goodput_plan::MeasuredServer;
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::server::facts::Facts;
@@ -196,15 +196,13 @@ fn peak(part: &Run, s: &Step) -> Peak {
     }
 }
 
-/// Returns true if at most the allowed share of requests in a step misses each TPOT and ITL limit of the first tier.
+/// Returns true if at most the allowed share of requests in a step misses each limit on the token pace of the first tier.
 fn keeps_pace(part: &Run, s: &Step) -> Option<bool> {
     let tier = part.tiers.first()?;
     let mut kept = None;
     for row in s.limits.iter().filter(|l| l.tier == tier.tier()) {
-        let limit = tier
-            .limits()
-            .into_iter()
-            .find(|l| matches!(l.metric, Metric::Tpot | Metric::Itl) && l.name() == row.limit);
+        let limit =
+            tier.limits().into_iter().find(|l| l.metric.part() == AnswerPart::Pace && l.name() == row.limit);
         let Some(limit) = limit.filter(|_| row.n > 0) else { continue };
         let share = row.misses as f64 / row.n as f64;
         kept = Some(kept.unwrap_or(true) && share <= limit.percentile.miss_share() + 1e-12);

@@ -3,7 +3,7 @@
 use super::facts::{Curve, Facts};
 use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
-use goodput_core::slo::{Metric, split_limit_key};
+use goodput_core::slo::{AnswerPart, Metric, split_limit_key};
 
 /// Steps with up to this multiple of the examined step's load are also examined by some rules.
 const NO_MORE: f64 = 1.25;
@@ -89,12 +89,9 @@ impl<'a> Subject<'a> {
         let key = self.curve.limit.as_deref().or(self.curve.question.as_deref())?;
         match split_limit_key(key).1 {
             "stability" => Some(Metric::Ttft),
-            limit => match Metric::of_limit(limit)
-                .or_else(|| Metric::ALL.into_iter().find(|m| m.name() == limit))?
-            {
-                Metric::Ttft | Metric::Ttfc => Some(Metric::Ttft),
-                Metric::Tpot | Metric::Itl => Some(Metric::Tpot),
-                Metric::E2e => Some(self.longer_part()),
+            limit => match Metric::of_limit(limit).or_else(|| Metric::from_name(limit))?.part() {
+                part @ (AnswerPart::First | AnswerPart::Pace) => Some(part.metric()),
+                AnswerPart::Whole => Some(self.longer_part()),
             },
         }
     }

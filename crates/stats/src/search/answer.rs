@@ -3,6 +3,7 @@
 use super::change::Change;
 pub use super::conclusion::{AnswerLevel, Conclusion, Located, Status, Undecided};
 use super::reason::Reason;
+use crate::stats::step::Verdict;
 use goodput_core::level::Control;
 use serde::{Deserialize, Serialize};
 
@@ -198,8 +199,8 @@ pub struct Held {
     pub level: f64,
     /// Length of the measured window, in seconds.
     pub seconds: f64,
-    /// `meets`, `fails`, `undecided` or `invalid`.
-    pub verdict: String,
+    /// Verdict on the tier of the answer.
+    pub verdict: Verdict,
     /// Misses of the limit whose share of misses is the highest relative to the share it allows.
     pub misses: u64,
     /// Number of requests that count for that limit.

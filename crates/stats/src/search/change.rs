@@ -125,8 +125,8 @@ pub(super) fn last_change(steps: &[&Step]) -> Option<Change> {
 
 /// Returns the clearest change within some baselines, with the index of the first baseline after it.
 fn first(baselines: &[&Step]) -> Option<(usize, Change)> {
-    let metrics = [Metric::Ttft, Metric::Tpot, Metric::E2e];
-    let splits = metrics.into_iter().flat_map(|metric| (1..baselines.len()).map(move |at| (metric, at)));
+    let splits =
+        Metric::PRINCIPAL.into_iter().flat_map(|metric| (1..baselines.len()).map(move |at| (metric, at)));
     let tested = splits.filter_map(|(metric, at)| {
         let of = |steps: &[&Step]| -> Vec<Median> {
             steps.iter().filter_map(|s| Median::of(&s.quantiles(metric), FEW)).collect()

@@ -169,7 +169,7 @@ fn held(slo: &Slo, steps: &[&Step]) -> Option<Held> {
     let rows = limits(slo).into_iter().filter_map(|(limit, p0)| Some((p0, step.row(slo.tier(), &limit)?)));
     let (_, row) =
         rows.max_by(|a, b| over(a.0, a.1.misses, a.1.n).total_cmp(&over(b.0, b.1.misses, b.1.n)))?;
-    let verdict = tier_verdict(&step.limits, slo.tier()).0.name().to_owned();
+    let verdict = tier_verdict(&step.limits, slo.tier()).0;
     Some(Held { level: step.level.value, seconds: step.measure_s, verdict, misses: row.misses, n: row.n })
 }
 

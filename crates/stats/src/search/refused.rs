@@ -29,7 +29,7 @@ pub(super) fn served(step: &Step, row: &LimitRow, (misses, n): (f64, f64)) -> Op
     if step.refused == 0 {
         return Some((misses, n));
     }
-    if Metric::of_limit(&row.limit) == Some(Metric::Itl) || row.n != step.due_n {
+    if Metric::of_limit(&row.limit).is_some_and(|m| !m.is_per_request()) || row.n != step.due_n {
         return None;
     }
     let refused = step.refused as f64;

@@ -7,7 +7,7 @@
 use super::step::{Abort, Step};
 use goodput_core::caveat::{Cause, Excess, OwnFault};
 use goodput_core::level::{Control, Level};
-use goodput_core::slo::{Metric, Slo};
+use goodput_core::slo::Slo;
 use goodput_core::units::ms;
 use serde::Serialize;
 
@@ -156,7 +156,7 @@ pub fn tightest_from_due(slo: &Slo) -> Option<f64> {
 
 /// Returns the smallest limit on the time between tokens, in ms. Only the receive lag affects it.
 pub fn tightest_by_lag(slo: &Slo) -> Option<f64> {
-    [Metric::Tpot, Metric::Itl].into_iter().filter_map(|m| slo.smallest(m)).min().map(ms)
+    slo.tightest_pace().map(ms)
 }
 
 /// Returns the smaller of two optional limits.

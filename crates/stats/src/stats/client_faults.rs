@@ -120,7 +120,7 @@ pub(super) fn client_limit_at(input: &StepInput<'_>) -> Option<Duration> {
 fn without_delay(r: &CompactRecord, lag: Duration, metric: Metric) -> CompactRecord {
     let mut r = *r;
     r.due = r.sent.unwrap_or(r.due);
-    if Metric::FROM_DUE.contains(&metric) {
+    if metric.is_from_due() {
         r.due = Nanos::from(r.due.get() + lag);
     } else {
         let earlier = |t: Nanos| Nanos::from(t.get().saturating_sub(lag));

@@ -2,7 +2,7 @@
 //! without heap allocations.
 
 use goodput_core::record::{self, Conn, Failure, Outcome, Phase, Record};
-use goodput_core::slo::Metric;
+use goodput_core::slo::{AnswerPart, Metric};
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
@@ -148,9 +148,9 @@ impl CompactRecord {
     /// Returns true if the request counts in the percentiles of a metric. Complete answers do. For TTFT and TTFC, so do requests
     /// cut off after the value was known, since leaving them out would leave out the slowest.
     pub fn counts_for(&self, metric: Metric) -> bool {
-        match metric {
-            Metric::Ttft | Metric::Ttfc => !self.is_broken(),
-            _ => self.ok(),
+        match metric.part() {
+            AnswerPart::First => !self.is_broken(),
+            AnswerPart::Pace | AnswerPart::Whole => self.ok(),
         }
     }
 

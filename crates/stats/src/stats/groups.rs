@@ -57,7 +57,7 @@ pub struct Group {
     pub cut: u64,
     /// Number of failed requests that the plan's timeout ended.
     pub failed_timeout: u64,
-    /// Percentiles by metric.
+    /// Percentiles by metric: those with one value per request, for classes also of the ITL.
     #[serde(flatten, serialize_with = "by_column")]
     pub latency: BTreeMap<Metric, Quantiles>,
     /// Mean input tokens of a completed request.
@@ -69,9 +69,6 @@ pub struct Group {
 }
 
 impl Group {
-    /// The metrics with percentiles per group, which have one value per request. Classes also have percentiles of the ITL.
-    pub const METRICS: [Metric; 4] = [Metric::Ttft, Metric::Ttfc, Metric::Tpot, Metric::E2e];
-
     /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()
@@ -139,7 +136,7 @@ fn group(
         quantiles_by_due(values, &mut buffer, ClusterPrior::of_kind(kind))
     };
     let latency: BTreeMap<_, _> =
-        Group::METRICS.into_iter().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();
+        Metric::per_request().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();
     let within = |r: &&&CompactRecord| {
         r.phase != Phase::Warmup && r.ok() && window.contains(&r.last_token.unwrap_or(r.end).get())
     };

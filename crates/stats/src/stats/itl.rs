@@ -5,7 +5,7 @@ use super::percentile::quantiles_by;
 use super::step::Quantiles;
 use super::verdict::Counts;
 use goodput_core::record::{Finished, Outcome, Phase};
-use goodput_core::slo::{Judged, Limit, Metric, Slo};
+use goodput_core::slo::{Judged, Limit, Slo};
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
@@ -265,7 +265,7 @@ impl ItlTally {
 /// Returns every ITL limit of any tier and class, without duplicates.
 fn limits(tiers: &[Slo]) -> Vec<Limit> {
     let all = tiers.iter().flat_map(Slo::limit_groups).flat_map(|part| part.slo.limits());
-    let mut limits: Vec<Limit> = all.filter(|l| l.metric == Metric::Itl).collect();
+    let mut limits: Vec<Limit> = all.filter(|l| !l.metric.is_per_request()).collect();
     limits.sort_unstable();
     limits.dedup();
     limits

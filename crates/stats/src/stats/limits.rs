@@ -17,7 +17,7 @@ use super::verdict::{
 use goodput_core::caveat::OwnFault;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase, Record};
-use goodput_core::slo::{ALL, Judged, Limit, LimitGroup, Metric, Slo};
+use goodput_core::slo::{ALL, AnswerPart, Judged, Limit, LimitGroup, Metric, Slo};
 use goodput_core::units::short;
 use std::collections::HashSet;
 use std::time::Duration;
@@ -158,19 +158,23 @@ impl<'a> Judge<'a> {
     }
 
     fn latency(&self, slo: &Slo, part: LimitGroup<'a>, limit: &Limit) -> JudgedRow {
-        let count = |view| match limit.metric {
-            Metric::Itl => self.gaps(part, limit, view),
-            _ => self.requests(Some(part), view, |r| self.judged(limit, view, r)),
+        let of_gaps = !limit.metric.is_per_request();
+        let count = |view| {
+            if of_gaps {
+                self.gaps(part, limit, view)
+            } else {
+                self.requests(Some(part), view, |r| self.judged(limit, view, r))
+            }
         };
         let (from_due, own) = (tightest_from_due(slo), &self.client);
-        let doubt = if Metric::FROM_DUE.contains(&limit.metric) {
+        let doubt = if limit.metric.is_from_due() {
             own.doubt(from_due, from_due)
         } else {
             own.doubt(None, tightest_by_lag(slo))
         };
         let row = (limit.name(), Some(limit.limit_ms()), part.title(&limit.to_string()));
         let mut counted = self.counted((slo, Some(part)), row, limit.percentile.miss_share(), doubt, count);
-        if limit.metric == Metric::Itl {
+        if of_gaps {
             counted.missed = self.missed_gaps(part, limit);
         }
         if counted.row.n == 0 && counted.row.verdict == Verdict::Undecided && self.void(part, limit.metric) {
@@ -196,7 +200,7 @@ impl<'a> Judge<'a> {
     fn joint(&self, slo: &'a Slo) -> JudgedRow {
         let of_part = |part: LimitGroup<'a>| {
             let limits = part.slo.joint_limits();
-            let gaps = limits.iter().filter(|l| l.metric == Metric::Itl).map(|l| self.input.itl.judged(l));
+            let gaps = limits.iter().filter(|l| !l.metric.is_per_request()).map(|l| self.input.itl.judged(l));
             let gaps: Vec<JudgedRequests> = gaps.collect();
             (part, limits, gaps)
         };
@@ -297,7 +301,7 @@ impl<'a> Judge<'a> {
         let judged = |view| self.judge_tally(&count(view), p0, inflation).verdict;
         let ideal = View { ideal: true, before_limit: false };
         // Every request in flight has one gap as long as the halt of the client, and no view of the gaps tells which.
-        let gaps = Metric::of_limit(&row.limit) == Some(Metric::Itl)
+        let gaps = Metric::of_limit(&row.limit).is_some_and(|m| !m.is_per_request())
             || (part.is_none() && slo.smallest(Metric::Itl).is_some());
         let halted_gaps = gaps && !self.client.halts.is_empty();
         let (verdict, fault) = match (self.client.limited, self.client.behind, doubt) {
@@ -384,8 +388,9 @@ impl<'a> Judge<'a> {
     /// at most one token. Such a limit is met. A limit that could apply but for which no answer could be judged (no content token
     /// came, or all of them in one event) stays undecided.
     fn void(&self, part: LimitGroup<'a>, metric: Metric) -> bool {
-        let between = matches!(metric, Metric::Tpot | Metric::Itl);
-        between && self.answered(Some(part)) && self.judged_by(Some(part)).all(|r| r.output_asked <= 1)
+        metric.part() == AnswerPart::Pace
+            && self.answered(Some(part))
+            && self.judged_by(Some(part)).all(|r| r.output_asked <= 1)
     }
 
     /// Judges a tally by its confidence bounds, or as failed by gross misses.

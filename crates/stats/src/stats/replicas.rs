@@ -8,7 +8,7 @@ use super::tail::{ClusterPrior, quantiles_by_due};
 use super::verdict::{GROSS, GROSS_INFLATION, gross};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::record::{Failure, Outcome, Phase};
-use goodput_core::slo::{Judged, Metric};
+use goodput_core::slo::{AnswerPart, Judged, Metric};
 use goodput_core::units::ms;
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ fn replica(target: u16, url: &BaseUrl, own: &[&CompactRecord]) -> Replica {
         quantiles_by_due(values, &mut buffer, ClusterPrior::default())
     };
     let latency: BTreeMap<_, _> =
-        Replica::METRICS.into_iter().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();
+        Metric::PRINCIPAL.into_iter().map(|m| (m, of(m))).filter(|(_, q)| q.n > 0).collect();
     Replica {
         target,
         url: url.to_string(),
@@ -132,7 +132,9 @@ fn beyond(metric: Metric, r: &CompactRecord, limit_ms: f64) -> Judged {
     match value {
         Some(value) if value > limit_ms => Judged::Missed,
         Some(_) => Judged::Met,
-        None if metric == Metric::Ttft && r.outcome == Outcome::Cut && waited > limit_ms => Judged::Missed,
+        None if metric.part() == AnswerPart::First && r.outcome == Outcome::Cut && waited > limit_ms => {
+            Judged::Missed
+        }
         None => Judged::Unknown,
     }
 }

@@ -34,10 +34,11 @@ text_by_name!(StepKind, Verdict, Abort, OutlierMetric);
 
 named_enum! {
     /// Purpose of a step.
-    #[derive(Hash, PartialOrd, Ord)]
+    #[derive(Default, Hash, PartialOrd, Ord)]
     #[serde(try_from = "String")]
     pub enum StepKind {
         /// A level that the plan lists.
+        #[default]
         List = "list",
         /// A given number of requests at once; the window ends with the last answer.
         Burst = "burst",
@@ -80,7 +81,7 @@ impl StepKind {
 
 named_enum! {
     /// Outcome of judging a step or a limit against the SLO.
-    #[derive(Hash, PartialOrd, Ord)]
+    #[derive(Default, Hash, PartialOrd, Ord)]
     #[serde(try_from = "String")]
     pub enum Verdict {
         /// Every limit is shown to be met.
@@ -88,6 +89,7 @@ named_enum! {
         /// A limit is shown to be missed, or the step is not stable.
         Fails = "fails",
         /// Too few requests to decide.
+        #[default]
         Undecided = "undecided",
         /// The client was the bottleneck, or the server restarted: the step says nothing about the server.
         Invalid = "invalid",
@@ -243,9 +245,6 @@ impl OutlierMetric {
 }
 
 impl Replica {
-    /// The metrics with percentiles per replica.
-    pub const METRICS: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2e];
-
     /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()
@@ -258,10 +257,7 @@ impl Replica {
 }
 
 /// Serialises the percentiles of each metric under its name with the unit, as everywhere in `result.json`.
-pub(super) fn by_column<S: serde::Serializer>(
-    of: &BTreeMap<Metric, Quantiles>,
-    to: S,
-) -> Result<S::Ok, S::Error> {
+pub fn by_column<S: serde::Serializer>(of: &BTreeMap<Metric, Quantiles>, to: S) -> Result<S::Ok, S::Error> {
     to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
 }
 
@@ -310,7 +306,7 @@ pub struct CheckRow {
 }
 
 /// One measured step. Rates are per second of the measured window; `None` means "not known" and is written as an empty cell.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Step {
     /// Name of the series the step belongs to.
     pub series: String,
@@ -443,7 +439,7 @@ impl LimitRow {
     /// Returns how many of the counted values belong to one of `due_n` requests: for ITL the gaps per request, since they stall
     /// together; 1 for a limit on requests.
     pub fn per_request(&self, due_n: u64) -> f64 {
-        if Metric::of_limit(&self.limit) == Some(Metric::Itl) {
+        if Metric::of_limit(&self.limit).is_some_and(|m| !m.is_per_request()) {
             (self.n as f64 / due_n.max(1) as f64).max(1.0)
         } else {
             1.0
@@ -452,65 +448,9 @@ impl LimitRow {
 }
 
 impl Step {
-    /// Creates the first step of the series `main`, in which nothing was measured, for readers and tests to fill in. With it a new
-    /// field is set in one place for all of them.
+    /// Creates the first step of the series `main`, in which nothing was measured, for readers and tests to fill in.
     pub fn blank(level: Level) -> Self {
-        Self {
-            series: "main".into(),
-            step: 1,
-            kind: StepKind::List,
-            level,
-            started_at: String::new(),
-            started_s: 0.0,
-            ended_s: 0.0,
-            settle_s: 0.0,
-            measure_s: 0.0,
-            tail_s: 0.0,
-            drain_s: 0.0,
-            abort: None,
-            due_n: 0,
-            offered_rate: 0.0,
-            sent_rate: 0.0,
-            achieved_rate: 0.0,
-            good_rate: 0.0,
-            completed: 0,
-            failed: 0,
-            cut: 0,
-            failed_timeout: 0,
-            cut_timeout: 0,
-            refused: 0,
-            retried: 0,
-            output_tokens_per_s: 0.0,
-            prompt_tokens_per_s: 0.0,
-            input_tokens_mean: None,
-            output_tokens_mean: None,
-            latency: BTreeMap::new(),
-            joint_attainment: None,
-            in_flight_mean: 0.0,
-            in_flight_max: 0,
-            in_flight_slope: None,
-            ttft_slope: None,
-            little_residual: None,
-            lateness_p50_ms: None,
-            lateness_p99_ms: None,
-            receive_lag_p99_ms: None,
-            conn_new: 0,
-            server: ServerSide::default(),
-            cost_per_mtok: None,
-            stable: None,
-            verdict: Verdict::Undecided,
-            binding: None,
-            reason: String::new(),
-            client_busy: None,
-            client_waiting: None,
-            host: None,
-            limits: Vec::new(),
-            groups: Vec::new(),
-            replicas: Vec::new(),
-            checks: Vec::new(),
-            metrics: Vec::new(),
-            trace: None,
-        }
+        Self { series: "main".into(), step: 1, level, ..Self::default() }
     }
 }
 

@@ -253,8 +253,7 @@ fn latencies(measured: &[&CompactRecord], input: &StepInput<'_>) -> BTreeMap<Met
         let values = answered.filter_map(|r| metric.of(&r.record())).map(ms);
         quantiles_by_due(values, &mut room, ClusterPrior::of_kind(input.kind).with(input.earlier, metric))
     };
-    let by_request = Metric::ALL.into_iter().filter(|m| *m != Metric::Itl);
-    let mut all: BTreeMap<Metric, Quantiles> = by_request.map(|m| (m, of(m))).collect();
+    let mut all: BTreeMap<Metric, Quantiles> = Metric::per_request().map(|m| (m, of(m))).collect();
     let gaps = input.itl.pooled().quantiles(all[&Metric::Tpot].inflation.unwrap_or(INFLATION));
     all.insert(Metric::Itl, gaps);
     all

@@ -3,7 +3,7 @@
 use super::{ExtraPage, LARGEST, PATIENCE, Page, Scraper};
 use anyhow::{Context, Result};
 use futures_util::future::join_all;
-use goodput_core::caveat::{Caveat, ServerCaveat};
+use goodput_core::caveat::{Caveat, MetricsGap, ServerCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::units::Span;
 use goodput_load::client::Client;
@@ -167,35 +167,36 @@ async fn read_facts(client: &Client, target: usize) -> Facts {
 }
 
 /// Finds the metrics page of a server of the plan; the error is the reason why there is none.
-async fn metrics_page(client: &Client, target: usize) -> Result<ReadPage, String> {
+async fn metrics_page(client: &Client, target: usize) -> Result<ReadPage, MetricsGap> {
     let at = |path: &str| Page { client: client.clone(), target, path: path.to_owned() };
     let first = read_page(at(PATHS[0])).await;
     // TensorRT-LLM's JSON page has no counters; the Prometheus page has.
     let more = first.as_ref().map_or(true, |p| p.reading.engine == Engine::TensorRtLlm);
-    match if more { read_page(at(PATHS[1])).await } else { Err(String::new()) } {
-        Ok(second) => Ok(second),
-        Err(_) => first,
+    if more && let Ok(second) = read_page(at(PATHS[1])).await {
+        return Ok(second);
     }
+    first
 }
 
 /// Reads a page; the error is the reason why it gives no metrics.
-async fn read_page(page: Page) -> Result<ReadPage, String> {
-    let text = page.fetch(PATIENCE).await.map_err(|why| format!("GET {}: {why}", page.path))?;
+async fn read_page(page: Page) -> Result<ReadPage, MetricsGap> {
+    let text = page.fetch(PATIENCE).await;
+    let text = text.map_err(|why| MetricsGap::Unread { path: Some(page.path.clone()), why })?;
     let reading = Reading::read(&text);
-    let reading = reading.ok_or_else(|| format!("GET {} names no metric of a known engine", page.path))?;
+    let reading = reading.ok_or_else(|| MetricsGap::NoEngine(page.path.clone()))?;
     Ok(ReadPage { page, text, reading })
 }
 
 /// Returns a caveat if a page of `[[metrics]]` fails or lacks some of the selected series.
 async fn page_caveat(extra: &ExtraPage) -> Option<Caveat> {
     let why = match extra.page.fetch(PATIENCE).await {
-        Err(why) => why,
+        Err(why) => MetricsGap::Unread { path: None, why },
         Ok(page) => {
             let names: Vec<String> = missing(&page, &extra.series).iter().map(ToString::to_string).collect();
             if names.is_empty() {
                 return None;
             }
-            format!("the page has no {}", names.join(", "))
+            MetricsGap::NoSeries(names)
         }
     };
     Some(Caveat::Server(ServerCaveat::MetricsSilent { source: extra.title.clone(), why }))

@@ -5,7 +5,7 @@ mod stream;
 use crate::sim::socket::ConnectionHandle;
 use axum::{
     body::Body,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use goodput_engine::fault::Fault;
@@ -63,10 +63,24 @@ pub(super) async fn play(
         | Fault::Crlf
         | Fault::Comments
         | Fault::Bundled
-        | Fault::WrongType
-        | Fault::Compressed
         | Fault::StreamReset => within(fault, connection, sound.await),
+        Fault::WrongType => {
+            let text = HeaderValue::from_static("text/plain");
+            with_header(sound.await, header::CONTENT_TYPE, text)
+        }
+        Fault::Compressed => {
+            let gzip = HeaderValue::from_static("gzip");
+            within(fault, connection, with_header(sound.await, header::CONTENT_ENCODING, gzip))
+        }
     }
+}
+
+/// Sets a header of an answer. A refusal is returned unchanged.
+fn with_header(mut sound: Response, name: HeaderName, value: HeaderValue) -> Response {
+    if sound.status() == StatusCode::OK {
+        sound.headers_mut().insert(name, value);
+    }
+    sound
 }
 
 /// Applies a fault to the stream or document of an answer. A refusal is returned unchanged.
@@ -76,16 +90,6 @@ fn within(fault: Fault, connection: Option<ConnectionHandle>, sound: Response) -
     }
     let (mut head, body) = sound.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
-    match fault {
-        Fault::WrongType => {
-            head.headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-            return Response::from_parts(head, body);
-        }
-        Fault::Compressed => {
-            head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        }
-        _ => {}
-    }
     let events = head
         .headers
         .get(header::CONTENT_TYPE)

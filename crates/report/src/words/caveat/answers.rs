@@ -30,8 +30,9 @@ pub(super) fn words(caveat: &AnswersCaveat) -> CaveatWords {
         ),
         AnswersCaveat::Failures { requests, of, kind, most } => CaveatWords::new(
             format!(
-                "{requests} of {of} measured requests failed, {} {kind}; failures count as misses.",
-                if *most { "most of them as" } else { "most often as" }
+                "{requests} of {of} measured requests failed, {} {}; failures count as misses.",
+                if *most { "most of them as" } else { "most often as" },
+                kind.name()
             ),
             "See failures.csv for the kinds and one body of each.",
         ),

@@ -39,7 +39,7 @@ pub(super) fn words(caveat: &SweepCaveat, context: Context) -> CaveatWords {
         SweepCaveat::PlanChanged { differences } => CaveatWords::new(
             format!(
                 "The plan was changed before the sweep was resumed (--force): {}.",
-                differences.join("; ")
+                differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
             ),
             "Steps before and after were measured under different plans: start a new sweep, unless the difference cannot matter.",
         ),

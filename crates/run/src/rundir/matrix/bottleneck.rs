@@ -1,7 +1,7 @@
 //! Finds the bottleneck from the parts of a latency.
 
 use super::Parts;
-use goodput_core::slo::Metric;
+use goodput_core::slo::{AnswerPart, Metric};
 use goodput_plan::Bottleneck;
 use goodput_stats::stats::step::Abort;
 
@@ -141,7 +141,7 @@ impl LatencyPart {
 
 /// The latency of a row, split into parts.
 pub(super) struct SplitLatency {
-    /// Latency metric of the question.
+    /// Latency metric of the question, one of the principal ones.
     pub(super) metric: Metric,
     pub(super) medians: Medians,
     pub(super) parts: Parts,
@@ -150,24 +150,27 @@ pub(super) struct SplitLatency {
 
 impl SplitLatency {
     fn has_first_token(&self) -> bool {
-        self.metric != Metric::Tpot
+        self.metric.part() != AnswerPart::Pace
     }
 
     fn has_later_tokens(&self) -> bool {
-        self.metric != Metric::Ttft
+        self.metric.part() != AnswerPart::First
     }
 
     /// Returns the total in ms that shares of parts refer to.
     fn total(&self) -> f64 {
-        match self.metric {
-            Metric::Ttft => self.medians.ttft,
-            Metric::Tpot => self.parts.decode + self.parts.batching,
-            Metric::E2e | Metric::Itl | Metric::Ttfc => self.medians.e2e,
+        match self.metric.part() {
+            AnswerPart::First => self.medians.ttft,
+            AnswerPart::Pace => self.parts.decode + self.parts.batching,
+            AnswerPart::Whole => self.medians.e2e,
         }
     }
 
     fn share(&self, part_ms: f64) -> PartShare {
-        let median_ms = if self.metric == Metric::Tpot { self.medians.tpot } else { self.total() };
+        let median_ms = match self.metric.part() {
+            AnswerPart::Pace => self.medians.tpot,
+            AnswerPart::First | AnswerPart::Whole => self.total(),
+        };
         PartShare { part_ms, share: part_ms / self.total(), metric: self.metric, median_ms }
     }
 

@@ -1,7 +1,7 @@
 //! The rows that belong to a step, except those of `steps.csv` and `server.csv`. For the meaning of the columns see
 //! the fields of each type.
 
-use super::latency::{inflation, percentiles};
+use super::latency::{added, first, inflation, percentiles};
 use super::{Cell, CellError, Columns, TableRow};
 use crate::rundir::cell::bare;
 use crate::rundir::imported::COUNTED;
@@ -105,14 +105,16 @@ impl TableRow for Group {
         c.cell("n", &mut self.n)?;
         c.cell("failed", &mut self.failed)?;
         c.cell("cut", &mut self.cut)?;
-        percentiles(c, &mut self.latency, &Self::METRICS)?;
+        let (requests, gaps) = (first(Metric::is_per_request), first(|m| !m.is_per_request()));
+        percentiles(c, &mut self.latency, &requests)?;
         c.cell("input_tokens_mean", &mut self.input_tokens_mean)?;
         c.cell("output_tokens_mean", &mut self.output_tokens_mean)?;
         c.cell("achieved_rate", &mut self.achieved_rate)?;
-        percentiles(c, &mut self.latency, &[Metric::Itl])?;
-        inflation(c, &mut self.latency, &Self::METRICS)?;
-        inflation(c, &mut self.latency, &[Metric::Itl])?;
-        c.later("failed_timeout", &mut self.failed_timeout)
+        percentiles(c, &mut self.latency, &gaps)?;
+        inflation(c, &mut self.latency, &requests)?;
+        inflation(c, &mut self.latency, &gaps)?;
+        c.later("failed_timeout", &mut self.failed_timeout)?;
+        added(c, &mut self.latency, |_| true)
     }
 }
 
@@ -139,10 +141,10 @@ impl TableRow for Replica {
         c.cell("n", &mut self.n)?;
         c.cell("failed", &mut self.failed)?;
         c.cell("cut", &mut self.cut)?;
-        percentiles(c, &mut self.latency, &Self::METRICS)?;
+        percentiles(c, &mut self.latency, &Metric::PRINCIPAL)?;
         c.cell("apart", &mut self.outlier)?;
         c.cell("others", &mut self.others)?;
-        inflation(c, &mut self.latency, &Self::METRICS)
+        inflation(c, &mut self.latency, &Metric::PRINCIPAL)
     }
 }
 

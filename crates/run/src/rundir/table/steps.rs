@@ -1,13 +1,13 @@
 //! `steps.csv`: one row per step. The data of a step from other files is not in its row.
 
-use super::latency::{inflation, percentiles};
+use super::latency::{added, first, inflation, percentiles};
 use super::{CellError, Columns, TableRow};
 use crate::rundir::STEPS;
 use goodput_core::level::Level;
-use goodput_core::slo::Metric;
 use goodput_stats::stats::step::{HostLoad, Step, TracePart};
 
-/// The columns of `steps.csv`; for their meaning see the fields of [`Step`]. A new column follows the others.
+/// The columns of `steps.csv`; for their meaning see the fields of [`Step`]. A new column follows the others; only the
+/// columns of new metrics come after it.
 impl TableRow for Step {
     const FILE: &'static str = STEPS;
 
@@ -46,7 +46,7 @@ impl TableRow for Step {
         c.cell("prompt_tokens_per_s", &mut self.prompt_tokens_per_s)?;
         c.cell("input_tokens_mean", &mut self.input_tokens_mean)?;
         c.cell("output_tokens_mean", &mut self.output_tokens_mean)?;
-        percentiles(c, &mut self.latency, &Metric::ALL)?;
+        percentiles(c, &mut self.latency, &first(|_| true))?;
         c.cell("joint_attainment", &mut self.joint_attainment)?;
         c.cell("in_flight_mean", &mut self.in_flight_mean)?;
         c.cell("in_flight_max", &mut self.in_flight_max)?;
@@ -71,10 +71,11 @@ impl TableRow for Step {
         c.cell("client_waiting", &mut self.client_waiting)?;
         trace(c, &mut self.trace)?;
         c.later("refused", &mut self.refused)?;
-        inflation(c, &mut self.latency, &Metric::ALL)?;
+        inflation(c, &mut self.latency, &first(|_| true))?;
         c.later("failed_timeout", &mut self.failed_timeout)?;
         c.later("cut_timeout", &mut self.cut_timeout)?;
-        host(c, &mut self.host)
+        host(c, &mut self.host)?;
+        added(c, &mut self.latency, |_| true)
     }
 }
 

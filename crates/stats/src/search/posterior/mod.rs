@@ -229,9 +229,7 @@ fn quantile((mut low, mut high): (f64, f64), u: f64, below: impl Fn(f64) -> f64)
 /// Returns true if the backlog may grow without a limit being missed: no limit counts from `due`, or a step was unstable that
 /// failed none of them.
 fn backlog_without_miss(steps: &[&Step], tier: &str, limits: &[(String, f64)]) -> bool {
-    let from_due = |limit: &str| {
-        limit == "joint" || Metric::of_limit(limit).is_some_and(|m| Metric::FROM_DUE.contains(&m))
-    };
+    let from_due = |limit: &str| limit == "joint" || Metric::of_limit(limit).is_some_and(Metric::is_from_due);
     let failed = |s: &Step| {
         let fails = |limit: &str| s.row(tier, limit).is_some_and(|r| r.verdict == Verdict::Fails);
         limits.iter().any(|(limit, _)| fails(limit))

@@ -4,6 +4,7 @@ use super::*;
 use goodput_stats::stats::co_misses::CoMisses;
 use goodput_stats::stats::step::{ClientSide, HostLoad, LimitRow, ServerLatency, ServerSide, TracePart};
 use proptest::prelude::*;
+use serde_json::Value;
 
 fn step_of(row: &[(String, String)]) -> Step {
     read(row).unwrap()
@@ -190,5 +191,36 @@ fn what_is_no_count_is_an_error_that_shows_it() {
     ] {
         let error = read::<LimitRow>(&with(&row, "co_misses", wrong)).unwrap_err().to_string();
         assert_eq!(error, format!("column co_misses holds {wrong:?}"));
+    }
+}
+
+/// Returns the value of a column of `steps.csv` in a step of `result.json`: under its own name, or in an object, as
+/// `client_busy` is in `client` and `ttft_p50_ms` in `ttft_ms`.
+fn in_result<'a>(step: &'a Value, column: &str) -> &'a Value {
+    let of_object = |(at, _): (usize, &str)| {
+        let (object, key) = (&column[..at], &column[at + 1..]);
+        let latency = || step.get(format!("{object}_ms"))?.get(key.trim_end_matches("_ms"));
+        step.get(object).and_then(|o| o.get(key)).or_else(latency)
+    };
+    let nested = || column.match_indices('_').find_map(of_object);
+    step.get(column).or_else(nested).unwrap_or(&Value::Null)
+}
+
+#[test]
+fn every_cell_of_a_step_is_in_the_result() {
+    for (case, run) in fixture::cases() {
+        let result = crate::rundir::json::result(&run);
+        for (step, json) in run.steps.iter().zip(result["steps"].as_array().unwrap()) {
+            for (column, cell) in cells_of(step) {
+                let same = match in_result(json, &column) {
+                    Value::Null => cell.is_empty() || cell == "NaN",
+                    Value::Bool(value) => cell == value.to_string(),
+                    Value::Number(value) => cell.parse::<f64>().ok() == value.as_f64(),
+                    Value::String(value) => cell == *value,
+                    Value::Array(_) | Value::Object(_) => false,
+                };
+                assert!(same, "{case}: {column} {cell:?}, {:?}", in_result(json, &column));
+            }
+        }
     }
 }
