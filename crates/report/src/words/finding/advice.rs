@@ -132,19 +132,24 @@ mod tests {
             advice(&Advice { change, flag: Some(Flag { name, is_guess }), from, to })
         };
         let from = Some(Current { value: Value::Count(128), origin: Origin::CommandLine });
-        let to =
-            Some(Target { value: Value::Count(64), basis: Basis::Running { running: 90.5 }, with: None });
+        let basis = Basis::TpotLimit { limit_ms: 12.0 };
+        let to = Some(Target { value: Value::Count(64), basis, with: None });
         assert_eq!(
-            of(BatchChange::AdmitFewer { ran: Some(90.5) }.into(), false, from, to),
-            "Admit fewer sequences at a time than there is KV cache for: lower --max-num-seqs from 128 (its command line) to 64 (below the 91 that ran on average)."
-        );
-        assert_eq!(
-            of(BatchChange::AdmitFewer { ran: Some(90.5) }.into(), false, None, None),
-            "Admit fewer sequences at a time than there is KV cache for: lower --max-num-seqs below the 90 that ran on average."
+            of(BatchChange::Cap.into(), false, from, to),
+            "Cap the sequences that are written at a time at what the limit allows: lower --max-num-seqs from 128 (its command line) to 64 (as far as TPOT may be 12 ms), until TPOT holds."
         );
         assert_eq!(
             of(BatchChange::AdmitMore.into(), true, None, None),
-            "Let it take more sequences at a time: raise --max-num-seqs (as vLLM calls it)."
+            "All places of the batch are taken while requests wait: raise --max-num-seqs (as vLLM calls it)."
+        );
+        let chunked = Target {
+            value: Value::Switch(true),
+            basis: Basis::Only,
+            with: Some((Flag { name: "--max-num-batched-tokens", is_guess: false }, Value::Count(512))),
+        };
+        assert_eq!(
+            of(BatchChange::ChunkedPrefill.into(), false, None, Some(chunked)),
+            "Read prompts in chunks, beside the decoding of other requests: --max-num-seqs, and set --max-num-batched-tokens to 512."
         );
         let change = Change::Client { fault: None, imported: false };
         let client = advice(&Advice { change, flag: None, from: None, to: None });

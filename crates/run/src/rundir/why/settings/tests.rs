@@ -91,11 +91,19 @@ fn read_flags(plan: &Plan, run: &Run) -> Option<Flags> {
 
 fn load() -> impl Strategy<Value = Load> {
     let number = |most| prop::option::of(0.0..most);
-    (number(600.0), number(600.0), number(9000.0), any::<bool>()).prop_map(
-        |(running, running_most, request_tokens, short_of_memory)| Load {
+    let by_memory = (number(600.0), number(600.0), number(9000.0), any::<bool>());
+    let by_tpot = (number(100.0), number(2000.0), number(20_000.0));
+    (by_memory, by_tpot).prop_map(
+        |(
+            (running, running_most, request_tokens, short_of_memory),
+            (tpot_limit_ms, sequences_within_tpot, tokens_within_tpot),
+        )| Load {
             running,
             running_most,
             request_tokens,
+            tpot_limit_ms,
+            sequences_within_tpot,
+            tokens_within_tpot,
             short_of_memory,
         },
     )
