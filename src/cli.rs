@@ -114,7 +114,7 @@ pub struct SweepArgs {
     /// Resume an interrupted sweep at the step it reached. The pause does not count against the budget.
     ///
     /// Uses the plan and the server of the run. If one of them has changed, goodput shows the differences and stops, unless --force is
-    /// given. --budget replaces the budget of the run. The only other options allowed are --repeat, --listen, --yes and --json.
+    /// given. --budget replaces the budget of the run. The only other options allowed are --repeat, --try-advice, --listen, --yes and --json.
     #[arg(
         long,
         value_name = "RUN",
@@ -131,6 +131,19 @@ pub struct SweepArgs {
     /// With --repeat: restart the server that the plan starts before each further run [default: it keeps running].
     #[arg(long, requires = "repeat", conflicts_with = "resume")]
     pub restart: bool,
+    /// After the search, measure the first N pieces of advice in the report, each as a variant with half of the search's budget: "raising
+    /// max-num-seqs from 8 to 64 gave 14 → 35 req/s". Only settings of a server that the plan simulates or starts can be tried. With
+    /// --resume, tries the advice of a finished run. [default N: 1]
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "1",
+        value_parser = clap::value_parser!(u32).range(1..=20),
+        conflicts_with = "repeat"
+    )]
+    pub try_advice: Option<u32>,
     /// File written by `goodput calibrate --save` on this machine. Warns before the start if the plan needs more than the client can do,
     /// and adds the figures to the report.
     #[arg(long, value_name = "FILE")]

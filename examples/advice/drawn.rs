@@ -89,6 +89,10 @@ fn one(draw: &mut Draw, name: String) -> Result<Case> {
     if workload.shared.is_some() && off {
         case = case.set("prefix-cache", false);
     }
+    // Longer requests than the preset takes.
+    if served_length(&case)? < longest {
+        case = case.set("max-model-len", longest.ceil() as u32);
+    }
     let [first_ms, token_ms] = alone(&case)?;
     let kind = draw.0.random_range(0..4);
     let (for_first, for_token) = (draw.scale(1.5, 12.0), draw.scale(1.5, 6.0));
@@ -106,6 +110,12 @@ fn one(draw: &mut Draw, name: String) -> Result<Case> {
         case.network_ms = first_ms * 0.3;
     }
     Ok(case)
+}
+
+/// Returns the longest prompt and answer together that the server takes, in tokens.
+fn served_length(case: &Case) -> Result<f64> {
+    let plan = case.clone().limit("e2e.p99", 1e6).plan(&[])?;
+    Ok(f64::from(plan.simulated()?.context("a case has a simulated server")?.max_model_len.get()))
 }
 
 /// Returns the TTFT and the TPOT of a request of mean lengths alone, in milliseconds.

@@ -18,6 +18,7 @@ pub(crate) mod simulate;
 pub(crate) mod sweep;
 pub(crate) mod throughput;
 pub(crate) mod trace;
+mod try_advice;
 
 use crate::report::document::Document;
 use crate::report::escape::shown;

@@ -2,7 +2,7 @@
 
 use crate::cli::OfflineArgs;
 use crate::cmd::consent;
-use crate::cmd::sweep::{measure as run, options};
+use crate::cmd::sweep::{After, measure as run, options};
 use crate::plan::{Plan, apply_set};
 use anyhow::{Context, Result, bail};
 use std::process::ExitCode;
@@ -16,7 +16,8 @@ pub(super) fn quoted(key: &str, value: &str) -> String {
 pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<ExitCode> {
     let plan = plan(purpose, sets, args)?;
     consent::ask(&[&plan], args.measure.yes)?;
-    run(&plan, &options(&plan, &args.measure, &args.folder), args.folder.json)
+    let after = After { json: args.folder.json, try_advice: None };
+    run(&plan, &options(&plan, &args.measure, &args.folder), after)
 }
 
 /// Returns the plan made from the options.

@@ -6,7 +6,7 @@ use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SensitivityArgs;
 use crate::cmd::consent;
 use crate::cmd::offline::quoted;
-use crate::cmd::sweep::{INTERRUPTED, answer, drive, hint, measure, options};
+use crate::cmd::sweep::{After, INTERRUPTED, answer, drive, hint, measure, options};
 use crate::plan::{Plan, SensitivityPlan, Source};
 use crate::rundir::sensitivity::FOLDER;
 use crate::rundir::{self, PLAN, RESULT};
@@ -31,7 +31,8 @@ pub(crate) fn sensitivity(args: &SensitivityArgs) -> Result<ExitCode> {
         bail!("{problem}");
     }
     consent::ask(&[&plan], args.measure.yes)?;
-    measure(&plan, &options(&plan, &args.measure, &args.folder), args.folder.json)
+    let after = After { json: args.folder.json, try_advice: None };
+    measure(&plan, &options(&plan, &args.measure, &args.folder), after)
 }
 
 /// Measures the pairs of an existing run.

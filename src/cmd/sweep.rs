@@ -4,7 +4,7 @@ use crate::capacity::CostVerdict;
 use crate::caveat::{Caveat, ServerCaveat, SweepCaveat};
 use crate::cli::{FolderArgs, MeasureArgs, SweepArgs};
 use crate::cmd::offline::quoted;
-use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals};
+use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals, try_advice};
 use crate::launch::Groups;
 use crate::plan::{Plan, Source};
 use crate::rundir::matrix::RowAnswer;
@@ -61,7 +61,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
     };
     match args.repeat {
         Some(repeats) => repeat::begin(&plan, &options, args, repeats),
-        None => measure(&plan, &options, args.folder.json),
+        None => measure(&plan, &options, After::of(args)),
     }
 }
 
@@ -80,20 +80,40 @@ fn check_overrides(plan: &Plan, args: &SweepArgs) -> Result<()> {
     Ok(())
 }
 
+/// What follows a sweep.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct After {
+    /// Print the answer as JSON.
+    pub(crate) json: bool,
+    /// Largest number of remedies to try; `None` to try none.
+    pub(crate) try_advice: Option<u32>,
+}
+
+impl After {
+    const fn of(args: &SweepArgs) -> Self {
+        Self { json: args.folder.json, try_advice: args.try_advice }
+    }
+}
+
 /// Runs a plan into its folder, makes the reports and prints the answer.
-pub(crate) fn measure(plan: &Plan, options: &Options, json: bool) -> Result<ExitCode> {
+pub(crate) fn measure(plan: &Plan, options: &Options, after: After) -> Result<ExitCode> {
     let measured = drive(options.virtual_time, &options.out, &options.groups, async |interrupt| {
         sweep::run(plan, options, interrupt).await.map(drop)
     })?;
-    measured.map_or_else(Ok, |()| with_pairs(&options.out, plan, json))
+    measured.map_or_else(Ok, |()| finish(&options.out, plan, after))
 }
 
-/// Measures the pairs that the plan asks for, makes the reports and prints the answer.
-fn with_pairs(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
-    match sensitivity::after_sweep(dir, plan)? {
-        Ok(()) => answer(dir, plan, json),
-        Err(code) => Ok(code),
+/// Measures the pairs that the plan asks for and tries the advice, makes the reports and prints the answer.
+fn finish(dir: &Path, plan: &Plan, after: After) -> Result<ExitCode> {
+    if let Err(code) = sensitivity::after_sweep(dir, plan)? {
+        return Ok(code);
     }
+    if let Some(most) = after.try_advice
+        && let Err(code) = try_advice::after_sweep(dir, plan, most as usize)?
+    {
+        return Ok(code);
+    }
+    answer(dir, plan, after.json)
 }
 
 fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
@@ -103,7 +123,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     if resumption.is_done() {
         resumption.close(args.folder.force)?;
         tracing::info!("nothing is left to measure in {}; rebuilding the reports", dir.display());
-        return with_pairs(dir, &plan, args.folder.json);
+        return finish(dir, &plan, After::of(args));
     }
     // The folder may have been copied from elsewhere, so the user may not have confirmed its load.
     consent::ask(&[&plan], args.measure.yes)?;
@@ -113,7 +133,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let measured = drive(resumption.virtual_time(), dir, &groups, async |interrupt| {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
-    measured.map_or_else(Ok, |()| with_pairs(dir, &plan, args.folder.json))
+    measured.map_or_else(Ok, |()| finish(dir, &plan, After::of(args)))
 }
 
 /// Runs a measurement on a new runtime, in real or simulated time. The inner error is the exit code of an interruption before anything was

@@ -4,7 +4,8 @@ use crate::document::{Block, Bullet, Entry, Section, Text, code, emphasis, plain
 use crate::escape::clip;
 use crate::words::{self, capital, finding};
 use goodput_run::rundir::Run;
-use goodput_stats::diagnosis::{Finding, Kind, Next, Untold};
+use goodput_run::rundir::tried::Outcome;
+use goodput_stats::diagnosis::{Advice, Finding, Kind, Next, Remedy, Untold};
 
 /// Maximum number of findings on a terminal; the report has all.
 const SHOWN: usize = 3;
@@ -51,9 +52,27 @@ fn entry(run: &Run, number: usize, f: &Finding) -> Entry {
         f.confidence.name()
     );
     let mut below = vec![Entry::line(capital(&evidence(f)))];
-    below.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, finding::advice(a))));
+    below.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, advice(run, f, a))));
+    // What was measured beyond the first advice is told here too.
+    let tried = f.advice.iter().skip(1).filter(|a| tried(run, f, a).is_some());
+    below.extend(tried.map(|a| Entry::new(Bullet::Arrow, advice(run, f, a))));
     below.push(Entry::line(format!("next: {}", f.next.command)));
     Entry::new(Bullet::Number(number), title).over(below)
+}
+
+/// Returns the outcome of an advice that was tried.
+fn tried<'a>(run: &'a Run, f: &Finding, advice: &Advice) -> Option<&'a Outcome> {
+    run.why.tried.as_ref()?.of(&f.series, advice)
+}
+
+/// Returns an advice as a sentence, with what it gained if it was tried. Where others were tried it says that it was not.
+fn advice(run: &Run, f: &Finding, advice: &Advice) -> String {
+    let sentence = finding::advice(advice);
+    match (&run.why.tried, tried(run, f, advice)) {
+        (Some(all), Some(outcome)) => format!("{sentence} {}", finding::tried(all, outcome)),
+        (Some(_), None) if Remedy::of(advice).is_some() => format!("{sentence} (Untried.)"),
+        (Some(_) | None, _) => sentence,
+    }
 }
 
 /// Returns true if a finding is a component of the latency, not a cause that increases it.
@@ -66,7 +85,7 @@ pub(super) fn of_part(part: &Run) -> Vec<Entry> {
     let lines = |f: &Finding| {
         let (title, sure) = (capital(finding::title(f.kind)), f.confidence.name());
         let mut all = vec![Entry::line(format!("Why: {title} (confidence: {sure}): {}", evidence(f)))];
-        all.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, finding::advice(a))));
+        all.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, advice(part, f, a))));
         all
     };
     part.why.findings.iter().take(SHOWN_EACH).flat_map(lines).collect()
@@ -157,8 +176,8 @@ fn finding_blocks(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
         f.evidence.iter().map(|e| capital(&finding::evidence(&e.fact)).into()).collect();
     for (i, a) in f.advice.iter().enumerate() {
         lines.push(match i {
-            0 => Text::of([emphasis("Change:"), plain(format!(" {}", finding::advice(a)))]),
-            _ => finding::advice(a).into(),
+            0 => Text::of([emphasis("Change:"), plain(format!(" {}", advice(run, f, a)))]),
+            _ => advice(run, f, a).into(),
         });
     }
     lines.push(Text::of([emphasis("Measure next:"), plain(" ")]).and(next(&f.next)));
@@ -179,8 +198,8 @@ mod tests {
     use goodput_run::fixture;
     use goodput_run::rundir::Why;
     use goodput_stats::diagnosis::{
-        Advice, Confidence, DeploymentChange, Diagnosis, Evidence, Figure, Flag, Measurement, MemoryChange,
-        Place, ServerFact, Source,
+        Confidence, DeploymentChange, Diagnosis, Evidence, Figure, Flag, Measurement, MemoryChange, Place,
+        ServerFact, Source,
     };
 
     fn finding_of(kind: Kind, series: &str) -> Finding {
@@ -217,7 +236,7 @@ mod tests {
     }
 
     fn run_with(findings: Vec<Finding>, untold: Vec<Untold>) -> Run {
-        Run { why: Why { findings, untold, roofline: vec![] }, ..fixture::found() }
+        Run { why: Why { findings, untold, ..Why::default() }, ..fixture::found() }
     }
 
     #[test]

@@ -3,11 +3,13 @@
 mod advice;
 mod evidence;
 mod next;
+mod tried;
 mod value;
 
 pub use advice::advice;
 pub(crate) use evidence::evidence;
 pub(crate) use next::next;
+pub(crate) use tried::tried;
 
 use goodput_stats::diagnosis::{Kind, Source};
 

@@ -58,12 +58,13 @@ pub(super) fn clear(dir: &Path) -> Result<()> {
             dir.display()
         );
     }
-    let pairs = dir.join(super::sensitivity::FOLDER);
-    if is_run && pairs.is_dir() && !is_link(&pairs) {
-        clear(&pairs)?;
-        // A folder with other contents stays.
-        let _ = fs::remove_file(pairs.join(LOCK));
-        let _ = fs::remove_dir(&pairs);
+    for within in [super::sensitivity::FOLDER, super::tried::FOLDER].map(|name| dir.join(name)) {
+        if is_run && within.is_dir() && !is_link(&within) {
+            clear(&within)?;
+            // A folder with other contents stays.
+            let _ = fs::remove_file(within.join(LOCK));
+            let _ = fs::remove_dir(&within);
+        }
     }
     let logs = dir.join(LOGS);
     // The target of a link belongs to someone else, so only the link is removed.

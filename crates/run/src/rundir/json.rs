@@ -49,6 +49,9 @@ pub fn result(run: &Run) -> Value {
     if !run.why.roofline.is_empty() {
         value["roofline"] = json!(run.why.roofline);
     }
+    if let Some(tried) = &run.why.tried {
+        value["tried"] = json!(tried);
+    }
     let pairs = Pair::all(run);
     if !pairs.is_empty() {
         value["pairs"] = json!(pairs);

@@ -27,6 +27,7 @@ pub mod space;
 mod split;
 pub(crate) mod table;
 mod traces;
+pub mod tried;
 pub mod variants;
 mod view;
 mod why;

@@ -3,6 +3,7 @@
 mod lengths;
 mod settings;
 
+use super::tried::Tried;
 use super::{Run, client_faults};
 use anyhow::Result;
 use goodput_core::caveat::ClientCaveat;
@@ -39,6 +40,8 @@ pub struct Why {
     pub untold: Vec<Untold>,
     /// Hardware floors of each series, if the plan has a `[model]`.
     pub roofline: Vec<Roofline>,
+    /// What the advice gained, if it was tried.
+    pub tried: Option<Tried>,
 }
 
 impl Why {
@@ -68,7 +71,7 @@ impl Why {
             let known = roofline.iter().any(|r| r.series == curve.series);
             roofline.extend(Roofline::of(curve, &run.steps, at).filter(|r| !known && !r.is_empty()));
         }
-        Ok(Self { findings: found.findings, untold: found.untold, roofline })
+        Ok(Self { findings: found.findings, untold: found.untold, roofline, tried: None })
     }
 
     /// Returns the findings of one series.
@@ -77,6 +80,7 @@ impl Why {
             findings: self.findings.iter().filter(|f| f.series == series).cloned().collect(),
             untold: self.untold.iter().filter(|u| u.series == series).cloned().collect(),
             roofline: self.roofline.iter().filter(|r| r.series == series).cloned().collect(),
+            tried: self.tried.clone().filter(|tried| tried.series == series),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The settings of servers, and how each engine spells them on its command line.
 
+mod edit;
 mod spelling;
 
 use crate::server::Engine;

@@ -1,0 +1,63 @@
+//! The outcome of advice that was tried, in English.
+
+use crate::words::level_number;
+use goodput_run::rundir::tried::{Outcome, Tried};
+use goodput_stats::search::answer::Status;
+
+/// Returns what a remedy gained, as a sentence: `Tried: 5 → 26.1 req/s (90 % interval 24.8–27.5).`
+pub(crate) fn tried(all: &Tried, outcome: &Outcome) -> String {
+    let before = all.before.map_or("no goodput".to_owned(), level_number);
+    let unit = all.unit;
+    let interval = outcome
+        .interval90
+        .map(|[low, high]| format!(" (90 % interval {}–{})", level_number(low), level_number(high)));
+    match (outcome.status, outcome.after) {
+        (None, _) => {
+            let why = outcome.reason.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            format!("Tried: the server could not be measured with it{why}.")
+        }
+        (Some(Status::NotReached), Some(after)) => {
+            format!("Tried: {before} → at least {} {unit}.", level_number(after))
+        }
+        (Some(_), Some(after)) => {
+            format!("Tried: {before} → {} {unit}{}.", level_number(after), interval.unwrap_or_default())
+        }
+        (Some(Status::None), None) => format!("Tried: {before} → none; no rate meets the SLO with it."),
+        (Some(_), None) => "Tried: undecided in the time it had.".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcomes_are_told() {
+        let all = |before| Tried { series: "main".into(), before, unit: "req/s", outcomes: vec![] };
+        let of = |status, after, interval90| Outcome {
+            remedy: "max-num-seqs=32".into(),
+            status,
+            after,
+            interval90,
+            reason: Some("it ran out of memory".into()),
+        };
+        let found = of(Some(Status::Found), Some(26.1), Some([24.8, 27.5]));
+        for (before, outcome, says) in [
+            (Some(5.0), &found, "Tried: 5 → 26.1 req/s (90 % interval 24.8–27.5)."),
+            (None, &found, "Tried: no goodput → 26.1 req/s (90 % interval 24.8–27.5)."),
+            (
+                Some(5.0),
+                &of(None, None, None),
+                "Tried: the server could not be measured with it: it ran out of memory.",
+            ),
+            (
+                Some(5.0),
+                &of(Some(Status::None), None, None),
+                "Tried: 5 → none; no rate meets the SLO with it.",
+            ),
+            (Some(5.0), &of(Some(Status::Undecided), None, None), "Tried: undecided in the time it had."),
+        ] {
+            assert_eq!(tried(&all(before), outcome), says);
+        }
+    }
+}

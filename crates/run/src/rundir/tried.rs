@@ -1,0 +1,91 @@
+//! Advice that was tried: the goodput with each remedy, measured after the sweep in the folder `advice` of a run.
+
+use super::variants::State;
+use super::{RESULT, Run, files, read};
+use anyhow::{Context, Result};
+use goodput_stats::diagnosis::{Advice, Remedy};
+use goodput_stats::search::answer::{Goodput, Status};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// Folder of the remedies within a run folder; it is itself a run folder, with a variant for each remedy.
+pub const FOLDER: &str = "advice";
+/// File of a run folder that names the remedies that were tried.
+pub const FILE: &str = "advice.json";
+
+/// The remedies that are tried, as the run folder keeps them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Asked {
+    /// Series whose findings advise them.
+    pub series: String,
+    /// Names of the remedies, in the order of the findings.
+    pub remedies: Vec<String>,
+}
+
+/// The outcome of advice that was tried.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tried {
+    /// Series whose findings advise it.
+    pub series: String,
+    /// Goodput without any of it; `None` if there was none.
+    pub before: Option<f64>,
+    /// Unit of the goodput: `req/s`.
+    pub unit: &'static str,
+    /// The remedies that were measured.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// The outcome of one remedy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Name of the remedy.
+    pub remedy: String,
+    /// Status of the answer; `None` if the server could not be measured with it.
+    pub status: Option<Status>,
+    /// Goodput with it.
+    pub after: Option<f64>,
+    /// Its 90 % interval.
+    pub interval90: Option<[f64; 2]>,
+    /// Reason why it could not be measured.
+    pub reason: Option<String>,
+}
+
+impl Tried {
+    /// Reads what was tried after a run; `None` if nothing was.
+    ///
+    /// # Errors
+    /// A file exists but cannot be read.
+    pub(super) fn read(dir: &Path, run: &Run) -> Result<Option<Self>> {
+        let (file, folder) = (dir.join(FILE), dir.join(FOLDER));
+        if !file.is_file() || !folder.join(RESULT).is_file() {
+            return Ok(None);
+        }
+        let asked: Asked = serde_json::from_str(&files::text(&file)?)
+            .with_context(|| format!("{} does not name the advice that was tried", file.display()))?;
+        let tried = read::read(&folder)?;
+        let answer = run.answers.iter().find(|a| a.series == asked.series);
+        let of = |variant: &super::VariantAnswer| {
+            let goodput: Option<&Goodput> =
+                variant.answer.as_ref().map(|a| &a.goodput).filter(|_| variant.state != State::Failed);
+            Outcome {
+                remedy: variant.variant.clone(),
+                status: goodput.map(Goodput::status),
+                after: goodput.and_then(Goodput::rate),
+                interval90: goodput.and_then(Goodput::interval90),
+                reason: variant.reason.clone(),
+            }
+        };
+        Ok(Some(Self {
+            before: answer.and_then(|a| a.goodput.rate()),
+            unit: answer.map_or("req/s", |a| a.control.unit().trim()),
+            outcomes: tried.variants.iter().map(of).collect(),
+            series: asked.series,
+        }))
+    }
+
+    /// Returns the outcome of an advice for a series; `None` if it was not tried.
+    pub fn of(&self, series: &str, advice: &Advice) -> Option<&Outcome> {
+        let remedy = Remedy::of(advice).filter(|_| self.series == series)?;
+        self.outcomes.iter().find(|outcome| outcome.remedy == remedy.name)
+    }
+}
