@@ -172,9 +172,12 @@ fn listed_levels_are_compared_whatever_their_verdict() {
         pair["listed"].as_array().unwrap().iter().map(|m| m["cold"]["level"].as_f64()).collect();
     assert_eq!(levels, [Some(4.0), Some(8.0)]);
     assert_eq!(pair["loaded"]["cold"]["level"].as_f64(), Some(8.0));
-    assert!(said.contains("At 8 req/s the median TTFT is") && !said.contains("There is no load"), "{said}");
+    assert!(
+        said.contains("At 8 requests/s the median TTFT is") && !said.contains("There is no load"),
+        "{said}"
+    );
     let report = fs::read_to_string(run.join("report.md")).unwrap();
-    assert!(report.contains("| 4 req/s |") && report.contains("| 8 req/s |"), "{report}");
+    assert!(report.contains("| 4 requests/s |") && report.contains("| 8 requests/s |"), "{report}");
 }
 
 #[test]
