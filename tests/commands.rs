@@ -17,6 +17,8 @@ mod conversation;
 mod fair;
 #[path = "commands/formats.rs"]
 mod formats;
+#[path = "commands/grids.rs"]
+mod grids;
 #[path = "commands/import.rs"]
 mod import;
 #[path = "commands/listed.rs"]

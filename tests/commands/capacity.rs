@@ -321,8 +321,15 @@ fn a_run_without_an_answer_is_refused_with_its_reason() {
 fn a_mix_is_not_sized_by_one_of_its_classes() {
     let dir = tempdir().unwrap();
     let (run, out) = (dir.path().join("traffic"), dir.path().join("out"));
+    // Longer documents and a tighter limit leave the mix undecided within a minute.
+    let mix = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/sweeps/mix.toml")).unwrap();
+    let mix = mix.replace("{ fixed = 4000 }", "{ fixed = 8000 }").replace("300ms", "200ms");
+    let plan = dir.path().join("mix.toml");
+    fs::write(&plan, mix).unwrap();
     goodput()
-        .args(["sweep", "mix", "--virtual-time", "--set", "search.adaptive.budget=\"1m\"", "--out"])
+        .arg("sweep")
+        .arg(&plan)
+        .args(["--virtual-time", "--set", "search.adaptive.budget=\"1m\"", "--out"])
         .arg(&run)
         .output()
         .unwrap();

@@ -6,6 +6,7 @@ use predicates::str::contains;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tempfile::tempdir;
 
 /// Prompts that an M/D/1 queue of 50 ms serves all alike.
@@ -132,11 +133,28 @@ fn classes_alone_show_what_mixing_costs() {
     assert!(!said.contains("next to nothing"), "{said}");
 }
 
+/// The plan of `sweeps/`, whole and in simulated time: it tells what mixing costs, and its sign.
+#[test]
+fn the_shipped_mix_tells_what_mixing_costs() {
+    let dir = tempdir().unwrap();
+    let run = dir.path().join("run");
+    let says =
+        contains("mixing costs").and(contains("% of the throughput")).and(contains("cannot be told").not());
+    goodput()
+        .timeout(Duration::from_secs(600))
+        .args(["sweep", "mix", "--virtual-time", "--out"])
+        .arg(&run)
+        .assert()
+        .code(0)
+        .stdout(says);
+    assert!(fs::read_to_string(run.join("report.md")).unwrap().contains("## What mixing costs"));
+}
+
 #[test]
 fn check_shows_the_classes() {
     goodput().args(["check", "mix"]).assert().success().stdout(
         contains("class chat: 90 % of the arrivals")
-            .and(contains("p99 TTFT ≤ 200 ms"))
+            .and(contains("p99 TTFT ≤ 300 ms"))
             .and(contains("series    3: mix; only chat; only documents")),
     );
 }

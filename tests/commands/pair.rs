@@ -156,6 +156,30 @@ fn a_server_that_can_is_told_to_forget_before_each_cold_step() {
     );
 }
 
+/// Too few requests for a verdict: the levels that both measured are compared all the same.
+#[test]
+fn listed_levels_are_compared_whatever_their_verdict() {
+    let dir = tempdir().unwrap();
+    let plan = a40("", &format!("cache = \"pair\"\n{SHARED}"), "[4, 8]")
+        .replace("measure = \"20s\"", "measure = \"5s\"");
+    let (run, said) = simulate(dir.path(), &plan.replace("ttft.p90", "ttft.p99"));
+    let json = result(&run);
+    let statuses: Vec<_> =
+        json["answers"].as_array().unwrap().iter().map(|a| &a["goodput"]["status"]).collect();
+    assert_eq!(statuses, ["undecided", "undecided"]);
+    let pair = &json["pairs"][0];
+    let levels: Vec<_> =
+        pair["listed"].as_array().unwrap().iter().map(|m| m["cold"]["level"].as_f64()).collect();
+    assert_eq!(levels, [Some(4.0), Some(8.0)]);
+    assert_eq!(pair["loaded"]["cold"]["level"].as_f64(), Some(8.0));
+    assert!(
+        said.contains("At 8 requests/s the median TTFT is") && !said.contains("There is no load"),
+        "{said}"
+    );
+    let report = fs::read_to_string(run.join("report.md")).unwrap();
+    assert!(report.contains("| 4 requests/s |") && report.contains("| 8 requests/s |"), "{report}");
+}
+
 #[test]
 fn somebody_else_on_the_server_is_noticed() {
     let (address, _) = resettable();

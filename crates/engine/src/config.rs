@@ -140,7 +140,8 @@ impl Engine {
     /// cache.
     fn max_model_len(&self, requested: Option<NonZeroU32>) -> Result<NonZeroU32, String> {
         const QUEUE_DEFAULT: NonZeroU32 = NonZeroU32::new(131_072).expect("it is not zero");
-        let Self::Batch { deployment: Deployment { limits, block_size, max_model_len, .. }, .. } = self
+        let Self::Batch { deployment: Deployment { limits, block_size, max_model_len, memory, .. }, .. } =
+            self
         else {
             return Ok(requested.unwrap_or(QUEUE_DEFAULT));
         };
@@ -149,7 +150,8 @@ impl Engine {
             return Err("kv-blocks is 1, but vLLM reserves one block: set it to at least 2".into());
         };
         match requested {
-            Some(requested) if requested > most => Err(format!(
+            // If the blocks follow from the memory, it is the start that shows whether they are enough.
+            Some(requested) if requested > most && memory.is_none() => Err(format!(
                 "max-model-len ({requested}) exceeds the KV cache: {usable} of kv-blocks ({}) are usable (one is the null block) and hold {most} tokens",
                 limits.kv_blocks
             )),

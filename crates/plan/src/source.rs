@@ -26,6 +26,7 @@ sweeps!(
     "vllm-variants-local",
     "llama-70b-max-num-seqs",
     "llama-70b-gpu-memory-utilization",
+    "llama-70b-max-model-len",
     "matrix"
 );
 

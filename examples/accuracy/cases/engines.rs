@@ -137,6 +137,7 @@ impl Gpu {
                 base_ns: self.base_us * 1e3,
                 weights_ns: self.weights_us * 1e3,
                 token_ns: self.token_us * 1e3,
+                prompt: None,
                 sequence_ns: self.sequence_us * 1e3,
                 kv_token_ns: self.kv_token_ns,
                 attention_ns: self.attention_ns,

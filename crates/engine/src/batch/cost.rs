@@ -7,6 +7,9 @@ use std::{borrow::Cow, time::Duration};
 pub struct Load {
     /// Number of tokens computed, of prompts and of answers.
     pub tokens: u64,
+    /// Number of them that are computed for the first token of an answer: those of prompts, without those computed
+    /// again after the answer was preempted.
+    pub prompt_tokens: u64,
     /// Number of sequences that take part.
     pub sequences: u32,
     /// Tokens whose keys and values attention reads, over all sequences: for a decode its context including the new
@@ -27,6 +30,13 @@ impl Load {
 
     /// Adds a sequence that computes `tokens` tokens of its prompt after `context` others.
     pub(super) fn prefill(&mut self, tokens: u32, context: u32) {
+        self.prompt_tokens += u64::from(tokens);
+        self.recompute(tokens, context);
+    }
+
+    /// Adds a sequence that was preempted after its first token and computes `tokens` tokens again, after `context`
+    /// others.
+    pub(super) fn recompute(&mut self, tokens: u32, context: u32) {
         let (n, c) = (u64::from(tokens), u64::from(context));
         self.tokens += n;
         self.sequences += 1;
@@ -47,7 +57,8 @@ pub enum Cost {
 }
 
 /// t0 + max(w, a·tokens) + b·sequences + c·KV tokens + q·Σ context of prefill tokens (see [`Load`]), plus e for more
-/// sequences than CUDA graphs were captured for.
+/// sequences than CUDA graphs were captured for. If prompt tokens have a cost of their own, a·tokens is
+/// a·other tokens + a′·prompt tokens, and an iteration with any of the latter takes p longer.
 ///
 /// The weights are read once per iteration, however few tokens there are: a floor, not a slope (the roofline of
 /// Williams, Waterman and Patterson, CACM 52, 2009). Reads per sequence and attention are added.
@@ -59,6 +70,8 @@ pub struct Formula {
     pub weights_ns: f64,
     /// a: matrix products per token, in ns.
     pub token_ns: f64,
+    /// Cost of prompt tokens; `None` if they cost as much as all others.
+    pub prompt: Option<PromptCost>,
     /// b: cost per sequence in addition to its tokens, in ns.
     pub sequence_ns: f64,
     /// c: time to read the keys and values of one token, in ns.
@@ -67,6 +80,16 @@ pub struct Formula {
     pub attention_ns: f64,
     /// Cost of batches beyond the captured sizes; `None` if all are captured.
     pub eager: Option<Eager>,
+}
+
+/// Cost of prompt tokens where it differs from that of decoded ones: long prompts fill the matrix units that batches of
+/// single tokens leave idle, and vLLM runs the attention of an iteration with a prompt outside its CUDA graphs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PromptCost {
+    /// a′: matrix products per prompt token, in ns.
+    pub token_ns: f64,
+    /// p: additional cost of an iteration that computes prompt tokens, in ns.
+    pub iteration_ns: f64,
 }
 
 /// Cost of batches larger than any captured CUDA graph: the host launches every kernel of every layer itself.
@@ -81,9 +104,18 @@ pub struct Eager {
 impl Formula {
     fn nanos(&self, load: &Load) -> f64 {
         let launch = self.eager.filter(|e| load.sequences > e.captured).map_or(0.0, |e| e.launch_ns);
+        let (products, prompts) = match self.prompt {
+            Some(prompt) if load.prompt_tokens > 0 => {
+                let others = load.tokens - load.prompt_tokens;
+                let products = self.token_ns * others as f64 + prompt.token_ns * load.prompt_tokens as f64;
+                (products, prompt.iteration_ns)
+            }
+            Some(_) | None => (self.token_ns * load.tokens as f64, 0.0),
+        };
         self.base_ns
             + launch
-            + self.weights_ns.max(self.token_ns * load.tokens as f64)
+            + prompts
+            + self.weights_ns.max(products)
             + self.sequence_ns * f64::from(load.sequences)
             + self.kv_token_ns * load.kv_tokens as f64
             + self.attention_ns * load.attended as f64 / 2.0
@@ -102,6 +134,10 @@ impl Cost {
                 base_ns: f.base_ns * factor,
                 weights_ns: f.weights_ns * factor,
                 token_ns: f.token_ns * factor,
+                prompt: f.prompt.map(|p| PromptCost {
+                    token_ns: p.token_ns * factor,
+                    iteration_ns: p.iteration_ns * factor,
+                }),
                 sequence_ns: f.sequence_ns * factor,
                 kv_token_ns: f.kv_token_ns * factor,
                 attention_ns: f.attention_ns * factor,
@@ -193,6 +229,7 @@ mod tests {
             base_ns: 1000.0,
             weights_ns: 500.0,
             token_ns: 10.0,
+            prompt: None,
             sequence_ns: 3.0,
             kv_token_ns: 0.5,
             attention_ns: 0.1,
@@ -210,6 +247,15 @@ mod tests {
         assert_eq!(prefill.kv_tokens, 60);
         assert_eq!(cost.time(&prefill, 1.0).as_nanos(), 1000 + 100 * 10 + 2 * 3 + 500 + 30);
         assert_eq!(cost.time(&prefill, 2.0).as_nanos(), 5072);
+        // Prompt tokens with a cost of their own; recomputed ones cost as much as decoded ones.
+        let Cost::Formula(formula) = &cost else { panic!("it is one") };
+        let prompt = Some(PromptCost { token_ns: 4.0, iteration_ns: 200.0 });
+        let own = Cost::Formula(Formula { prompt, weights_ns: 0.0, ..*formula });
+        assert_eq!(own.time(&prefill, 1.0).as_nanos(), 1000 + 200 + 100 * 4 + 2 * 3 + 500 + 30);
+        assert_eq!(own.times(2.0).time(&prefill, 1.0).as_nanos(), 2 * 2136);
+        let mut again = Load::default();
+        again.recompute(100, 0);
+        assert_eq!(own.time(&again, 1.0).as_nanos(), 1000 + 100 * 10 + 3 + 500);
         decode.decode(100);
         assert_eq!(cost.time(&decode, 1.0).as_nanos(), 1000 + 7000 + 500 + 5 * 3 + 250, "five have no graph");
     }

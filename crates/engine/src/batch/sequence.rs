@@ -124,10 +124,10 @@ impl Sequence {
     /// Joins an iteration. Other sequences may find its new full blocks at once, although they are not computed yet:
     /// the earliest reader reads them in this iteration.
     pub(super) fn schedule(&mut self, tokens: u32, load: &mut Load, kv: &mut Kv) {
-        if self.emitted > 0 && self.remaining() == 1 {
-            load.decode(self.known_tokens());
-        } else {
-            load.prefill(tokens, self.computed);
+        match (self.emitted, self.remaining()) {
+            (0, _) => load.prefill(tokens, self.computed),
+            (_, 1) => load.decode(self.known_tokens()),
+            _ => load.recompute(tokens, self.computed),
         }
         self.scheduled = tokens;
         kv.publish(&mut self.allocation, &self.request.blocks, self.computed + tokens);

@@ -271,6 +271,7 @@ fn the_load_of_an_iteration_is_counted() {
         base_ns: 1e6,
         weights_ns: 2e6,
         token_ns: 1e5,
+        prompt: None,
         sequence_ns: 0.0,
         kv_token_ns: 0.0,
         attention_ns: 0.0,
@@ -281,11 +282,13 @@ fn the_load_of_an_iteration_is_counted() {
     engine.arrive(MS, Request::new(1, 40, 1));
     // 20 tokens: 1 + 2 ms. Then one decodes with a context of 21, and 29 tokens of the other: 1 + 3 ms. Then 11: 1 + 2
     // ms.
-    let load = |tokens, sequences, kv_tokens, attended| Some(Load { tokens, sequences, kv_tokens, attended });
-    assert_eq!(engine.load(), load(20, 1, 0, 400));
+    let load = |tokens, prompt_tokens, sequences, kv_tokens, attended| {
+        Some(Load { tokens, prompt_tokens, sequences, kv_tokens, attended })
+    };
+    assert_eq!(engine.load(), load(20, 20, 1, 0, 400));
     assert_eq!(engine.advance(3 * MS).len(), 1);
-    assert_eq!(engine.load(), load(30, 2, 21, 29 * 29));
-    assert_eq!((engine.advance(7 * MS).len(), engine.load()), (1, load(11, 1, 29, 11 * (2 * 29 + 11))));
+    assert_eq!(engine.load(), load(30, 29, 2, 21, 29 * 29));
+    assert_eq!((engine.advance(7 * MS).len(), engine.load()), (1, load(11, 11, 1, 29, 11 * (2 * 29 + 11))));
     assert_eq!(engine.advance(10 * MS)[0].at, 10 * MS);
 }
 

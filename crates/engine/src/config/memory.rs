@@ -127,4 +127,28 @@ mod tests {
             assert_eq!(memory.check_startup().is_ok(), starts, "{share}");
         }
     }
+
+    /// Rows: `max-model-len`, the default of `max-num-seqs`, and whether a server with 2,368 blocks of 16 tokens starts.
+    #[test]
+    fn max_model_len_sets_the_number_of_sequences() {
+        for (longest, seats, starts) in [
+            (256, 147, true),
+            (512, 73, true),
+            (1024, 36, true),
+            (4096, 9, true),
+            (37_872, 1, true),
+            (37_873, 1, false),
+        ] {
+            let text = format!("preset = \"4xa100-llama-70b-util\"\nmax-model-len = {longest}");
+            let sim: Simulated = toml::from_str(&text).unwrap();
+            let Engine::Batch { deployment, .. } = &sim.engine else { panic!("it is one") };
+            assert_eq!(deployment.limits.max_num_seqs.get(), seats, "{longest}");
+            match sim.check_startup() {
+                Ok(()) => assert!(starts, "{longest}"),
+                Err(why) => {
+                    assert!(!starts && why.contains("max-model-len (37873 tokens) does not fit"), "{why}")
+                }
+            }
+        }
+    }
 }

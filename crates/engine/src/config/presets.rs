@@ -157,6 +157,7 @@ const fn a40_qwen3() -> Deployment {
             base_ns: 4.0e6,
             weights_ns: 1.7e6,
             token_ns: 16_000.0,
+            prompt: None,
             sequence_ns: 40_000.0,
             kv_token_ns: 165.0,
             attention_ns: 6.0,

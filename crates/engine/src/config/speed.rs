@@ -1,7 +1,7 @@
 //! The parts of a batching engine's times that other hardware would speed up.
 
 use super::table::{is_normal_speed, normal_speed};
-use crate::batch::cost::{Cost, Eager, Formula};
+use crate::batch::cost::{Cost, Eager, Formula, PromptCost};
 use goodput_core::units::Positive;
 use serde::{Deserialize, Serialize};
 
@@ -47,6 +47,10 @@ impl Speed {
             base_ns: f.base_ns / host.get(),
             weights_ns: f.weights_ns / memory.get(),
             token_ns: f.token_ns / compute.get(),
+            prompt: f.prompt.map(|p| PromptCost {
+                token_ns: p.token_ns / compute.get(),
+                iteration_ns: p.iteration_ns / host.get(),
+            }),
             sequence_ns: f.sequence_ns / host.get(),
             kv_token_ns: f.kv_token_ns / memory.get(),
             attention_ns: f.attention_ns / compute.get(),

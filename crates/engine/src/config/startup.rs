@@ -48,15 +48,29 @@ pub(super) fn derive_limits(
 }
 
 impl Simulated {
-    /// Checks that the GPUs' memory is enough for the server to start. Called when the server is launched rather than
-    /// when the plan is read, since such a plan is valid: a real server, too, fails only at startup.
+    /// Checks that the GPUs' memory is enough for the server to start, and that its KV cache holds one request of
+    /// `max-model-len`. Called when the server is launched rather than when the plan is read, since such a plan is
+    /// valid: a real server, too, fails only at startup.
     ///
     /// # Errors
     /// The memory is not enough; the message says what to change.
     pub fn check_startup(&self) -> Result<(), String> {
-        let Engine::Batch { deployment: Deployment { memory: Some(memory), .. }, .. } = &self.engine else {
+        let Engine::Batch { deployment: Deployment { memory: Some(memory), limits, block_size, .. }, .. } =
+            &self.engine
+        else {
             return Ok(());
         };
-        memory.check_startup().map_err(|why| format!("the simulated server did not start: {why}"))
+        let tokens = (limits.kv_blocks.get() - 1).saturating_mul(block_size.get());
+        let longest = self.max_model_len.get();
+        let holds = || {
+            (longest <= tokens).then_some(()).ok_or_else(|| {
+                format!(
+                    "one request of max-model-len ({longest} tokens) does not fit into the KV cache, which holds {tokens} tokens; raise \
+                     gpu-memory-utilization or lower max-model-len"
+                )
+            })
+        };
+        let checked = memory.check_startup().and_then(|()| holds());
+        checked.map_err(|why| format!("the simulated server did not start: {why}"))
     }
 }

@@ -16,6 +16,7 @@ mod decisions;
 mod failures;
 mod figures;
 mod groups;
+mod knobs;
 mod limits;
 mod matrix;
 mod mixing;

@@ -1,5 +1,6 @@
 //! Variants side by side: a table, the best by several criteria, and the causes of failures.
 
+use super::cells::mark;
 use crate::document::{
     Block, Bullet, Cell, Column, Entry, Field, Mark, Place, Priority, Section, Setting, Table, Text, plain,
     strong,
@@ -19,47 +20,111 @@ const LINES: usize = 6;
 /// Returns the variants side by side, with the columns that have a value for any of them.
 fn table(run: &Run) -> Table {
     let knob = only_knob(run);
-    let wide = Priority::From(NARROW);
-    let everywhere = |column: Column, of: fn(&VariantAnswer) -> Cell| Field::new(column, of);
     let name = Column::text("variant").short(knob.unwrap_or("variant"));
     let short_name = move |v: &VariantAnswer| {
         let value = v.series.split_once('=').filter(|_| knob.is_some()).map(|(_, value)| value.to_owned());
         Cell::text(value.unwrap_or_else(|| v.series.clone()))
     };
     let mut fields = vec![
-        everywhere(name.clone().only(Place::Page), |v| Cell::text(v.series.as_str())),
+        field(name.clone().only(Place::Page), |v| Cell::text(v.series.as_str())),
         Field::new(name.only(Place::Terminal), short_name),
-        everywhere(Column::text("status"), status),
-        everywhere(Column::text("goodput").only(Place::Page), |v| answered(v, |a| goodput(a, &a.goodput))),
-        everywhere(Column::text("goodput").only(Place::Terminal), |v| {
-            answered(v, |a| in_short(a, &a.goodput))
+        field(Column::text("status"), status),
+        field(Column::number("KV blocks").short("KV\nblocks").with(Priority::Droppable(4)), |v| {
+            Cell::count(v.room.map(|room| room.blocks as f64))
         }),
-        everywhere(Column::number("90 % interval").short("90 %\ninterval"), |v| answered(v, interval)),
-        everywhere(Column::number("safe rate").short("safe\nrate"), |v| answered(v, safe)),
-        everywhere(Column::text("limit that binds").short("limit\nthat binds").with(wide), |v| {
+        field(
+            Column::number("sequences that fit").short("seqs\nthat fit").with(Priority::Droppable(5)),
+            |v| Cell::count(v.room.and_then(|room| room.sequences).map(|n| n as f64)),
+        ),
+    ];
+    // At one level there is no search, so the latencies there are the result.
+    if one_level(&run.variants) {
+        fields.extend(level_columns());
+    } else {
+        fields.extend(goodput_columns());
+    }
+    fields.extend([
+        field(Column::number("raw peak, output tokens/s").short("raw peak\ntok/s"), |v| {
+            of_peak(v, |p| Some(p.output_tokens_per_s))
+        }),
+        field(
+            Column::number("TPOT p50 / p99 at the peak, ms").short("TPOT p50 / p99\nat the peak, ms"),
+            |v| v.peak.as_ref().map_or(Cell::Unknown, |p| both(p.tpot_p50_ms, p.tpot_p99_ms)),
+        ),
+        field(Column::number("preemptions").short("preemp-\ntions").with(Priority::Droppable(3)), |v| {
+            Cell::count(v.preemptions)
+        }),
+    ]);
+    fields.retain(|f| run.variants.iter().any(|v| f.cell(v) != Cell::Unknown));
+    Table::of(fields, &run.variants).sorted_by_readers(0).set(Setting::Tight)
+}
+
+/// A column with its cell for each variant.
+type VariantField<'a> = Field<'a, VariantAnswer>;
+
+fn field<'a>(column: Column, cell: fn(&VariantAnswer) -> Cell) -> VariantField<'a> {
+    Field::new(column, cell)
+}
+
+/// Returns the columns of the answers: goodput with its interval, and what the server does there.
+fn goodput_columns<'a>() -> Vec<VariantField<'a>> {
+    let wide = Priority::From(NARROW);
+    vec![
+        field(Column::text("goodput").only(Place::Page), |v| answered(v, |a| goodput(a, &a.goodput))),
+        field(Column::text("goodput").only(Place::Terminal), |v| answered(v, |a| in_short(a, &a.goodput))),
+        field(Column::number("90 % interval").short("90 %\ninterval"), |v| answered(v, interval)),
+        field(Column::number("safe rate").short("safe\nrate"), |v| answered(v, safe)),
+        field(Column::text("limit that binds").short("limit\nthat binds").with(wide), |v| {
             answered(v, |a| {
                 a.goodput.binding.as_deref().map_or(Cell::Unknown, |b| Cell::text(words::binding(b)))
             })
         }),
-        everywhere(Column::text("joint goodput").only(Place::Page), |v| answered(v, joint)),
-        everywhere(
-            Column::text("joint goodput").short("joint\ngoodput").only(Place::Terminal).with(wide),
-            |v| answered(v, |a| in_short(a, &a.joint_goodput)),
-        ),
-        everywhere(Column::number("output tokens/s at the limit").short("tok/s at\nthe limit"), |v| {
+        field(Column::text("joint goodput").only(Place::Page), |v| answered(v, joint)),
+        field(Column::text("joint goodput").short("joint\ngoodput").only(Place::Terminal).with(wide), |v| {
+            answered(v, |a| in_short(a, &a.joint_goodput))
+        }),
+        field(Column::number("output tokens/s at the limit").short("tok/s at\nthe limit"), |v| {
             Cell::number(v.output_tokens_per_s)
         }),
-        everywhere(Column::number("raw peak, output tokens/s").short("raw peak\ntok/s"), |v| {
-            of_peak(v, |p| Some(p.output_tokens_per_s))
-        }),
-        everywhere(
-            Column::number("TPOT p50 / p99 at the peak, ms").short("TPOT p50 / p99\nat the peak, ms"),
-            tpot,
+        field(Column::number("TTFT p50 / p99 at the limit, ms").only(Place::Page), ttft),
+        field(
+            Column::number("TTFT p99 at the limit, ms")
+                .short("TTFT p99\nat limit, ms")
+                .only(Place::Terminal)
+                .with(Priority::Droppable(2)),
+            |v| Cell::number(v.at.and_then(|at| at.ttft_p99_ms)),
         ),
-        everywhere(Column::number("preemptions").short("preemp-\ntions"), |v| Cell::count(v.preemptions)),
-    ];
-    fields.retain(|f| run.variants.iter().any(|v| f.cell(v) != Cell::Unknown));
-    Table::of(fields, &run.variants).sorted_by_readers(0).set(Setting::Tight)
+        field(Column::number("TPOT p50 / p99 at the limit, ms").only(Place::Page), tpot),
+    ]
+}
+
+/// Returns the columns of variants that were all measured at one level only: its verdict and latencies.
+fn level_columns<'a>() -> Vec<VariantField<'a>> {
+    vec![
+        field(Column::text("goodput").only(Place::Page), |v| answered(v, |a| goodput(a, &a.goodput))),
+        field(Column::text("measured at"), |v| {
+            v.at.map_or(Cell::Unknown, |at| Cell::text(words::level(at.level.control, at.level.value)))
+        }),
+        field(Column::text("verdict"), |v| {
+            v.at.map_or(Cell::Unknown, |at| Cell::marked(mark(at.verdict), at.verdict.name()))
+        }),
+        field(Column::number("TTFT p50 / p99, ms").short("TTFT p50 /\np99, ms"), ttft),
+        field(Column::number("TPOT p50 / p99, ms").short("TPOT p50 /\np99, ms"), tpot),
+    ]
+}
+
+/// Returns true if every variant that was measured under load was measured at one level only.
+fn one_level(all: &[VariantAnswer]) -> bool {
+    let mut measured = all.iter().filter(|v| v.answer.is_some()).peekable();
+    measured.peek().is_some() && measured.all(|v| v.at.is_some_and(|at| at.only))
+}
+
+fn ttft(v: &VariantAnswer) -> Cell {
+    v.at.map_or(Cell::Unknown, |at| both(at.ttft_p50_ms, at.ttft_p99_ms))
+}
+
+fn tpot(v: &VariantAnswer) -> Cell {
+    v.at.map_or(Cell::Unknown, |at| both(at.tpot_p50_ms, at.tpot_p99_ms))
 }
 
 /// Returns a cell on the answer of a variant; unknown if nothing was measured.
@@ -80,10 +145,10 @@ fn status(v: &VariantAnswer) -> Cell {
     }
 }
 
-fn tpot(v: &VariantAnswer) -> Cell {
-    let Some(p) = &v.peak else { return Cell::Unknown };
+/// Returns a cell with two percentiles of a latency, in milliseconds: `9.8 / 14.1`.
+fn both(p50: Option<f64>, p99: Option<f64>) -> Cell {
     let number = |x: Option<f64>| x.filter(|x| x.is_finite()).map(words::figure).unwrap_or_default();
-    match (p.tpot_p50_ms, p.tpot_p99_ms) {
+    match (p50, p99) {
         (None, None) => Cell::Unknown,
         (p50, p99) => Cell::figure(format!("{} / {}", number(p50), number(p99)), p50),
     }
@@ -185,6 +250,7 @@ fn sentences(run: &Run) -> Vec<String> {
     if let Some(i) = best.raw_peak {
         out.push(peaks(run, &best, i));
     }
+    out.extend(super::knobs::sentences(run));
     for v in run.variants.iter().filter(|v| matches!(v.state, State::Failed | State::Died)) {
         let what = if v.state == State::Died { "died" } else { "could not be measured" };
         let why = v.reason.as_deref().unwrap_or("for a reason that is not known");

@@ -52,6 +52,9 @@ fn evidence(evidence: &Evidence) -> String {
             name(*level)
         ),
         Evidence::MissedUnloaded(missed) => missed_unloaded(missed),
+        Evidence::Saturated { level } => {
+            format!("kept full, the server completes {}, and the limit is no higher", name(*level))
+        }
     }
 }
 

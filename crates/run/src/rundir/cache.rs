@@ -4,7 +4,7 @@
 use super::Run;
 use super::derive::interval;
 use goodput_core::slo::Metric;
-use goodput_stats::search::answer::{Answer, Goodput, Status};
+use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
 use goodput_workload::config::Cache;
 use serde::Serialize;
@@ -69,6 +69,8 @@ pub struct Pair {
     pub unloaded: Option<Medians>,
     /// TTFTs at the highest load that both can sustain.
     pub loaded: Option<Medians>,
+    /// TTFTs at every level that both measured, ascending; empty if the search chose the levels.
+    pub listed: Vec<Medians>,
 }
 
 impl Gain {
@@ -128,12 +130,16 @@ impl Pair {
         };
         let level = common_level(&[cold, warm]);
         let at = |run: &Run| level.and_then(|level| run.at(level));
+        let both =
+            if listed(&[cold, warm]) { measured_by_all(&[cold.curve(), warm.curve()]) } else { Vec::new() };
+        let of_level = |level: &f64| medians(cold.at(*level), warm.at(*level));
         Self {
             cold: cold.series().to_owned(),
             warm: warm.series().to_owned(),
             goodput: first(cold).zip(first(warm)).and_then(|(c, w)| Gain::in_goodput(c, w)),
             unloaded: medians(cold.unloaded(), warm.unloaded()),
             loaded: medians(at(cold), at(warm)),
+            listed: both.iter().filter_map(of_level).collect(),
         }
     }
 }
@@ -144,15 +150,22 @@ fn first(run: &Run) -> Option<&Goodput> {
 }
 
 /// Returns the highest level that each of these runs, each of one series, can sustain and has measured or has
-/// bracketed by measured levels. Prefers a level that all have measured over one that is a little higher.
+/// bracketed by measured levels. Prefers a level that all have measured over one that is a little higher, and over any
+/// other if the plan lists the levels.
 pub fn common_level(runs: &[&Run]) -> Option<f64> {
     let answers: Vec<&Answer> = runs.iter().map(|r| r.answers.first()).collect::<Option<_>>()?;
     if answers.iter().any(|a| a.control != answers[0].control) {
         return None;
     }
+    let listed = listed(runs);
     let curves: Vec<Vec<&Step>> = runs.iter().map(|r| r.curve()).collect();
-    let most: Vec<f64> =
-        answers.iter().map(|a| a.goodput.rate().or(a.goodput.bracket.met)).collect::<Option<_>>()?;
+    let most = |(a, curve): (&&Answer, &Vec<&Step>)| {
+        // A list may be too short for a verdict; its latencies are compared all the same where no step fails.
+        let unfailed =
+            || curve.iter().take_while(|s| s.verdict != Verdict::Fails).last().map(|s| s.level.value);
+        a.goodput.rate().or(a.goodput.bracket.met).or_else(|| unfailed().filter(|_| listed))
+    };
+    let most: Vec<f64> = answers.iter().zip(&curves).map(most).collect::<Option<_>>()?;
     let within = |level: f64| {
         curves.iter().zip(&most).all(|(curve, most)| {
             let ends = curve.first().zip(curve.last());
@@ -161,16 +174,22 @@ pub fn common_level(runs: &[&Run]) -> Option<f64> {
             known && level <= most * SAME
         })
     };
-    let measured = |level: f64| curves.iter().all(|c| c.iter().any(|s| same(s.level.value, level)));
-    let all = curves.iter().flatten().map(|s| s.level.value).filter(|l| within(*l));
-    let (mut best, mut best_measured) = (None, None);
-    for level in all {
-        best = Some(level.max(best.unwrap_or(level)));
-        if measured(level) {
-            best_measured = Some(level.max(best_measured.unwrap_or(level)));
-        }
-    }
-    best_measured.filter(|m| best.is_none_or(|b| *m >= NEARLY * b)).or(best)
+    let highest = |all: Vec<f64>| all.into_iter().filter(|l| within(*l)).reduce(f64::max);
+    let best = highest(curves.iter().flatten().map(|s| s.level.value).collect());
+    let measured = highest(measured_by_all(&curves));
+    measured.filter(|m| listed || best.is_none_or(|b| *m >= NEARLY * b)).or(best)
+}
+
+/// Returns true if the levels of these runs come from the plan, not from a search.
+fn listed(runs: &[&Run]) -> bool {
+    runs.iter().all(|r| r.answers.first().is_some_and(|a| a.goodput.basis != Basis::Search))
+}
+
+/// Returns the levels of the first curve that all curves have, ascending.
+fn measured_by_all(curves: &[Vec<&Step>]) -> Vec<f64> {
+    let Some(first) = curves.first() else { return Vec::new() };
+    let all = |level: &f64| curves.iter().all(|c| c.iter().any(|s| same(s.level.value, *level)));
+    first.iter().map(|s| s.level.value).filter(all).collect()
 }
 
 fn same(a: f64, b: f64) -> bool {
@@ -306,12 +325,36 @@ mod tests {
     fn a_level_of_one_series_is_found_in_the_other() {
         let mut run = fixture::pair();
         run.parts[1].steps.retain(|s| ![25.0, 28.0, 30.0, 32.0, 34.0].contains(&s.level.value));
+        let listed = Pair::all(&run).remove(0).loaded.unwrap();
+        assert_eq!(
+            (listed.cold.level, listed.warm.steps.len()),
+            (Some(20.0), 1),
+            "the plan's levels have priority"
+        );
+        run.parts.iter_mut().for_each(|part| part.answers[0].goodput.basis = Basis::Search);
         let pair = Pair::all(&run).remove(0);
         let loaded = pair.loaded.unwrap();
         assert_eq!((loaded.cold.level, loaded.cold.steps.len(), loaded.warm.steps.len()), (Some(34.0), 1, 2));
         let g = &mut run.parts[0].answers[0].goodput;
         (g.conclusion, g.bracket.met) = (Conclusion::OPEN, None);
         assert_eq!(Pair::all(&run)[0].loaded, None, "no level is known to be met");
+    }
+
+    /// A list of levels without any verdict that meets: the latencies of the levels that both measured are compared.
+    #[test]
+    fn listed_levels_are_compared_without_an_answer() {
+        let mut run = fixture::pair();
+        for part in &mut run.parts {
+            let g = &mut part.answers[0].goodput;
+            (g.conclusion, g.bracket.met, g.basis) = (Conclusion::OPEN, None, Basis::Bracket);
+            part.steps.iter_mut().for_each(|s| s.verdict = Verdict::Undecided);
+        }
+        run.parts[1].steps.retain(|s| s.level.value < 26.0);
+        let pair = Pair::all(&run).remove(0);
+        let levels: Vec<f64> = pair.listed.iter().filter_map(|m| m.cold.level).collect();
+        assert!(levels.len() > 1 && levels.iter().all(|l| *l < 26.0), "{levels:?}");
+        let loaded = pair.loaded.unwrap();
+        assert_eq!((loaded.cold.level, loaded.warm.steps.len()), (levels.last().copied(), 1));
     }
 
     #[test]

@@ -7,6 +7,8 @@
 //! reference for as many tokens and the *slowdown*. The TTFTs of the references of cold rows with different prompt
 //! lengths lie on a line over the prompt length: its intercept is the *overhead* of any request, and the rest is
 //! prefill. If a warm prompt gets its first token sooner than that line predicts, the *cache* saved the difference.
+//! Better evidence than the line is a *cold twin*: a row with the same requests and the same load but a cold cache. Under
+//! load a cold prompt costs more than its own reading, since prompts wait for one another.
 //!
 //! The bottleneck is the largest part caused by load or cache, if there is one; otherwise the largest of the other
 //! parts.
@@ -106,8 +108,12 @@ pub struct Parts {
     pub decode: f64,
     /// Additional time to generate the answer under load.
     pub batching: f64,
-    /// TTFT saved by the cache: unloaded TTFT compared with a cold prompt of equal length.
+    /// TTFT saved by the cache: compared with the cold twin under the same load, or without one the unloaded TTFT
+    /// compared with a cold prompt of equal length.
     pub saved: Option<f64>,
+    /// Median TTFT of the cold twin; `None` if no other row has the same requests and load with a cold cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cold_twin: Option<f64>,
 }
 
 /// A linear fit of unloaded TTFT over the length of a cold prompt, in ms and ms per token.
@@ -143,7 +149,7 @@ pub(crate) fn answers(plan: &Plan, series: &[Series], steps: &[Step]) -> Vec<Row
         })
         .collect();
     let line = line(&rows);
-    rows.iter().map(|m| m.answer(line)).collect()
+    rows.iter().map(|m| m.answer(line, m.cold_twin(&rows))).collect()
 }
 
 /// Fits a least-squares line to the median TTFTs of the references of cold rows with a fixed prompt length. Returns
@@ -191,8 +197,20 @@ impl Measured<'_> {
         step.input_tokens_mean.unwrap_or_else(|| self.row.input_tokens.map_or(0.0, |l| l.mean()))
     }
 
-    fn answer(&self, line: Option<Line>) -> RowAnswer {
-        let (evidence, parts) = self.evidence(line);
+    /// Returns the median TTFT of the row with the same requests and load as this warm one, but a cold cache.
+    fn cold_twin(&self, rows: &[Self]) -> Option<f64> {
+        let load = |m: &Self| {
+            let MatrixRow { concurrency, rate, input_tokens, output_tokens, .. } = m.row;
+            (*concurrency, *rate, *input_tokens, *output_tokens)
+        };
+        let cache = |m: &Self| m.plan.workload.cache;
+        let is_twin = |other: &&Self| cache(other) == Cache::Cold && load(other) == load(self);
+        let twin = rows.iter().find(is_twin).filter(|_| cache(self) == Cache::Warm)?;
+        twin.own.filter(|s| unusable(s).is_none() && s.stable != Some(false))?.quantiles(Metric::Ttft).p50
+    }
+
+    fn answer(&self, line: Option<Line>, cold_twin: Option<f64>) -> RowAnswer {
+        let (evidence, parts) = self.evidence(line, cold_twin);
         let measured = match evidence {
             Evidence::BacklogGrows => Some(Bottleneck::Queue),
             Evidence::Largest(part) => Some(part.bottleneck()),
@@ -249,7 +267,7 @@ impl Measured<'_> {
     }
 
     /// Returns the evidence for the bottleneck, and the breakdown of the time, if known.
-    fn evidence(&self, line: Option<Line>) -> (Evidence, Option<Parts>) {
+    fn evidence(&self, line: Option<Line>, cold_twin: Option<f64>) -> (Evidence, Option<Parts>) {
         let Some(own) = self.own else { return (Evidence::NotMeasured, None) };
         if own.stable == Some(false) && self.row.concurrency.is_none() && self.row.metric.is_from_due() {
             return (Evidence::BacklogGrows, None);
@@ -267,13 +285,13 @@ impl Measured<'_> {
         let tpot = median(own, Metric::Tpot).unwrap_or(0.0);
         let alone_tpot = median(reference, Metric::Tpot).unwrap_or(tpot);
         let medians = Medians { ttft, tpot, e2e, alone_ttft, alone_tpot };
-        let parts = self.parts(&medians, line, self.input(own));
+        let parts = self.parts(&medians, line, cold_twin, self.input(own));
         let hit_rate = own.server.hit_rate;
         let latency = SplitLatency { metric: self.row.metric, medians, parts, hit_rate };
         (latency.bottleneck().map_or_else(|undecided| undecided, Evidence::Largest), Some(parts))
     }
 
-    fn parts(&self, m: &Medians, line: Option<Line>, input: f64) -> Parts {
+    fn parts(&self, m: &Medians, line: Option<Line>, cold_twin: Option<f64>, input: f64) -> Parts {
         // With this number of tokens the parts add up to the e2e of the median request.
         let tokens = if m.tpot > 0.0 { (m.e2e - m.ttft).max(0.0) / m.tpot } else { 0.0 };
         let alone = m.alone_ttft.min(m.ttft);
@@ -286,7 +304,11 @@ impl Measured<'_> {
             queue: m.ttft - alone,
             decode: m.alone_tpot.min(m.tpot) * tokens,
             batching: (m.tpot - m.alone_tpot).max(0.0) * tokens,
-            saved: cold.filter(|_| warm).map(|cold| (cold - m.alone_ttft).max(0.0)),
+            saved: match cold_twin {
+                Some(cold) => Some((cold - m.ttft).max(0.0)),
+                None => cold.filter(|_| warm).map(|cold| (cold - m.alone_ttft).max(0.0)),
+            },
+            cold_twin,
         }
     }
 }

@@ -12,6 +12,7 @@ mod documentation;
 pub mod files;
 mod imported;
 pub mod json;
+pub mod knobs;
 pub mod matrix;
 pub mod offline;
 mod read;

@@ -2,6 +2,7 @@
 
 use super::{Run, derive};
 use goodput_core::caveat::Caveat;
+use goodput_core::level::{Control, Level};
 use goodput_core::slo::{AnswerPart, Metric};
 use goodput_plan::MeasuredServer;
 use goodput_stats::search::answer::{Answer, Status};
@@ -111,6 +112,41 @@ pub struct VariantAnswer {
     pub preemptions: Option<f64>,
     /// Seconds from the start of the server until it was ready and had answered a request.
     pub ready_s: Option<f64>,
+    /// Room for requests in the server's KV cache, if the server reports it.
+    pub room: Option<Room>,
+    /// Latencies at the level that the answer states, or at the only level that was measured.
+    pub at: Option<AtLevel>,
+}
+
+/// Room for requests in a server's KV cache, from the facts that it reports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Room {
+    /// Blocks of the KV cache.
+    pub blocks: u64,
+    /// Number of requests of the longest prompt and answer that fit at once, beside vLLM's null block; `None` without
+    /// the size of a block and `max-model-len`.
+    pub sequences: Option<u64>,
+}
+
+/// Latencies of one level of a variant, in milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct AtLevel {
+    /// Number of the step.
+    pub step: u32,
+    /// The level of the step.
+    pub level: Level,
+    /// Verdict of the step on the SLO.
+    pub verdict: Verdict,
+    /// True if no other level was measured under load.
+    pub only: bool,
+    /// Median TTFT.
+    pub ttft_p50_ms: Option<f64>,
+    /// 99th percentile of TTFT.
+    pub ttft_p99_ms: Option<f64>,
+    /// Median TPOT.
+    pub tpot_p50_ms: Option<f64>,
+    /// 99th percentile of TPOT.
+    pub tpot_p99_ms: Option<f64>,
 }
 
 /// Peak throughput of a server. Latencies in milliseconds.
@@ -165,6 +201,13 @@ fn of_part(part: &Run, own: VariantRun, variant: &str, series: &str) -> VariantA
     };
     let answer = part.answers.first().filter(told).cloned();
     let capacity = answer.as_ref().and_then(|a| part.capacity(a));
+    let peak =
+        part.steps.iter().rfind(|s| s.kind == StepKind::Peak && s.completed > 0).map(|s| peak(part, s));
+    // The answer is bounded by the requests per second of the peak; rounding must not put its tokens above.
+    let bounded =
+        answer.as_ref().is_some_and(|a| a.control == Control::Rate).then_some(peak.as_ref()).flatten();
+    let most = bounded.filter(|p| capacity.as_ref().is_some_and(|c| c.requests_per_s <= p.achieved_rate));
+    let most = most.map_or(f64::INFINITY, |p| p.output_tokens_per_s);
     let preempted = part.steps.iter().filter_map(|s| s.server.preemptions);
     VariantAnswer {
         variant: variant.to_owned(),
@@ -174,12 +217,49 @@ fn of_part(part: &Run, own: VariantRun, variant: &str, series: &str) -> VariantA
         out_of_memory: own.out_of_memory,
         last_lines: own.last_lines,
         log: own.log,
-        output_tokens_per_s: capacity.and_then(|c| c.output_tokens_per_s),
+        output_tokens_per_s: capacity.and_then(|c| c.output_tokens_per_s).map(|tokens| tokens.min(most)),
+        at: at_level(part, answer.as_ref()),
         answer,
-        peak: part.steps.iter().rfind(|s| s.kind == StepKind::Peak && s.completed > 0).map(|s| peak(part, s)),
+        peak,
+        room: own.facts.first().and_then(room),
         preemptions: preempted.fold(None, |sum, n| Some(sum.unwrap_or(0.0) + n)),
         ready_s: own.ready_s,
     }
+}
+
+/// Returns the room in the KV cache of a server. A block of vLLM's is the null block, which holds no tokens.
+fn room(facts: &Facts) -> Option<Room> {
+    let flag =
+        |name: &str| facts.flags.get(name).and_then(|text| text.parse::<u64>().ok()).filter(|n| *n > 0);
+    let blocks = flag("num_gpu_blocks")?;
+    let longest = facts.max_model_len.map(u64::from).filter(|n| *n > 0).zip(flag("block_size"));
+    let sequences = longest.map(|(tokens, size)| (blocks - 1) / tokens.div_ceil(size));
+    Some(Room { blocks, sequences })
+}
+
+/// Returns the latencies at the level of an answer: of the nearest step, or of the only level, whatever its verdict.
+fn at_level(part: &Run, answer: Option<&Answer>) -> Option<AtLevel> {
+    let answer = answer?;
+    let own = |s: &&Step| s.level.control == answer.control && !s.kind.is_outside_search();
+    let mut levels: Vec<f64> = part.steps.iter().filter(own).map(|s| s.level.value).collect();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    let only = levels.len() == 1;
+    let told =
+        answer.goodput.rate().or(answer.goodput.bracket.met).and_then(|rate| part.nearest(answer, rate));
+    let longest = || part.steps.iter().filter(own).max_by(|a, b| a.measure_s.total_cmp(&b.measure_s));
+    let step = if only { longest() } else { told }?;
+    let (ttft, tpot) = (step.quantiles(Metric::Ttft), step.quantiles(Metric::Tpot));
+    Some(AtLevel {
+        step: step.step,
+        level: step.level,
+        verdict: step.verdict,
+        only,
+        ttft_p50_ms: ttft.p50,
+        ttft_p99_ms: ttft.p99,
+        tpot_p50_ms: tpot.p50,
+        tpot_p99_ms: tpot.p99,
+    })
 }
 
 fn peak(part: &Run, s: &Step) -> Peak {

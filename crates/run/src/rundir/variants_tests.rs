@@ -42,6 +42,8 @@ fn variant(name: &str, rate: Option<(f64, [f64; 2])>, peak: Option<(f64, Option<
         peak,
         preemptions: None,
         ready_s: None,
+        room: None,
+        at: None,
     }
 }
 
@@ -72,4 +74,27 @@ fn a_rate_that_none_is_shown_to_fail_above_is_a_lower_bound() {
     assert_eq!(open.goodput(), Some((10.0, [10.0, f64::INFINITY])));
     let best = Best::of(&[open, variant("b", Some((12.0, [11.0, 13.0])), None)]);
     assert_eq!((best.at_slo, best.not_told_apart), (Some(1), vec![0]), "it may be as good");
+}
+
+#[test]
+fn the_room_follows_from_what_the_server_reports() {
+    let facts = |blocks: &str, size: &str, longest: Option<u32>| {
+        let flags = [("num_gpu_blocks", blocks), ("block_size", size)];
+        let flags = flags.into_iter().filter(|(_, value)| !value.is_empty());
+        let flags = flags.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Facts { flags, max_model_len: longest, ..Facts::default() }
+    };
+    for (blocks, size, longest, want) in [
+        ("1842", "16", Some(1024), Some((1842, Some(28)))),
+        ("2473", "16", Some(1024), Some((2473, Some(38)))),
+        ("2368", "16", Some(1000), Some((2368, Some(37)))), // 62.5 blocks take 63
+        ("100", "16", Some(4096), Some((100, Some(0)))),
+        ("100", "", Some(4096), Some((100, None))),
+        ("100", "16", None, Some((100, None))),
+        ("", "16", Some(4096), None),
+        ("None", "16", Some(4096), None),
+    ] {
+        let got = room(&facts(blocks, size, longest)).map(|room| (room.blocks, room.sequences));
+        assert_eq!(got, want, "{blocks} of {size} for {longest:?}");
+    }
 }

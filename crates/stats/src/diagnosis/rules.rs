@@ -21,8 +21,8 @@ pub enum About {
 pub enum Scope {
     /// The examined step.
     Step,
-    /// The examined step, or else the worst of those with at most a quarter more load: the server's counters show a
-    /// cause whether or not a limit was missed yet.
+    /// The examined step, or else the worst of those with no more load: the server's counters show a cause whether or not a
+    /// limit was missed yet.
     Any,
 }
 
@@ -107,6 +107,9 @@ pub const RULES: &[Rule] = &[
         kind: Kind::Preemption,
         scope: Scope::Any,
         when: &[over(Preempted, 0.01)],
+        // Where prompts are read for most of the time, memory fills because nothing else can keep up.
+        shown: &[under(PrefillBusy, 0.6)],
+        denied: Some(Confidence::Low),
         also: &[KvMost, WaitingMost],
         ..USUAL
     },
@@ -117,7 +120,7 @@ pub const RULES: &[Rule] = &[
         kind: Kind::KvExhaustion,
         scope: Scope::Any,
         when: &[over(KvMost, 0.95)],
-        shown: &[over(WaitingMost, 0.0)],
+        shown: &[over(WaitingMost, 0.0), under(PrefillBusy, 0.6)],
         denied: Some(Confidence::Low),
         also: &[RunningMost],
         ..USUAL

@@ -5,8 +5,9 @@ use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
 use goodput_core::slo::{AnswerPart, Metric, split_limit_key};
 
-/// Steps with up to this multiple of the examined step's load are also examined by some rules.
-const NO_MORE: f64 = 1.25;
+/// Steps with up to this multiple of the examined step's load are also examined by some rules. What only more load fills
+/// is an effect of that load.
+const NO_MORE: f64 = 1.02;
 
 /// Least number of answers of a step for a median: that of six lies between the least and the largest of them in 97 % of
 /// all cases (1 − 2 / 2⁶), and a latency of one request alone hardly scatters. More are rare where answers are long.

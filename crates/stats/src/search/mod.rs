@@ -4,7 +4,7 @@
 //! choice to `adaptive`; `ask` is a step that it asks for. The adaptive search has a baseline, a ramp, and the
 //! refinement in `refine`, which measures at quantiles of the `posterior` of the boundary, computed from all steps
 //! together. `seen` sorts the steps; `retry` drops a ramp step whose misses were a single burst. `hold` stays
-//! at the safe rate at the end. `conclusion` is what an answer can state; `estimate` reads it from the posterior,
+//! at the safe rate at the end. `saturation` bounds an answer by the throughput of the full server. `conclusion` is what an answer can state; `estimate` reads it from the posterior,
 //! `bracket` from the verdicts alone; `confirm` is the soak afterwards. `ceiling` doubles the number in flight until
 //! throughput stops growing, or sends everything at once. `stop` has the stop rules, `reason` the reasons for an
 //! answer. `ramp` climbs until a stop rule fires and locates the knee, which `knee` tests with the broken lines of
@@ -32,6 +32,7 @@ pub mod recovery;
 mod refine;
 mod refused;
 mod retry;
+mod saturation;
 mod seen;
 mod segmented;
 mod series;

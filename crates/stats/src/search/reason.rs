@@ -99,6 +99,11 @@ pub enum Evidence {
     },
     /// A single request at a time already misses a limit.
     MissedUnloaded(MissedUnloaded),
+    /// The server that was kept full completed no more than this: the boundary is not above it.
+    Saturated {
+        /// Completed requests per second.
+        level: Level,
+    },
 }
 
 /// Joint evidence of the verdicts of single levels.

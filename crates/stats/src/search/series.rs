@@ -18,6 +18,7 @@ use super::recovery::Recovery;
 use super::refine::lowest;
 use super::refused::{because, blames};
 use super::retry;
+use super::saturation;
 use super::stop::{Stop, dead, failing, is_failing};
 use super::view::Terms;
 use super::windows::{ERROR, together, windows};
@@ -216,13 +217,14 @@ impl Search {
         };
         let of_ramp = matches!(self.levels, Levels::Ramp(_)).then(|| ramp::found(&finished(&own))).flatten();
         let knee = of_ramp.or_else(|| of_steps(&own));
+        let full = |g: Goodput| saturation::bounded(g, self.control(), series, steps);
         let answer = |slo: &Slo| Answer {
             series: series.to_owned(),
             tier: slo.tier().to_owned(),
             class: "all".into(),
             control: self.control(),
-            goodput: self.goodput(&own, &ended, slo),
-            joint_goodput: self.read(&own, &ended, |s| joint_verdict(s, slo.tier()), slo, &joint(slo)),
+            goodput: full(self.goodput(&own, &ended, slo)),
+            joint_goodput: full(self.read(&own, &ended, |s| joint_verdict(s, slo.tier()), slo, &joint(slo))),
             knee,
         };
         self.tiers.iter().map(answer).collect()

@@ -36,6 +36,7 @@ fn engines() -> impl Strategy<Value = Settings> {
             base_ns: 2e6,
             weights_ns: 3e6,
             token_ns: 2e5,
+            prompt: None,
             sequence_ns: 1e5,
             kv_token_ns: 1e3,
             attention_ns: 1e2,

@@ -69,10 +69,12 @@ pub enum LatencyPart {
     },
     /// The cache shortens the time to the first token.
     Cache {
-        /// Unloaded median TTFT.
+        /// Median TTFT with the cache: unloaded, or under the load of the row if it is held against its cold twin.
         alone_ms: f64,
         /// Reduction compared with a cold prompt of this length.
         saved_ms: f64,
+        /// True if the cold prompt was measured under the same load, false if a line over unloaded ones gives it.
+        twin: bool,
         /// Hit rate reported by the server.
         hit_rate: Option<f64>,
     },
@@ -209,11 +211,12 @@ impl SplitLatency {
     }
 
     fn cache(&self) -> Option<LatencyPart> {
-        let alone_ms = self.medians.alone_ttft;
+        let twin = self.parts.cold_twin.is_some();
+        let alone_ms = if twin { self.medians.ttft } else { self.medians.alone_ttft };
         let used = self.has_first_token() && self.hit_rate.is_none_or(|rate| rate >= HITS);
         let shown = |saved: &f64| used && saved + alone_ms >= GROWN * alone_ms && self.is_material(*saved);
         let saved_ms = self.parts.saved.filter(shown)?;
-        Some(LatencyPart::Cache { alone_ms, saved_ms, hit_rate: self.hit_rate })
+        Some(LatencyPart::Cache { alone_ms, saved_ms, twin, hit_rate: self.hit_rate })
     }
 
     /// Returns the parts that exist without load and cache.

@@ -114,6 +114,42 @@ fn a_warm_prefix_is_held_against_the_line_of_the_cold_ones() {
 }
 
 #[test]
+fn a_warm_prefix_is_held_against_its_cold_twin() {
+    let warm = "concurrency = 8\nmetric = \"ttft\"\nprefix-reuse = 0.9\nexpect = \"cache\"";
+    let row = |name: &str, rest: &str| {
+        format!(
+            "[[row]]\nname = \"{name}\"\ninput-tokens = {{ fixed = 1000 }}\noutput-tokens = {{ fixed = 101 }}\n{rest}\n"
+        )
+    };
+    for (twin, stable, want) in [
+        ("concurrency = 8", true, Some((99.0, Some(110.0)))),
+        ("concurrency = 8", false, None),
+        ("concurrency = 4", true, None),
+        ("concurrency = 8\nrate = 2", true, None),
+        ("concurrency = 8\ncache = \"warm\"", true, None),
+    ] {
+        let text = format!(
+            "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\n{}{}",
+            row("X", warm),
+            row("cold", twin)
+        );
+        let plan = Plan::from_text(&text).unwrap();
+        let cold = Step { stable: Some(stable), ..step("cold", StepKind::List, 300, 110.0, 5.0, 101.0) };
+        let steps = [
+            step("X", StepKind::Baseline, 30, 8.0, 5.0, 101.0),
+            step("X", StepKind::List, 300, 11.0, 5.0, 101.0),
+            step("cold", StepKind::Baseline, 30, 25.0, 5.0, 101.0),
+            cold,
+        ];
+        let got = answers(&plan, &plan.series(), &steps).swap_remove(0);
+        let parts = got.parts.unwrap();
+        assert_eq!(parts.saved.map(|saved| (saved, parts.cold_twin)), want, "{twin}");
+        let held = matches!(got.evidence, Evidence::Largest(LatencyPart::Cache { twin: true, .. }));
+        assert_eq!(held, want.is_some(), "{twin}: {:?}", got.evidence);
+    }
+}
+
+#[test]
 fn thin_evidence_is_undecided_and_says_why() {
     let expect = "concurrency = 8\nexpect = \"queue\"";
     let reference = || step("X", StepKind::Baseline, 30, 25.0, 5.0, 101.0);

@@ -1,7 +1,7 @@
 //! `variants.csv`: one row per series of each variant, if the plan has variants.
 
 use super::file::{Column, table_text, text};
-use crate::rundir::variants::Peak;
+use crate::rundir::variants::{AtLevel, Peak};
 use crate::rundir::{Run, VariantAnswer};
 use anyhow::Result;
 use goodput_stats::search::answer::Goodput;
@@ -21,6 +21,10 @@ impl VariantRow<'_> {
         text(self.of.peak.as_ref().and_then(figure))
     }
 
+    fn at(&self, figure: impl Fn(&AtLevel) -> Option<f64>) -> String {
+        text(self.of.at.as_ref().and_then(figure))
+    }
+
     /// Returns the knobs of the grid point: `max-num-seqs=64 dtype=fp8`.
     fn knobs(&self) -> String {
         let variant = self.run.meta.variants.iter().find(|v| v.name == self.of.variant);
@@ -31,7 +35,7 @@ impl VariantRow<'_> {
 }
 
 /// Returns the columns; for their meaning see the fields of [`VariantAnswer`] and of its answer.
-fn columns<'a>() -> [Column<VariantRow<'a>>; 24] {
+fn columns<'a>() -> [Column<VariantRow<'a>>; 32] {
     [
         ("variant", |r| text(r.of.variant.clone())),
         ("series", |r| text(r.of.series.clone())),
@@ -57,6 +61,14 @@ fn columns<'a>() -> [Column<VariantRow<'a>>; 24] {
         ("preemptions", |r| text(r.of.preemptions)),
         ("ready_s", |r| text(r.of.ready_s)),
         ("log", |r| text(r.of.log.clone())),
+        ("kv_blocks", |r| text(r.of.room.map(|room| room.blocks))),
+        ("sequences_that_fit", |r| text(r.of.room.and_then(|room| room.sequences))),
+        ("at_level", |r| r.at(|at| Some(at.level.value))),
+        ("at_verdict", |r| text(r.of.at.map(|at| at.verdict.name().to_owned()))),
+        ("at_ttft_p50_ms", |r| r.at(|at| at.ttft_p50_ms)),
+        ("at_ttft_p99_ms", |r| r.at(|at| at.ttft_p99_ms)),
+        ("at_tpot_p50_ms", |r| r.at(|at| at.tpot_p50_ms)),
+        ("at_tpot_p99_ms", |r| r.at(|at| at.tpot_p99_ms)),
     ]
 }
 

@@ -9,23 +9,27 @@ impl Flags {
     /// `None` if no argument of the command sets it: a key of a configuration file, a shell's own command line, a choice of
     /// files.
     pub fn with_flag(self, command: &[String], flag: &str, value: &Value) -> Option<Vec<String>> {
-        if command.iter().any(|word| word == "-c" || word.contains(['\n', ';', '|'])) {
+        let is_script = |pair: &[String]| pair[0].ends_with("sh") && pair[1].starts_with('-');
+        if command.windows(2).any(is_script) {
             return None;
         }
         let spelling = self.spellings().iter().find(|s| s.advised == flag)?;
-        let name = spelling.names.first()?;
+        let name = spelling.advised.split(' ').next()?;
         let mut words = without(command, spelling);
         match (spelling.form, value) {
             (Form::Count | Form::Share | Form::Word(_), Value::Count(_) | Value::Share(_)) => {
-                words.extend([(*name).to_owned(), value.toml()?]);
+                words.extend([name.to_owned(), value.toml()?]);
             }
-            (Form::Word(_), Value::Word(word)) => words.extend([(*name).to_owned(), word.to_string()]),
-            (Form::On, Value::Switch(true)) => words.push((*name).to_owned()),
+            (Form::Word(_), Value::Word(word)) => words.extend([name.to_owned(), word.to_string()]),
+            (Form::On, Value::Switch(true)) => words.push(name.to_owned()),
             (Form::On, Value::Switch(false)) if spelling.on_by_default => {
                 words.push(format!("--no-{}", name.trim_start_matches('-')));
             }
             (Form::On, Value::Switch(false)) | (Form::Off, Value::Switch(true)) => {}
-            (Form::Off, Value::Switch(false)) => words.push((*name).to_owned()),
+            // Advised as `no --disable-x`: the flag itself turns it off.
+            (Form::Off, Value::Switch(false)) => {
+                words.extend(spelling.names.first().map(|name| (*name).to_owned()))
+            }
             (Form::Count | Form::Share, Value::Word(_) | Value::Switch(_))
             | (Form::Word(_), Value::Switch(_))
             | (Form::On | Form::Off, Value::Count(_) | Value::Share(_) | Value::Word(_))
