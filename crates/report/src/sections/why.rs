@@ -265,7 +265,7 @@ mod tests {
         assert!(section.contains("raise --gpu\\|memory"), "cells are escaped: {section}");
         assert!(section.contains("where p99 TTFT binds; confidence: high"), "{section}");
         assert!(
-            section.contains("- Or spread the load over more replicas.")
+            section.contains("- Spread the load over more replicas.")
                 && section.contains("`goodput sweep plan.toml --set 'a=1'`")
         );
     }

@@ -127,13 +127,14 @@ pub const RULES: &[Rule] = &[
     },
     // All seats are taken at times while requests wait, and KV cache and TPOT have room: a tail is made of such times, so
     // the largest number counts and not the mean. Less than 90 % of the KV cache: a tenth has room for at least a tenth
-    // more sequences. TPOT below 90 % of its limit: at the limit more sequences would miss it (examples/advice).
+    // more sequences. TPOT below 90 % of its limit: at the limit more sequences would miss it (examples/advice). Where prompts are
+    // read for most of the time, seats fill because nothing keeps up.
     Rule {
         kind: Kind::BatchTooSmall,
         about: About::First,
         scope: Scope::Any,
         when: &[over(SeatsReached, 0.99), over(WaitingMost, 0.0), under(TpotOfLimit, 0.9)],
-        shown: &[over(SeatsTold, 0.5), under(KvMost, 0.9)],
+        shown: &[over(SeatsTold, 0.5), under(KvMost, 0.9), under(PrefillBusy, 0.6)],
         also: &[SeatsTaken, WaitingMean],
         ..USUAL
     },
@@ -174,11 +175,11 @@ pub const RULES: &[Rule] = &[
         ..USUAL
     },
     // Tokens that wait for a part of the longest prompt take longer than the limit on TPOT, which one request alone keeps
-    // with some room, and smaller parts would keep the limit and still read the prompts in time.
+    // with a quarter to spare (an iteration with prompts has costs of its own), and smaller parts would keep the limit and still read the prompts in time.
     Rule {
         kind: Kind::PrefillStalls,
         about: About::Rest,
-        when: &[over(ChunkOfLimit, 0.9), under(TpotAloneOfLimit, 0.9), under(ChunkWithinLimit, 0.75)],
+        when: &[over(ChunkOfLimit, 0.9), under(TpotAloneOfLimit, 0.75), under(ChunkWithinLimit, 0.75)],
         also: &[PrefillBusy],
         ..USUAL
     },

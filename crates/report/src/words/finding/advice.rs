@@ -90,7 +90,7 @@ fn compute(change: &ComputeChange, flag: &str) -> String {
 
 const fn deployment(change: DeploymentChange) -> &'static str {
     match change {
-        DeploymentChange::MoreReplicas => "Or spread the load over more replicas.",
+        DeploymentChange::MoreReplicas => "Spread the load over more replicas.",
         DeploymentChange::RouteByPrefix => {
             "Send requests with the same prefix to the same replica: each has a cache of its own."
         }
