@@ -32,7 +32,7 @@ Examples:
 #[command(after_help = HELP)]
 pub struct FitArgs {
     /// Plan whose [model], [hardware] and workload are used: a file, or the name of a built-in plan.
-    #[arg(value_name = "PLAN", required_unless_present_all = ["model", "gpu"])]
+    #[arg(value_name = "PLAN")]
     pub plan: Option<PathBuf>,
     /// Model: a built-in name, a config.json, or figures; see below.
     #[arg(long, value_name = "SPEC")]

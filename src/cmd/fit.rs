@@ -108,9 +108,10 @@ fn served(args: &FitArgs, plan: &FromPlan) -> Result<Served> {
     if let Some(spec) = &args.model {
         return spec::read(spec, args.precision).with_context(|| format!("--model {spec}"));
     }
-    let model = plan.model.context(
-        "the plan has no [model]: add it, or --model with a built-in name, a config.json or figures",
-    )?;
+    let model = plan.model.context(match args.plan {
+        Some(_) => "the plan has no [model]: add it, or --model with a built-in name, a config.json or figures",
+        None => "the model is missing: add --model with a built-in name, a config.json or figures, or a PLAN with [model]",
+    })?;
     let name = plan.name.clone().unwrap_or_else(|| "the model of the plan".into());
     let served = spec::of_figures(name, model).context("in [model]")?;
     Ok(args.precision.map_or_else(|| served.clone(), |p| served.in_precision(p)))

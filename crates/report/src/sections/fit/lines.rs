@@ -272,7 +272,7 @@ fn floors(f: &Fitted) -> Vec<Line> {
     let (s, fit) = (&f.setup, &f.fit);
     let context = format!("{} tokens of context", short(s.mean_context()));
     let rate = |x: f64| format!("{} tokens/s", precise(x));
-    let full = format!("batch of {}, {context} each", thousands(fit.full.batch));
+    let full = format!("{} sequences (--max-num-seqs), {context} each", thousands(fit.full.batch));
     let per_token = 2e-9 * s.model.model.active_parameters.unwrap_or(s.model.model.parameters).get();
     let gpus = s.machine.tensor_parallel;
     let compute = fit.prefill.compute_ms.is_some_and(|ms| ms >= fit.prefill.weights_ms);
@@ -294,7 +294,7 @@ fn floors(f: &Fitted) -> Vec<Line> {
             "TTFT: prefill",
             ms(fit.prefill.floor_ms),
             "weights that are read / (bandwidth × GPUs), longer than the products",
-            format!("{} / ({} GB/s × {gpus})", bytes(s.model.read), precise(s.machine.bandwidth_gb_s)),
+            format!("{} / ({} GB/s × {gpus})", bytes(s.model.read), thousands(s.machine.bandwidth_gb_s)),
             prompt,
         ),
     };
@@ -351,7 +351,7 @@ fn decode(f: &Fitted, of: &str, d: &Decode, note: String) -> Line {
             bytes(s.model.read),
             thousands(d.batch),
             bytes(kv),
-            precise(s.machine.bandwidth_gb_s)
+            thousands(s.machine.bandwidth_gb_s)
         ),
         note,
     )

@@ -33,9 +33,11 @@ pub fn brief(f: &Fitted) -> Document {
     ];
     for part in Part::ALL {
         let lines = lines::of(f, part);
-        let title = format!("{}:", part.title());
-        let block = if f.explain { formulas(&lines) } else { table(&lines).into() };
-        sections.push(Section::titled(title, vec![block]));
+        sections.push(if f.explain {
+            Section::titled(part.title(), vec![formulas(&lines)])
+        } else {
+            Section::untitled(vec![table(part, &lines).into()])
+        });
     }
     sections.push(Section::titled("Caveats", vec![Block::Caveats(words::notes(f))]));
     Document::of(sections)
@@ -48,9 +50,10 @@ pub fn json(f: &Fitted) -> serde_json::Value {
     serde_json::json!({ "gpu": f.gpu, "setup": f.setup, "fit": f.fit, "formulas": lines, "notes": notes })
 }
 
-fn table(lines: &[Line]) -> Table {
+/// Returns the figures below the title of their group.
+fn table(part: Part, lines: &[Line]) -> Table {
     let fields: Vec<Field<'_, Line>> = vec![
-        Field::new(Column::text(""), |line: &Line| Cell::text(line.of.as_str())),
+        Field::new(Column::text(part.title()).indented(), |line: &Line| Cell::text(line.of.as_str())),
         Field::new(Column::quantity(""), |line: &Line| Cell::text(line.value.as_str())),
         Field::new(Column::text(""), |line: &Line| Cell::text(line.note.as_str())),
     ];
