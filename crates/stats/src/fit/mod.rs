@@ -24,7 +24,7 @@ pub const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 /// Tokens of a KV block: vLLM's default on CUDA.
 pub const BLOCK_TOKENS: u32 = 16;
 
-/// Default share of memory: vLLM's, up to 0.12 at least.
+/// Default share of memory: 0.9, vLLM's documented default (vllm-project/vllm issue 1298).
 pub const UTILIZATION: f64 = 0.9;
 
 /// Default memory of one GPU for activations, CUDA and NCCL, in bytes.
