@@ -124,7 +124,7 @@ fn gpus(args: &FitArgs, plan: &FromPlan) -> Result<(NonZeroU32, u32)> {
     let all = args.gpus.or_else(|| plan.hardware.gpus.filter(|_| args.tensor_parallel.is_none()));
     let each = args.tensor_parallel.or(declared).or(all).unwrap_or(NonZeroU32::MIN);
     let all = all.unwrap_or(each);
-    if all.get() % each.get() != 0 {
+    if !all.get().is_multiple_of(each.get()) {
         bail!(
             "tensor-parallel ({each}) does not divide gpus ({all}): it is how many GPUs hold one copy of the model, and gpus those of all \
              copies together; set --tensor-parallel or --gpus"

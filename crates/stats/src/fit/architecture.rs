@@ -240,14 +240,14 @@ impl Cache {
     /// the GPUs, and where there are more GPUs than heads it keeps each head on several (`ModelConfig.get_num_kv_heads`).
     ///
     /// # Errors
-    /// The number of GPUs divides the heads unevenly: the numbers of GPUs that do not, up to 64.
+    /// So many GPUs cannot share the heads evenly; the error has the numbers up to 64 that can.
     pub fn share(&self, gpus: u32) -> Result<Share, Vec<u32>> {
         let share_of = |gpus: u32| match self.entry {
             Entry::Latent { .. } => Some(Share { kv_heads: 1, copies: gpus }),
             Entry::Heads { kv_heads, .. } if gpus > 0 && kv_heads % gpus == 0 => {
                 Some(Share { kv_heads: kv_heads / gpus, copies: 1 })
             }
-            Entry::Heads { kv_heads, .. } if kv_heads > 0 && gpus % kv_heads == 0 && gpus > 0 => {
+            Entry::Heads { kv_heads, .. } if gpus > 0 && gpus.is_multiple_of(kv_heads) => {
                 Some(Share { kv_heads: 1, copies: gpus / kv_heads })
             }
             Entry::Heads { .. } => None,

@@ -110,26 +110,7 @@ fn counted(c: &Count, a: &Architecture) -> Vec<Line> {
         format!("{tables} × {} × {}", a.vocabulary, a.hidden),
         "",
     )];
-    lines.push(match a.attention {
-        Attention::Heads { heads, kv_heads, head_size } => line(
-            "attention",
-            n(c.attention),
-            "layers × hidden size × head size × (2 × heads + 2 × KV heads), plus biases",
-            format!("{} × {} × {head_size} × (2 × {heads} + 2 × {kv_heads})", a.layers, a.hidden),
-            "",
-        ),
-        Attention::Latent { heads, q_rank, kv_rank, rope, nope, value } => line(
-            "attention",
-            n(c.attention),
-            "layers × (query + latent + heads × latent × (key + value) + output)",
-            format!(
-                "{} layers with {heads} heads, ranks {} and {kv_rank}, dimensions {nope} + {rope} and {value}",
-                a.layers,
-                q_rank.map_or("none".into(), |r| r.to_string())
-            ),
-            "multi-head latent attention",
-        ),
-    });
+    lines.push(attention(c.attention, a));
     match a.experts {
         None => lines.push(line(
             "feed-forward",
@@ -178,6 +159,30 @@ fn counted(c: &Count, a: &Architecture) -> Vec<Line> {
         ));
     }
     lines
+}
+
+/// Returns the parameters of attention.
+fn attention(parameters: u64, a: &Architecture) -> Line {
+    match a.attention {
+        Attention::Heads { heads, kv_heads, head_size } => line(
+            "attention",
+            billions(parameters as f64),
+            "layers × hidden size × head size × (2 × heads + 2 × KV heads), plus biases",
+            format!("{} × {} × {head_size} × (2 × {heads} + 2 × {kv_heads})", a.layers, a.hidden),
+            "",
+        ),
+        Attention::Latent { heads, q_rank, kv_rank, rope, nope, value } => line(
+            "attention",
+            billions(parameters as f64),
+            "layers × (query + latent + heads × latent × (key + value) + output)",
+            format!(
+                "{} layers with {heads} heads, ranks {} and {kv_rank}, dimensions {nope} + {rope} and {value}",
+                a.layers,
+                q_rank.map_or("none".into(), |r| r.to_string())
+            ),
+            "multi-head latent attention",
+        ),
+    }
 }
 
 fn memory(f: &Fitted) -> Vec<Line> {
