@@ -2,6 +2,7 @@
 
 mod capacity;
 mod compare;
+mod fit;
 mod import;
 mod report;
 mod sensitivity;
@@ -9,6 +10,7 @@ mod shared;
 
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
+pub use fit::{FitArgs, KvType};
 pub use import::ImportArgs;
 pub use report::ChartArgs;
 pub use sensitivity::SensitivityArgs;
@@ -68,6 +70,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Calculate how many GPUs a demand needs and what they cost.
     Capacity(Box<CapacityArgs>),
+    /// Calculate what fits on GPUs without a measurement: KV cache, sequences, and lower bounds of TTFT and TPOT.
+    Fit(Box<FitArgs>),
     /// Measure how the workload changes the goodput: prompt and answer length, cache hits, burstiness, class mix.
     Sensitivity(SensitivityArgs),
     /// Serve a simulated LLM server on a port.

@@ -26,7 +26,7 @@ pub use goodput_load::launch;
 pub use goodput_plan as plan;
 pub use goodput_report as report;
 pub use goodput_run::{compare, import, peers, rundir};
-pub use goodput_stats::{capacity, diagnosis, roofline, search, server, stats};
+pub use goodput_stats::{capacity, diagnosis, fit, roofline, search, server, stats};
 pub use goodput_sweep as sweep;
 pub use goodput_workload as workload;
 
@@ -115,6 +115,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Import(args) => cmd::import::import(args),
         Command::Report(args) => cmd::report::report(args).map(|()| ExitCode::SUCCESS),
         Command::Capacity(args) => cmd::capacity::capacity(args),
+        Command::Fit(args) => cmd::fit::fit(args).map(|()| ExitCode::SUCCESS),
         Command::Compare(args) => cmd::compare::compare(args),
         Command::Sensitivity(args) => cmd::sensitivity::sensitivity(args),
         Command::Simulate(args) => cmd::simulate::simulate(args).map(|()| ExitCode::SUCCESS),

@@ -15,6 +15,8 @@ mod compare;
 mod conversation;
 #[path = "commands/fair.rs"]
 mod fair;
+#[path = "commands/fit.rs"]
+mod fit;
 #[path = "commands/formats.rs"]
 mod formats;
 #[path = "commands/grids.rs"]

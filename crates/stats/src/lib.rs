@@ -5,6 +5,7 @@
 pub mod calibration;
 pub mod capacity;
 pub mod diagnosis;
+pub mod fit;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
 pub mod roofline;

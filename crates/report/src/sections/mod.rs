@@ -15,6 +15,7 @@ pub mod comparison;
 mod decisions;
 mod failures;
 mod figures;
+pub mod fit;
 mod groups;
 mod knobs;
 mod limits;

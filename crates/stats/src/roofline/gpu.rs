@@ -16,6 +16,9 @@ pub struct Gpu {
     pub fp16_tflop_s: f64,
     /// Memory in GB.
     pub memory_gb: f64,
+    /// Memory that the driver reports to programs, in GiB; vLLM's `--gpu-memory-utilization` is a share of it. A data sheet's GB are
+    /// GiB of memory chips, of which the driver keeps a part. Differs by up to 0.5 % between drivers and forms of a card.
+    pub usable_gib: f64,
     /// True if it computes in 4 bits at four times the 16-bit rate.
     pub fp4: bool,
 }
@@ -24,35 +27,38 @@ const fn gpu(
     name: &'static str,
     words: &'static [&'static str],
     (bandwidth_gb_s, fp16_tflop_s, memory_gb): (f64, f64, f64),
+    usable_gib: f64,
 ) -> Gpu {
-    Gpu { name, words, bandwidth_gb_s, fp16_tflop_s, memory_gb, fp4: false }
+    Gpu { name, words, bandwidth_gb_s, fp16_tflop_s, memory_gb, usable_gib, fp4: false }
 }
 
 /// The built-in GPUs. Of several makes of one name, the specific ones come first, then the fastest: a floor must not be too high.
+///
+/// The usable memory is that of PyTorch's messages (`GPU 0 has a total capacity of 79.15 GiB`) and of vLLM's logs.
 pub const GPUS: &[Gpu] = &[
     // NVIDIA A10 data sheet (2021): 600 GB/s, 125 | 250 TFLOPS (dense | sparse), 24 GB.
-    gpu("A10", &["A10"], (600.0, 125.0, 24.0)),
+    gpu("A10", &["A10"], (600.0, 125.0, 24.0), 22.05),
     // NVIDIA A40 data sheet (2021): 696 GB/s, 149.7 | 299.4 TFLOPS, 48 GB.
-    gpu("A40", &["A40"], (696.0, 149.7, 48.0)),
+    gpu("A40", &["A40"], (696.0, 149.7, 48.0), 44.34),
     // NVIDIA L4 data sheet (2023): 300 GB/s, 242 TFLOPS sparse, half of it dense, 24 GB.
-    gpu("L4", &["L4"], (300.0, 121.0, 24.0)),
+    gpu("L4", &["L4"], (300.0, 121.0, 24.0), 22.03),
     // NVIDIA L40S data sheet (2023): 864 GB/s, 362.05 | 733 TFLOPS, 48 GB.
-    gpu("L40S", &["L40S"], (864.0, 362.05, 48.0)),
+    gpu("L40S", &["L40S"], (864.0, 362.05, 48.0), 44.39),
     // NVIDIA A100 data sheet (2022): 40 GB 1,555 GB/s; 80 GB PCIe 1,935 GB/s, SXM 2,039 GB/s; 312 | 624 TFLOPS.
-    gpu("A100 40GB", &["A100", "40GB"], (1555.0, 312.0, 40.0)),
-    gpu("A100 80GB PCIe", &["A100", "PCIE"], (1935.0, 312.0, 80.0)),
-    gpu("A100 80GB", &["A100"], (2039.0, 312.0, 80.0)),
+    gpu("A100 40GB", &["A100", "40GB"], (1555.0, 312.0, 40.0), 39.5),
+    gpu("A100 80GB PCIe", &["A100", "PCIE"], (1935.0, 312.0, 80.0), 79.15),
+    gpu("A100 80GB", &["A100"], (2039.0, 312.0, 80.0), 79.15),
     // NVIDIA H100 data sheets (2023): PCIe 2 TB/s, 1,513 TFLOPS sparse, 80 GB; NVL 3.9 TB/s, 1,671 TFLOPS sparse, 94 GB; SXM 3.35 TB/s,
     // 1,979 TFLOPS sparse, 80 GB.
-    gpu("H100 PCIe", &["H100", "PCIE"], (2000.0, 756.5, 80.0)),
-    gpu("H100 NVL", &["H100", "NVL"], (3900.0, 835.5, 94.0)),
-    gpu("H100", &["H100"], (3350.0, 989.5, 80.0)),
+    gpu("H100 PCIe", &["H100", "PCIE"], (2000.0, 756.5, 80.0), 79.22),
+    gpu("H100 NVL", &["H100", "NVL"], (3900.0, 835.5, 94.0), 93.1),
+    gpu("H100", &["H100"], (3350.0, 989.5, 80.0), 79.22),
     // NVIDIA H200 data sheet (2024): 4.8 TB/s, 141 GB, the rates of the H100 SXM.
-    gpu("H200", &["H200"], (4800.0, 989.5, 141.0)),
+    gpu("H200", &["H200"], (4800.0, 989.5, 141.0), 139.8),
     // NVIDIA HGX B200 data sheet (2025), one GPU of eight: up to 8 TB/s, 4.5 PFLOPS sparse, 180 GB; FP4 9 PFLOPS dense.
-    Gpu { fp4: true, ..gpu("B200", &["B200"], (8000.0, 2250.0, 180.0)) },
+    Gpu { fp4: true, ..gpu("B200", &["B200"], (8000.0, 2250.0, 180.0), 178.35) },
     // AMD Instinct MI300X data sheet (2023): 5.3 TB/s, 1,307.4 TFLOPS dense, 192 GB.
-    gpu("MI300X", &["MI300X"], (5300.0, 1307.4, 192.0)),
+    gpu("MI300X", &["MI300X"], (5300.0, 1307.4, 192.0), 191.69),
 ];
 
 impl Gpu {

@@ -95,18 +95,36 @@ impl Machine {
 
     /// Returns the floor of a decode iteration with `batch` sequences, each with `context` tokens in the KV cache.
     pub fn decode(&self, model: &Model, batch: f64, context: f64) -> Decode {
+        let kv = model.kv_per_token().map(|bytes| bytes * context.max(0.0));
+        self.decode_bytes((model.read(), kv), model.flops_per_token(), batch, context)
+    }
+
+    /// Returns the floor of a decode iteration that reads `weights` bytes once and `kv` bytes for each of `batch` sequences, in all
+    /// GPUs together, with `flops` operations for each.
+    pub fn decode_bytes(
+        &self,
+        (weights, kv): (f64, Option<f64>),
+        flops: f64,
+        batch: f64,
+        context: f64,
+    ) -> Decode {
         let batch = batch.max(1.0);
-        let weights_ms = model.read() / self.bytes_per_ms();
-        let kv_ms = model.kv_per_token().map(|bytes| bytes * batch * context.max(0.0) / self.bytes_per_ms());
-        let compute_ms = self.compute_ms(model.flops_per_token() * batch);
+        let weights_ms = weights / self.bytes_per_ms();
+        let kv_ms = kv.map(|bytes| bytes * batch / self.bytes_per_ms());
+        let compute_ms = self.compute_ms(flops * batch);
         let floor_ms = (weights_ms + kv_ms.unwrap_or(0.0)).max(compute_ms.unwrap_or(0.0));
         Decode { batch, context, weights_ms, kv_ms, compute_ms, floor_ms }
     }
 
     /// Returns the floor of processing this many prompt tokens.
     pub fn prefill(&self, model: &Model, tokens: f64) -> Prefill {
-        let weights_ms = model.read() / self.bytes_per_ms();
-        let compute_ms = self.compute_ms(model.flops_per_token() * tokens.max(0.0));
+        self.prefill_bytes(model.read(), model.flops_per_token(), tokens)
+    }
+
+    /// Returns the floor of processing this many prompt tokens, with `flops` operations each, that reads `weights` bytes once.
+    pub fn prefill_bytes(&self, weights: f64, flops: f64, tokens: f64) -> Prefill {
+        let weights_ms = weights / self.bytes_per_ms();
+        let compute_ms = self.compute_ms(flops * tokens.max(0.0));
         Prefill { tokens, weights_ms, compute_ms, floor_ms: weights_ms.max(compute_ms.unwrap_or(0.0)) }
     }
 
