@@ -160,7 +160,7 @@ impl Case {
             let _ = writeln!(text, "{key} = {value}");
         }
         let [memory, compute, host] = self.speed;
-        if self.speed != [1.0; 3] {
+        if self.speed.iter().any(|factor| (factor - 1.0).abs() > 1e-9) {
             let _ = writeln!(
                 text,
                 "speed = {{ memory = {memory:.4}, compute = {compute:.4}, host = {host:.4} }}"

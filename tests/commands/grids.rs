@@ -30,14 +30,10 @@ fn max_model_len_is_a_knob_that_sets_how_many_requests_fit() {
     assert!(number(0, "peak_output_tokens_per_s") > number(1, "peak_output_tokens_per_s"));
     assert!(number(1, "peak_output_tokens_per_s") > number(2, "peak_output_tokens_per_s"));
     assert!(said.contains("max-model-len (65536 tokens) does not fit into the KV cache"), "{said}");
-    for row in 0..3 {
+    for (row, cells) in found.iter().enumerate().take(3) {
         let peak =
             [number(row, "peak_requests_per_s").unwrap(), number(row, "peak_output_tokens_per_s").unwrap()];
-        assert!(
-            number(row, "goodput").is_none_or(|rate| rate <= peak[0]),
-            "{row}: {}",
-            found[row]["goodput"]
-        );
+        assert!(number(row, "goodput").is_none_or(|rate| rate <= peak[0]), "{row}: {}", cells["goodput"]);
         assert!(number(row, "output_tokens_per_s").is_none_or(|tokens| tokens <= peak[1]), "{row}");
         assert!(number(row, "high").is_none_or(|high| high <= 1.1 * peak[0] + 1e-9), "{row}");
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Part of the time budget of the search that each remedy gets.
 const PART: u32 = 2;
 /// The shortest budget of a remedy; a plan with less keeps its own.
-const LEAST: Duration = Duration::from_mins(5);
+const LEAST: Duration = Duration::from_secs(5 * 60);
 
 /// The change that a remedy makes.
 #[derive(Debug, Clone, PartialEq)]

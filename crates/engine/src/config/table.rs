@@ -89,7 +89,6 @@ const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
 const fn is_no_time(span: &Span) -> bool {
     span.0.is_zero()
 }

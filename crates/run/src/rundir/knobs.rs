@@ -82,8 +82,11 @@ mod tests {
     use goodput_stats::fixture::conclusion;
     use goodput_stats::search::answer::Status;
 
+    /// A value of the knob, with its goodput and interval.
+    type Row<'a> = (&'a str, Option<(f64, [f64; 2])>);
+
     /// Returns a run over `max-num-seqs` with these goodputs and intervals.
-    fn run(rows: &[(&str, Option<(f64, [f64; 2])>)]) -> Run {
+    fn run(rows: &[Row<'_>]) -> Run {
         let mut run = fixture::variants();
         let (answer, variant) = (run.variants[0].clone(), run.meta.variants[0].clone());
         run.variants = Vec::new();

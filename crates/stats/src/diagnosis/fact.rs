@@ -87,6 +87,8 @@ pub enum Fact {
     Cache(CacheFact),
     /// Latencies.
     Latency(LatencyFact),
+    /// Iterations of the engine.
+    Iteration(IterationFact),
     /// Throughput.
     Throughput(ThroughputFact),
     /// The hardware.
@@ -307,6 +309,26 @@ pub enum LatencyFact {
         /// The step.
         at: Place,
     },
+    /// TTFT by the length of the prompt, one request at a time.
+    TtftByLength {
+        /// The shortest prompts.
+        shortest: LengthTtft,
+        /// The longest prompts.
+        longest: LengthTtft,
+        /// Milliseconds per token.
+        per_token_ms: f64,
+        /// Median TTFT of the unloaded step.
+        ttft_ms: f64,
+        /// The unloaded step.
+        at: Place,
+        /// Share of that TTFT that grows with the length.
+        share: f64,
+    },
+}
+
+/// A fact about the iterations of the engine, as latencies and settings tell them.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum IterationFact {
     /// An iteration that reads as many prompt tokens as it can take.
     IterationOfPrompts {
         /// Tokens of the iteration.
@@ -359,21 +381,12 @@ pub enum LatencyFact {
         /// The step.
         at: Place,
     },
-    /// TTFT by the length of the prompt, one request at a time.
-    TtftByLength {
-        /// The shortest prompts.
-        shortest: LengthTtft,
-        /// The longest prompts.
-        longest: LengthTtft,
-        /// Milliseconds per token.
-        per_token_ms: f64,
-        /// Median TTFT of the unloaded step.
-        ttft_ms: f64,
-        /// The unloaded step.
-        at: Place,
-        /// Share of that TTFT that grows with the length.
-        share: f64,
-    },
+}
+
+impl From<IterationFact> for Fact {
+    fn from(fact: IterationFact) -> Self {
+        Self::Iteration(fact)
+    }
 }
 
 impl From<LatencyFact> for Fact {

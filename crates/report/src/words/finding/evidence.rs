@@ -4,8 +4,8 @@ use super::value::by;
 use crate::words::level_number;
 use goodput_core::units::short;
 use goodput_stats::diagnosis::{
-    CacheFact, Compared, Fact, HardwareFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
-    StepFailures, ThroughputFact,
+    CacheFact, Compared, Fact, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place, Reference,
+    ServerFact, StepFailures, ThroughputFact,
 };
 use goodput_stats::stats::client_fault;
 
@@ -20,6 +20,7 @@ pub(crate) fn evidence(fact: &Fact) -> String {
         Fact::Server(fact) => server(fact),
         Fact::Cache(fact) => cache(fact),
         Fact::Latency(fact) => latency(fact),
+        Fact::Iteration(fact) => iteration(fact),
         Fact::Throughput(fact) => throughput(fact),
         Fact::Hardware(fact) => hardware(fact),
     }
@@ -168,39 +169,6 @@ fn latency(fact: &LatencyFact) -> String {
             time(*server_ms),
             place(at)
         ),
-        LatencyFact::IterationOfPrompts { tokens, base_ms, reading_ms } => format!(
-            "an iteration takes {} without any prompt, and reading the {} tokens that it may have takes {}",
-            time(*base_ms),
-            level_number(*tokens),
-            time(*reading_ms)
-        ),
-        LatencyFact::Chunk { tokens, chunk_ms, limit_ms } => format!(
-            "an iteration that reads {} tokens of a prompt takes about {}, where a token may take {}",
-            level_number(*tokens),
-            time(*chunk_ms),
-            time(*limit_ms)
-        ),
-        LatencyFact::TpotTail { tail_ms, percentile, median_ms, at } => format!(
-            "the {percentile} TPOT is {} {}, {} times its median of {}",
-            time(*tail_ms),
-            place(at),
-            level_number(tail_ms / median_ms),
-            time(*median_ms)
-        ),
-        LatencyFact::LongestRequest { tokens, mean } => format!(
-            "the longest request has {} tokens, a mean one {}",
-            level_number(tokens.round()),
-            level_number(mean.round())
-        ),
-        LatencyFact::SequencesWithin { within, seats, limit_ms } => format!(
-            "about {} sequences keep a TPOT of {}, and {} can run",
-            level_number(within.floor()),
-            time(*limit_ms),
-            level_number(*seats)
-        ),
-        LatencyFact::PrefillOfTime { share, at } => {
-            format!("prompts are read {} of the time {}", percent(*share), place(at))
-        }
         LatencyFact::TtftByLength { shortest, longest, per_token_ms, ttft_ms, at, share } => {
             let end = |end: &LengthTtft| (time(end.ttft_ms), level_number(end.tokens.round()));
             let ((low_ms, low), (high_ms, high)) = (end(shortest), end(longest));
@@ -211,6 +179,44 @@ fn latency(fact: &LatencyFact) -> String {
                 place(at),
                 percent(*share)
             )
+        }
+    }
+}
+
+fn iteration(fact: &IterationFact) -> String {
+    match fact {
+        IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms } => format!(
+            "an iteration takes {} without any prompt, and reading the {} tokens that it may have takes {}",
+            time(*base_ms),
+            level_number(*tokens),
+            time(*reading_ms)
+        ),
+        IterationFact::Chunk { tokens, chunk_ms, limit_ms } => format!(
+            "an iteration that reads {} tokens of a prompt takes about {}, where a token may take {}",
+            level_number(*tokens),
+            time(*chunk_ms),
+            time(*limit_ms)
+        ),
+        IterationFact::TpotTail { tail_ms, percentile, median_ms, at } => format!(
+            "the {percentile} TPOT is {} {}, {} times its median of {}",
+            time(*tail_ms),
+            place(at),
+            level_number(tail_ms / median_ms),
+            time(*median_ms)
+        ),
+        IterationFact::LongestRequest { tokens, mean } => format!(
+            "the longest request has {} tokens, a mean one {}",
+            level_number(tokens.round()),
+            level_number(mean.round())
+        ),
+        IterationFact::SequencesWithin { within, seats, limit_ms } => format!(
+            "about {} sequences keep a TPOT of {}, and {} can run",
+            level_number(within.floor()),
+            time(*limit_ms),
+            level_number(*seats)
+        ),
+        IterationFact::PrefillOfTime { share, at } => {
+            format!("prompts are read {} of the time {}", percent(*share), place(at))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Figures of latency under load, compared with one request alone or with less load.
 
-use super::super::fact::{Compared, LatencyFact, Place, Reference, ThroughputFact};
+use super::super::fact::{Compared, IterationFact, LatencyFact, Place, Reference, ThroughputFact};
 use super::super::subject::Subject;
 use super::Reading;
 use crate::stats::step::Step;
@@ -91,7 +91,7 @@ pub(super) fn tpot_of_limit(s: &Subject<'_>) -> Option<Reading> {
 pub(super) fn tpot_tail_over_median(s: &Subject<'_>) -> Option<Reading> {
     let (tail_ms, percentile) = s.tail(s.at, Metric::Tpot)?;
     let median_ms = tpot(s, s.at)?;
-    let fact = LatencyFact::TpotTail { tail_ms, percentile, median_ms, at: Place::of(s.at) };
+    let fact = IterationFact::TpotTail { tail_ms, percentile, median_ms, at: Place::of(s.at) };
     Some(Reading::new(tail_ms / median_ms, [s.at.step], fact))
 }
 

@@ -1,6 +1,6 @@
 //! Figures that combine several steps or series, or use the plan's declarations.
 
-use super::super::fact::{CacheFact, GpusTpot, HardwareFact, LatencyFact, LengthTtft, Place};
+use super::super::fact::{CacheFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place};
 use super::super::fit::{Line, line};
 use super::super::pace::{self, Pace};
 use super::super::subject::{Subject, is_one, told};
@@ -54,7 +54,7 @@ pub(super) fn line_rises(s: &Subject<'_>) -> Option<Reading> {
 pub(super) fn base_of_chunk(s: &Subject<'_>) -> Option<Reading> {
     let (pace, tokens) = (Pace::of(s)?, pace::iteration_tokens(s)?);
     let reading_ms = pace.token_ms? * tokens;
-    let fact = LatencyFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
+    let fact = IterationFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
     Some(Reading::new(
         pace.base_ms / reading_ms,
         s.alone.map(|a| a.step).into_iter().collect::<Vec<_>>(),
@@ -66,7 +66,7 @@ pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
     let (pace, tokens, limit_ms) = (Pace::of(s)?, pace::stalling_tokens(s)?, s.tpot_limit()?);
     let median = s.quantiles(s.at, Metric::Tpot).p50.unwrap_or(pace.base_ms);
     let chunk_ms = median + pace.token_ms? * tokens;
-    let fact = LatencyFact::Chunk { tokens, chunk_ms, limit_ms };
+    let fact = IterationFact::Chunk { tokens, chunk_ms, limit_ms };
     Some(Reading::new(chunk_ms / limit_ms, [s.at.step], fact))
 }
 
@@ -80,14 +80,14 @@ pub(super) fn reading_over_base(s: &Subject<'_>) -> Option<Reading> {
     let tokens = alone.input_tokens_mean? * (1.0 - alone.server.hit_rate.unwrap_or(0.0));
     // Prompts too short to tell take hardly longer than a token.
     let reading_ms = pace.token_ms.unwrap_or(0.0) * tokens;
-    let fact = LatencyFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
+    let fact = IterationFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
     Some(Reading::new(reading_ms / pace.base_ms, [alone.step], fact))
 }
 
 pub(super) fn seats_within_tpot(s: &Subject<'_>) -> Option<Reading> {
     let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
     let (seats, within) = (super::seats(s)?, pace::sequences_within_tpot(s)? * copies);
-    let fact = LatencyFact::SequencesWithin { within, seats, limit_ms: s.tpot_limit()? };
+    let fact = IterationFact::SequencesWithin { within, seats, limit_ms: s.tpot_limit()? };
     Some(Reading::new(within / seats, [s.at.step], fact))
 }
 
@@ -99,13 +99,13 @@ pub(super) fn chunk_within_limit(s: &Subject<'_>) -> Option<Reading> {
 pub(super) fn longest_over_mean(s: &Subject<'_>) -> Option<Reading> {
     let longest = s.curve.settings.longest_request? as f64;
     let mean = s.at.input_tokens_mean? + s.at.output_tokens_mean.unwrap_or(0.0);
-    let fact = LatencyFact::LongestRequest { tokens: longest, mean };
+    let fact = IterationFact::LongestRequest { tokens: longest, mean };
     (mean > 0.0).then(|| Reading::new(longest / mean, [s.at.step], fact))
 }
 
 pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<Reading> {
     let share = pace::prefill_busy(s)?;
-    let fact = LatencyFact::PrefillOfTime { share: share.min(1.0), at: Place::of(s.at) };
+    let fact = IterationFact::PrefillOfTime { share: share.min(1.0), at: Place::of(s.at) };
     Some(Reading::new(share, [s.at.step], fact))
 }
 
