@@ -1,7 +1,9 @@
 //! The commands that findings suggest: each is valid for the plan of its run folder.
 
 use crate::common::{goodput, result, simulate};
+use predicates::str::contains;
 use serde_json::Value;
+use std::fs;
 use std::path::Path;
 use tempfile::tempdir;
 
@@ -105,15 +107,52 @@ fn a_suggested_command_runs() {
     let search = "search = { rates = [5, 30], baseline = true }\nslo.ttft.p99 = \"60ms\"\n";
     let few = SEATS.replace("max-num-seqs = 4", "max-num-seqs = 8");
     let (run, said) = simulate(dir.path(), &format!("name = \"x\"\nseed = 7\n{few}{search}{STEP}{FIXED}"));
-    assert!(said.contains("raise server.simulated.max-num-seqs from 8 (the plan) to 32"), "{said}");
+    assert!(said.contains("raise server.simulated.max-num-seqs from 8 (the plan) to 64"), "{said}");
     let result = result(&run);
     let findings = result["findings"].as_array().unwrap().iter();
     let mut changes = findings.flat_map(|f| f["changes"].as_array().unwrap());
     let seats = changes.find(|c| c["flag"] == "server.simulated.max-num-seqs").unwrap();
-    assert_eq!((&seats["from"], &seats["source"], &seats["to"]), (&8.into(), &"plan".into(), &32.into()));
-    let command = commands(&result).into_iter().find(|c| c.contains("max-num-seqs=32"));
+    assert_eq!((&seats["from"], &seats["source"], &seats["to"]), (&8.into(), &"plan".into(), &64.into()));
+    let command = commands(&result).into_iter().find(|c| c.contains("max-num-seqs=64"));
     let command = command.unwrap_or_else(|| panic!("{said}"));
     let out = goodput().current_dir(&run).args(arguments(&command)).output().unwrap();
     let failed = out.status.code().is_none_or(|code| code == 1);
     assert!(!failed, "{command}: {}", String::from_utf8_lossy(&out.stderr));
+}
+
+/// The first advice is measured after the sweep, told in the reports, and read again from the folder.
+#[test]
+fn advice_is_tried() {
+    let dir = tempdir().unwrap();
+    let plan = dir.path().join("plan.toml");
+    let search = "search = { adaptive = { budget = \"3m\" }, max-rate = 200 }\nslo.ttft.p99 = \"80ms\"\n";
+    fs::write(&plan, format!("name = \"x\"\nseed = 7\n{SEATS}{search}{FIXED}")).unwrap();
+    let run = dir.path().join("run");
+    let sweep = goodput()
+        .arg("sweep")
+        .arg(&plan)
+        .arg("--out")
+        .arg(&run)
+        .args(["--virtual-time", "--try-advice"])
+        .assert();
+    sweep.code(0).stdout(contains("raise server.simulated.max-num-seqs from 4 (the plan) to 32. Tried: "));
+    let found = result(&run);
+    let outcome = &found["tried"]["outcomes"][0];
+    assert_eq!(outcome["remedy"], "max-num-seqs=32");
+    let (before, after) = (found["tried"]["before"].as_f64().unwrap(), outcome["after"].as_f64().unwrap());
+    assert!(before < 8.0 && after > 24.0, "5.2 and 36 by long simulation: {before}, {after}");
+    assert!(fs::read_to_string(run.join("report.md")).unwrap().contains(" → "));
+    goodput().arg("report").arg(&run).assert().stdout(contains("Tried: "));
+    // Nothing of it is left in a run that replaces this one.
+    let again =
+        goodput().arg("sweep").arg(&plan).arg("--out").arg(&run).args(["--virtual-time", "--force"]).assert();
+    again.code(0);
+    assert!(!run.join("advice").exists() && result(&run)["tried"].is_null());
+    // Advice of a finished run.
+    goodput()
+        .args(["sweep", "--try-advice", "--resume"])
+        .arg(&run)
+        .assert()
+        .code(0)
+        .stdout(contains("Tried: "));
 }

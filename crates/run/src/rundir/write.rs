@@ -5,6 +5,7 @@ use super::files::replace;
 use super::requests::RequestRow;
 use super::run_lock::RunLock;
 use super::table::{Bucket, RowsWriter, StepRow, TableRow, append_rows, append_step_rows, write_heads};
+use super::tried::FILE as TRIED;
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
     RESULT, SERVER, STEPS, SUMMARIES, VARIANTS,
@@ -31,6 +32,7 @@ pub(super) const OURS: &[&str] = &[
     HISTOGRAMS,
     METRICS,
     VARIANTS,
+    TRIED,
     SERVER,
     SUMMARIES,
     super::imported::COUNTED,
