@@ -103,18 +103,17 @@ const SERVERS: &[Server] = &[
     },
 ];
 
-fn swept(server: &Server) -> Run {
+fn swept(server: &Server) -> anyhow::Result<Run> {
     let plan = format!(
         "name = \"{}\"\n[server.simulated]\npreset = \"a40-qwen3-0.6b\"\n{}\n[slo]\n{}\n[workload]\n{}\n\
          [search]\nadaptive = {{ budget = \"10m\" }}\nmax-rate = 500\n",
         server.name, server.settings, server.slo, server.workload
     );
-    let plan = Plan::from_text(&plan).unwrap();
-    let dir = tempfile::tempdir().unwrap();
+    let plan = Plan::from_text(&plan)?;
+    let dir = tempfile::tempdir()?;
     let options = Options { out: dir.path().join("run"), virtual_time: true, ..Options::default() };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(sweep::run(&plan, &options, CancellationToken::new())).unwrap()
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    runtime.block_on(sweep::run(&plan, &options, CancellationToken::new()))
 }
 
 /// Returns the first advice of a report, with the finding that gives it.
@@ -127,7 +126,7 @@ fn first(run: &Run) -> (&Finding, &Advice) {
 fn the_first_advice_is_what_helps() {
     let mut wrong = Vec::new();
     for server in SERVERS {
-        let run = swept(server);
+        let run = swept(server).unwrap();
         let (finding, advice) = first(&run);
         let said = goodput::report::words::advice(advice);
         if finding.kind != server.kind || !said.starts_with(server.advice) {
@@ -157,7 +156,7 @@ fn what_does_not_help_is_not_advised() {
         advice: "",
     };
     for (server, never) in [(warm, "prefix-cache"), (full, "max-num-seqs")] {
-        let run = swept(&server);
+        let run = swept(&server).unwrap();
         assert!(!run.why.findings.is_empty(), "{}", server.name);
         for advice in run.why.findings.iter().flat_map(|f| &f.advice) {
             let said = goodput::report::words::advice(advice);
