@@ -129,8 +129,8 @@ fn resume(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
     Ok(measured.and_then(|()| interrupted(dir, folder)))
 }
 
-/// Returns the exit code as an error if the pairs were interrupted, and logs how to resume.
-fn interrupted(dir: &Path, folder: &Path) -> Result<(), ExitCode> {
+/// Returns the exit code as an error if the sweep in a folder of the run was interrupted, and logs how to resume.
+pub(super) fn interrupted(dir: &Path, folder: &Path) -> Result<(), ExitCode> {
     let run = rundir::read(folder).map_err(|e| anyhow!(e));
     if run.is_ok_and(|run| run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted))) {
         hint(dir);

@@ -121,6 +121,9 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let plan = resumption.plan().clone();
     resumption.check_plan(args.folder.force)?;
     if resumption.is_done() {
+        if args.try_advice.is_some() {
+            consent::ask(&[&plan], args.measure.yes)?;
+        }
         resumption.close(args.folder.force)?;
         tracing::info!("nothing is left to measure in {}; rebuilding the reports", dir.display());
         return finish(dir, &plan, After::of(args));

@@ -1,6 +1,8 @@
 //! `sweep --try-advice`: measures the first remedies that the report of a sweep advises.
 
+use super::sensitivity;
 use super::sweep::drive;
+use crate::caveat::{Caveat, SweepCaveat};
 use crate::diagnosis::{Advice, Finding, Origin, Remedy, Settings};
 use crate::plan::{Plan, Series, Trial};
 use crate::rundir::tried::{Asked, FILE, FOLDER};
@@ -26,6 +28,10 @@ pub(crate) fn after_sweep(dir: &Path, plan: &Plan, most: usize) -> Result<Result
 
 fn try_first(dir: &Path, plan: &Plan, most: usize) -> Result<Result<(), ExitCode>> {
     let run = rundir::read(dir)?;
+    let ended = run.caveats.iter().any(Caveat::ends_sweep);
+    if ended || run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) || !run.purpose.is_goodput() {
+        return Ok(Ok(()));
+    }
     let all = plan.series();
     let Some((series, remedies)) = first_remedies(&run, &all, most) else {
         tracing::info!(
@@ -48,9 +54,10 @@ fn try_first(dir: &Path, plan: &Plan, most: usize) -> Result<Result<(), ExitCode
         progress: std::io::stderr().is_terminal(),
         ..Options::default()
     };
-    drive(options.virtual_time, &folder, &options.groups, async |interrupt| {
+    let measured = drive(options.virtual_time, &folder, &options.groups, async |interrupt| {
         sweep::run(&trying, &options, interrupt).await.map(drop)
-    })
+    })?;
+    Ok(measured.and_then(|()| sensitivity::interrupted(dir, &folder)))
 }
 
 /// Returns the first remedies of the first series that has any, each with the change that it makes.

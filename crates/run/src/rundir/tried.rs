@@ -78,7 +78,8 @@ impl Tried {
         Ok(Some(Self {
             before: answer.and_then(|a| a.goodput.rate()),
             unit: answer.map_or("req/s", |a| a.control.unit().trim()),
-            outcomes: tried.variants.iter().map(of).collect(),
+            // An earlier trial may have left others.
+            outcomes: tried.variants.iter().filter(|v| asked.remedies.contains(&v.variant)).map(of).collect(),
             series: asked.series,
         }))
     }

@@ -118,6 +118,8 @@ figures! {
     TpotTailTimesMedian = "tpot-tail-over-median" from Steps, latency::tpot_tail_over_median;
     /// Tokens of the longest request, divided by those of a mean one.
     LongestTimesMean = "longest-request-over-mean" from Lengths, together::longest_over_mean;
+    /// Time to read a part of the longest prompt, divided by the limit on TPOT.
+    ReadingOfLimit = "reading-of-tpot-limit" from UnloadedStep, together::reading_of_limit;
     /// TPOT of one request alone divided by its limit; 0 without one.
     TpotAloneOfLimit = "tpot-unloaded-of-limit" from UnloadedStep, together::base_of_limit;
     /// Time of a token that waits for a part of the longest prompt, divided by the limit on TPOT.

@@ -11,6 +11,8 @@ use super::settings::Value;
 use super::subject::Subject;
 use goodput_core::slo::Metric;
 
+/// Share of the time above which the estimate of reading is wrong: prompts cannot be read for longer than there is time.
+const MOST_BUSY: f64 = 1.2;
 /// Least mean number of running requests from which the growth of TPOT is read.
 const SEVERAL: f64 = 2.0;
 /// Part of a limit that a suggested value uses: medians of a few dozen requests scatter by some per cent.
@@ -54,6 +56,11 @@ fn token_ms(s: &Subject<'_>, base_ms: f64) -> Option<f64> {
     (reading > 0.1 * base_ms && read > 0.0).then_some(reading / read)
 }
 
+/// Returns the number of copies of the model that share the load: those that were read, or that the plan declares.
+fn copies(s: &Subject<'_>) -> f64 {
+    f64::from(s.curve.settings.copies.unwrap_or(1).max(s.curve.replicas.unwrap_or(1)).max(1))
+}
+
 /// Returns the most tokens of an iteration, if known.
 pub(super) fn iteration_tokens(s: &Subject<'_>) -> Option<f64> {
     s.curve.settings.count(Knob::Tokens).map(|n| n as f64).filter(|n| *n > 0.0)
@@ -74,8 +81,8 @@ pub(super) fn chunk(s: &Subject<'_>) -> Option<f64> {
 pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<f64> {
     let token_ms = Pace::of(s)?.token_ms?;
     let read = s.at.input_tokens_mean? * (1.0 - s.at.server.hit_rate.unwrap_or(0.0));
-    let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
-    Some(s.at.achieved_rate * read * token_ms / 1e3 / copies)
+    let share = s.at.achieved_rate * read * token_ms / 1e3 / copies(s);
+    (share < MOST_BUSY).then_some(share)
 }
 
 /// Returns the prompt tokens by which the longest prompt delays each token of a mean answer: those of an iteration, or the
@@ -97,22 +104,22 @@ pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let decode = s.quantiles(s.at, Metric::Tpot).p50?;
     let tokens = (ROOM * limit - decode) / token_ms;
     let per_second = 1e3 * tokens / limit;
-    let read = s.at.input_tokens_mean? * s.at.achieved_rate;
+    let read = s.at.input_tokens_mean? * (1.0 - s.at.server.hit_rate.unwrap_or(0.0)) * s.at.achieved_rate
+        / copies(s);
     (tokens >= 1.0 && per_second > SPARE * read).then_some(tokens)
 }
 
-/// Returns how many sequences can run within the limit on TPOT: those at the examined step, with two standard deviations
+/// Returns how many sequences can run on one copy within the limit on TPOT: those at the examined step, with two standard deviations
 /// of a number that varies as that of a Poisson process does, for a step whose tail of TPOT is at the limit.
 ///
 /// A tail is made of the times at which the most sequences ran. In proportion to what the limit leaves above the time of
 /// one request alone, for a step that is not at its limit.
 pub(super) fn sequences_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let (limit, base) = (s.tpot_limit()?, Pace::of(s)?.base_ms);
-    let running = s.at.server.running_mean.filter(|n| *n > SEVERAL)?;
+    let running = s.at.server.running_mean.map(|n| n / copies(s)).filter(|n| *n > SEVERAL)?;
     let tail = s.tail(s.at, Metric::Tpot)?.0;
-    let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
     let most = running + 2.0 * running.sqrt();
     // Far beyond the limit a tail tells little about the boundary.
     let room = ((limit - base) / (tail - base)).max(LEAST_ROOM);
-    (tail > base && limit > base).then(|| (most * room).max(1.0) / copies)
+    (tail > base && limit > base).then(|| (most * room).max(1.0))
 }

@@ -27,7 +27,9 @@ impl Remedy {
 
 /// Returns a setting with its value: `max-num-seqs=64`. It is part of a file name.
 fn name(flag: &str, value: &Value) -> String {
-    let last = flag.split(' ').next().unwrap_or(flag).rsplit('.').next().unwrap_or(flag);
+    // Some flags are advised as `leave out --enforce-eager`.
+    let word = flag.split(' ').find(|word| word.starts_with('-')).or(flag.split(' ').next()).unwrap_or(flag);
+    let last = word.rsplit('.').next().unwrap_or(word);
     let value = match value {
         Value::Count(n) => n.to_string(),
         Value::Share(share) => share.to_string(),
@@ -35,5 +37,24 @@ fn name(flag: &str, value: &Value) -> String {
         Value::Switch(false) => "off".into(),
         Value::Word(word) => word.to_string(),
     };
+    // The flag that is left out turns the setting off.
+    let value = if flag.starts_with("leave out ") { "left-out".into() } else { value };
     format!("{}={value}", last.trim_start_matches('-'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remedy_is_named_by_its_flag() {
+        for (flag, value, wanted) in [
+            ("server.simulated.max-num-seqs", Value::Count(64), "max-num-seqs=64"),
+            ("--gpu-memory-utilization", Value::Share(0.95), "gpu-memory-utilization=0.95"),
+            ("leave out --disable-radix-cache", Value::Switch(true), "disable-radix-cache=left-out"),
+            ("--kv-cache-dtype", Value::Word("fp8".into()), "kv-cache-dtype=fp8"),
+        ] {
+            assert_eq!(name(flag, &value), wanted);
+        }
+    }
 }

@@ -276,11 +276,12 @@ pub const RULES: &[Rule] = &[
         also: &[PrefillBusy],
         ..USUAL
     },
-    // The same as for prefill that stalls decoding, where smaller parts would not help.
+    // The same as for prefill that stalls decoding, where smaller parts would not help: reading is a fifth of the limit at
+    // least.
     Rule {
         kind: Kind::PrefillBound,
         about: About::Rest,
-        when: &[over(ChunkOfLimit, 0.9), under(TpotAloneOfLimit, 0.9)],
+        when: &[over(ChunkOfLimit, 0.9), over(ReadingOfLimit, 0.2), under(TpotAloneOfLimit, 0.9)],
         also: &[PrefillBusy],
         ..USUAL
     },

@@ -25,22 +25,27 @@ pub(super) fn failed_of_allowed(s: &Subject<'_>) -> Option<Reading> {
     let allowed = s.curve.limit.as_deref().and_then(|key| split_limit_key(key).1.split_once('.'));
     let allowed =
         allowed.and_then(|(_, p)| p.parse::<Percentile>().ok()).map_or(0.01, Percentile::miss_share);
-    let share = s.at.failed as f64 / s.at.due_n.max(1) as f64;
-    let several = if s.at.failed >= SEVERAL { share } else { 0.0 };
-    Some(Reading::silent(several / allowed, [s.at.step]))
+    let failed = broken(s.at);
+    let share = failed as f64 / s.at.due_n.max(1) as f64;
+    Some(Reading::silent(if failed >= SEVERAL { share / allowed } else { 0.0 }, [s.at.step]))
+}
+
+/// Returns the failures that more load does not explain: neither refused requests nor those that ran into the timeout.
+const fn broken(step: &Step) -> u64 {
+    step.failed.saturating_sub(step.failed_timeout).saturating_sub(step.refused)
 }
 
 /// Compares failures with the misses of the binding limit: a failed request misses every limit.
 pub(super) fn failed_of_misses(s: &Subject<'_>) -> Option<Reading> {
-    let (failed, due) = (s.at.failed, s.at.due_n);
+    let (failed, due) = (broken(s.at), s.at.due_n);
     if failed == 0 {
         return Some(Reading::silent(0.0, [s.at.step]));
     }
     let row = s.curve.limit.as_deref().and_then(|key| s.at.limits.iter().find(|row| row.is(key)));
-    let misses = row.map_or(failed, |row| row.misses.max(1));
+    let misses = row.map_or(failed as f64, |row| (row.misses as f64 / row.per_request(due)).max(1.0));
     let kinds = s.facts.failures.iter().filter(|f| f.step == s.at.step).cloned().collect();
     let fact = Fact::Failed { failed, due, kinds, at: Place::of(s.at) };
-    Some(Reading::new(failed as f64 / misses as f64, [s.at.step], fact))
+    Some(Reading::new(failed as f64 / misses, [s.at.step], fact))
 }
 
 pub(super) fn preempted(s: &Subject<'_>) -> Option<Reading> {

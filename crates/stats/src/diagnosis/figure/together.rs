@@ -70,6 +70,11 @@ pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::new(chunk_ms / limit_ms, [s.at.step], fact))
 }
 
+pub(super) fn reading_of_limit(s: &Subject<'_>) -> Option<Reading> {
+    let reading_ms = Pace::of(s)?.token_ms? * pace::stalling_tokens(s)?;
+    Some(Reading::silent(reading_ms / s.tpot_limit()?, [s.at.step]))
+}
+
 pub(super) fn base_of_limit(s: &Subject<'_>) -> Option<Reading> {
     let Some(limit) = s.tpot_limit() else { return Some(Reading::silent(0.0, [])) };
     Some(Reading::silent(Pace::of(s)?.base_ms / limit, [s.at.step]))

@@ -20,6 +20,10 @@ impl Flags {
             (Form::Count | Form::Share | Form::Word(_), Value::Count(_) | Value::Share(_)) => {
                 words.extend([name.to_owned(), value.toml()?]);
             }
+            // Some settings take several flags: `--cache-type-k q8_0 --cache-type-v q8_0`.
+            (Form::Word(_), Value::Word(_)) if spelling.advised.contains(' ') => {
+                words.extend(spelling.advised.split(' ').map(str::to_owned));
+            }
             (Form::Word(_), Value::Word(word)) => words.extend([name.to_owned(), word.to_string()]),
             (Form::On, Value::Switch(true)) => words.push(name.to_owned()),
             (Form::On, Value::Switch(false)) if spelling.on_by_default => {
@@ -50,7 +54,8 @@ fn without(command: &[String], spelling: &Spelling) -> Vec<String> {
         spelling
             .names
             .iter()
-            .any(|name| word == *name || word.strip_prefix("--no-") == Some(name.trim_start_matches('-')))
+            .map(|name| name.replace('_', "-"))
+            .any(|name| word == name || word.strip_prefix("--no-") == Some(name.trim_start_matches('-')))
     };
     let mut words = Vec::new();
     let mut rest = command.iter();
