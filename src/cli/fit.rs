@@ -31,7 +31,7 @@ Examples:
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct FitArgs {
-    /// Plan whose [model], [hardware] and workload are used: a file, or the name of a built-in plan.
+    /// Plan whose model, hardware and workload are used: a file, or the name of a built-in plan.
     #[arg(value_name = "PLAN")]
     pub plan: Option<PathBuf>,
     /// Model: a built-in name, a config.json, or figures; see below.
