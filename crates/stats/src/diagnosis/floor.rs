@@ -113,8 +113,8 @@ fn batch(s: &Step, tpot_ms: f64, copies: f64) -> f64 {
     if is_one(s) { 1.0 } else { (s.output_tokens_per_s * tpot_ms / 1e3 / copies).max(1.0) }
 }
 
-/// Returns the input tokens that have to be read: those not in the cache, if that is known.
-fn uncached(s: &Step) -> Option<f64> {
+/// Returns the input tokens of a mean request that have to be read: those not in the cache, if that is known.
+pub(super) fn uncached(s: &Step) -> Option<f64> {
     Some(s.input_tokens_mean? * (1.0 - s.server.hit_rate.unwrap_or(0.0)))
 }
 

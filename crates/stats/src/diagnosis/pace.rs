@@ -7,6 +7,7 @@
 
 use super::figure::Figure;
 use super::flags::Knob;
+use super::floor::uncached;
 use super::settings::Value;
 use super::subject::Subject;
 use goodput_core::slo::Metric;
@@ -48,17 +49,12 @@ fn token_ms(s: &Subject<'_>, base_ms: f64) -> Option<f64> {
     }
     let alone = s.alone?;
     let ttft = s.quantiles(alone, Metric::Ttft).p50?;
-    let read = alone.input_tokens_mean? * (1.0 - alone.server.hit_rate.unwrap_or(0.0));
-    // What lies between client and server is no reading.
+    let read = uncached(alone)?;
+    // The time between client and server is no reading.
     let network = Figure::NetworkOfTtft.of(s).map_or(0.0, |share| share.value.max(0.0));
     let parts = iteration_tokens(s).map_or(1.0, |n| (read / n).ceil().max(1.0));
     let reading = ttft * (1.0 - network) - parts * base_ms;
     (reading > 0.1 * base_ms && read > 0.0).then_some(reading / read)
-}
-
-/// Returns the number of copies of the model that share the load: those that were read, or that the plan declares.
-fn copies(s: &Subject<'_>) -> f64 {
-    f64::from(s.curve.settings.copies.unwrap_or(1).max(s.curve.replicas.unwrap_or(1)).max(1))
 }
 
 /// Returns the most tokens of an iteration, if known.
@@ -72,16 +68,20 @@ pub(super) fn reads_whole_prompts(s: &Subject<'_>) -> bool {
 }
 
 /// Returns the prompt tokens of the longest request that an iteration can take at once.
-pub(super) fn chunk(s: &Subject<'_>) -> Option<f64> {
+fn chunk(s: &Subject<'_>) -> Option<f64> {
     let longest = s.curve.settings.longest_request? as f64;
     Some(if reads_whole_prompts(s) { longest } else { iteration_tokens(s)?.min(longest) })
+}
+
+/// Returns the prompt tokens that one copy reads in a second at the examined step.
+fn tokens_read_per_s(s: &Subject<'_>) -> Option<f64> {
+    Some(s.at.achieved_rate * uncached(s.at)? / s.copies())
 }
 
 /// Returns the share of the time in which the engine reads prompts at the examined step.
 pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<f64> {
     let token_ms = Pace::of(s)?.token_ms?;
-    let read = s.at.input_tokens_mean? * (1.0 - s.at.server.hit_rate.unwrap_or(0.0));
-    let share = s.at.achieved_rate * read * token_ms / 1e3 / copies(s);
+    let share = tokens_read_per_s(s)? * token_ms / 1e3;
     (share < MOST_BUSY).then_some(share)
 }
 
@@ -104,19 +104,17 @@ pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let decode = s.quantiles(s.at, Metric::Tpot).p50?;
     let tokens = (ROOM * limit - decode) / token_ms;
     let per_second = 1e3 * tokens / limit;
-    let read = s.at.input_tokens_mean? * (1.0 - s.at.server.hit_rate.unwrap_or(0.0)) * s.at.achieved_rate
-        / copies(s);
-    (tokens >= 1.0 && per_second > SPARE * read).then_some(tokens)
+    (tokens >= 1.0 && per_second > SPARE * tokens_read_per_s(s)?).then_some(tokens)
 }
 
-/// Returns how many sequences can run on one copy within the limit on TPOT: those at the examined step, with two standard deviations
-/// of a number that varies as that of a Poisson process does, for a step whose tail of TPOT is at the limit.
+/// Returns how many sequences can run on one copy within the limit on TPOT: those at the examined step, with two standard
+/// deviations of a number that varies as that of a Poisson process does, for a step whose tail of TPOT is at the limit.
 ///
 /// A tail is made of the times at which the most sequences ran. In proportion to what the limit leaves above the time of
 /// one request alone, for a step that is not at its limit.
 pub(super) fn sequences_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let (limit, base) = (s.tpot_limit()?, Pace::of(s)?.base_ms);
-    let running = s.at.server.running_mean.map(|n| n / copies(s)).filter(|n| *n > SEVERAL)?;
+    let running = s.at.server.running_mean.map(|n| n / s.counted_copies()).filter(|n| *n > SEVERAL)?;
     let tail = s.tail(s.at, Metric::Tpot)?.0;
     let most = running + 2.0 * running.sqrt();
     // Far beyond the limit a tail tells little about the boundary.

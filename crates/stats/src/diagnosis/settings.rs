@@ -120,6 +120,11 @@ impl Settings {
         self.known.get(&knob)
     }
 
+    /// Returns the number of engines that together count as the server; 1 if it is not known.
+    pub fn copies(&self) -> u32 {
+        self.copies.unwrap_or(1).max(1)
+    }
+
     /// Returns the number of a setting that is a count.
     pub fn count(&self, knob: Knob) -> Option<u64> {
         match self.get(knob)?.value {

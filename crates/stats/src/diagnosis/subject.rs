@@ -118,6 +118,17 @@ impl<'a> Subject<'a> {
         if first_longer { Metric::Ttft } else { Metric::Tpot }
     }
 
+    /// Returns the number of engines whose counters are summed in [`Step::server`].
+    pub(super) fn counted_copies(&self) -> f64 {
+        f64::from(self.curve.settings.copies())
+    }
+
+    /// Returns the number of copies of the model that share the load: those whose counters are read, or those that the plan
+    /// declares if they are more, as behind a load balancer.
+    pub(super) fn copies(&self) -> f64 {
+        f64::from(self.curve.settings.copies().max(self.curve.replicas.unwrap_or(1)))
+    }
+
     /// Returns the strictest limit on TPOT or ITL of the examined step, in milliseconds; `None` if neither is limited.
     pub(super) fn tpot_limit(&self) -> Option<f64> {
         self.limits_of(&[Metric::Tpot, Metric::Itl]).reduce(f64::min)

@@ -202,19 +202,13 @@ impl<'a> Server<'a> {
                 Some(current) if is_set(&current) => Suggestion::AlreadySet(current),
                 from => Suggestion::Toward { flag, from },
             },
-            Form::Count | Form::Share => match direction {
-                Direction::Raise | Direction::On => self.number(flag, knob, from, true),
-                Direction::Lower | Direction::Off => self.number(flag, knob, from, false),
-            },
+            Form::Count | Form::Share => self.number(flag, knob, from, direction.is_up()),
         }
     }
 
     /// Returns the suggestion for a setting that is on or off.
     fn switched(&self, flag: Flag, knob: Knob, from: Option<Current>, direction: Direction) -> Suggestion {
-        let on = match direction {
-            Direction::On | Direction::Raise => true,
-            Direction::Off | Direction::Lower => false,
-        };
+        let on = direction.is_up();
         if let Some(current) = from.clone().filter(|c| c.value == Value::Switch(on)) {
             return Suggestion::AlreadySet(current);
         }
@@ -233,13 +227,18 @@ impl<'a> Server<'a> {
         }
     }
 
+    /// Returns the tokens of an iteration within the limit on TPOT: one of each running sequence, and those of prompts.
+    fn iteration_within_tpot(&self) -> Option<f64> {
+        Some(self.load.tokens_within_tpot? + self.load.running.unwrap_or(0.0))
+    }
+
     /// Returns the tokens of an iteration that must come down as prompts are read in chunks, if the limit on TPOT asks for
     /// fewer.
     fn chunk_with(&self, knob: Knob, on: bool) -> Option<(Flag, Value)> {
-        let tokens = self.load.tokens_within_tpot.filter(|_| knob == Knob::ChunkedPrefill && on)?;
+        let tokens = self.iteration_within_tpot().filter(|_| knob == Knob::ChunkedPrefill && on)?;
         let now = self.settings.count(Knob::Tokens)? as f64;
         let least = self.settings.count(Knob::Sequences).unwrap_or(1) as f64;
-        let tokens = (tokens + self.load.running.unwrap_or(0.0)).max(least);
+        let tokens = tokens.max(least);
         (tokens < now).then(|| Some((self.flag(Knob::Tokens)?, Value::Count(tokens as u64))))?
     }
 }
@@ -276,7 +275,7 @@ fn to_word(flag: Flag, from: Option<Current>, word: &'static str) -> Suggestion 
 /// Returns the settings of a curve's server, with those that follow from the plan's declarations and from the counters.
 fn settings(s: &Subject<'_>) -> Settings {
     let mut all = s.curve.settings.clone();
-    let copies = f64::from(all.copies.unwrap_or(1).max(1));
+    let copies = s.counted_copies();
     let each = |total: f64| Value::Count((total / copies).round().max(1.0) as u64);
     if let Some(seats) = super::figure::seats(s) {
         let origin = if s.curve.seats.is_some() { Origin::Server } else { Origin::Seen };
@@ -296,8 +295,8 @@ pub(super) fn flags(s: &Subject<'_>) -> Flags {
     s.curve.flags.unwrap_or(Flags::Vllm)
 }
 
-fn load(s: &Subject<'_>, settings: &Settings) -> Load {
-    let (at, copies) = (&s.at.server, f64::from(settings.copies.unwrap_or(1).max(1)));
+fn load(s: &Subject<'_>) -> Load {
+    let (at, copies) = (&s.at.server, s.counted_copies());
     let tokens = s.at.input_tokens_mean.zip(s.at.output_tokens_mean);
     Load {
         running: at.running_mean.map(|n| n / copies),
@@ -313,7 +312,7 @@ fn load(s: &Subject<'_>, settings: &Settings) -> Load {
 /// Calls a function with the server of a curve.
 fn with_server<T>(s: &Subject<'_>, of: impl FnOnce(Server<'_>) -> T) -> T {
     let settings = settings(s);
-    let load = load(s, &settings);
+    let load = load(s);
     of(Server { flags: flags(s), is_guess: s.curve.flags.is_none(), settings: &settings, load })
 }
 

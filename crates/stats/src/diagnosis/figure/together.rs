@@ -2,6 +2,7 @@
 
 use super::super::fact::{CacheFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place};
 use super::super::fit::{Line, line};
+use super::super::floor::uncached;
 use super::super::pace::{self, Pace};
 use super::super::subject::{Subject, is_one, told};
 use super::Reading;
@@ -14,8 +15,7 @@ fn prefill<'a>(s: &Subject<'a>) -> Option<(Line, f64, f64, &'a Step)> {
     let alone = s.alone.filter(|a| is_one(a))?;
     let line = line(&s.facts.lengths, &s.curve.deployment)?;
     let ttft = s.quantiles(alone, Metric::Ttft).p50?;
-    let tokens = alone.input_tokens_mean? * (1.0 - alone.server.hit_rate.unwrap_or(0.0));
-    Some((line, tokens, ttft, alone))
+    Some((line, uncached(alone)?, ttft, alone))
 }
 
 pub(super) fn prefill_of_ttft(s: &Subject<'_>) -> Option<Reading> {
@@ -55,11 +55,8 @@ pub(super) fn base_of_chunk(s: &Subject<'_>) -> Option<Reading> {
     let (pace, tokens) = (Pace::of(s)?, pace::iteration_tokens(s)?);
     let reading_ms = pace.token_ms? * tokens;
     let fact = IterationFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
-    Some(Reading::new(
-        pace.base_ms / reading_ms,
-        s.alone.map(|a| a.step).into_iter().collect::<Vec<_>>(),
-        fact,
-    ))
+    let alone: Vec<u32> = s.alone.map(|alone| alone.step).into_iter().collect();
+    Some(Reading::new(pace.base_ms / reading_ms, alone, fact))
 }
 
 pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
@@ -82,7 +79,7 @@ pub(super) fn base_of_limit(s: &Subject<'_>) -> Option<Reading> {
 
 pub(super) fn reading_over_base(s: &Subject<'_>) -> Option<Reading> {
     let (pace, alone) = (Pace::of(s)?, s.alone?);
-    let tokens = alone.input_tokens_mean? * (1.0 - alone.server.hit_rate.unwrap_or(0.0));
+    let tokens = uncached(alone)?;
     // Prompts too short to tell take hardly longer than a token.
     let reading_ms = pace.token_ms.unwrap_or(0.0) * tokens;
     let fact = IterationFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
@@ -90,8 +87,7 @@ pub(super) fn reading_over_base(s: &Subject<'_>) -> Option<Reading> {
 }
 
 pub(super) fn seats_within_tpot(s: &Subject<'_>) -> Option<Reading> {
-    let copies = f64::from(s.curve.settings.copies.unwrap_or(1).max(1));
-    let (seats, within) = (super::seats(s)?, pace::sequences_within_tpot(s)? * copies);
+    let (seats, within) = (super::seats(s)?, pace::sequences_within_tpot(s)? * s.counted_copies());
     let fact = IterationFact::SequencesWithin { within, seats, limit_ms: s.tpot_limit()? };
     Some(Reading::new(within / seats, [s.at.step], fact))
 }

@@ -177,9 +177,8 @@ impl Server<'_> {
     /// Returns fewer tokens per iteration: beside the running sequences as many prompt tokens as the limit on TPOT allows,
     /// else half.
     fn fewer_tokens(&self, now: f64) -> Target {
-        let allowed = self.load.tokens_within_tpot.zip(self.load.tpot_limit_ms);
-        match allowed {
-            Some((n, limit_ms)) => (n + self.load.running.unwrap_or(0.0), Basis::TpotLimit { limit_ms }),
+        match self.iteration_within_tpot().zip(self.load.tpot_limit_ms) {
+            Some((n, limit_ms)) => (n, Basis::TpotLimit { limit_ms }),
             None => (HALF * now, Basis::Multiple),
         }
     }
