@@ -5,9 +5,9 @@ use anyhow::{Context, Result};
 use goodput::level::Level;
 use goodput::plan::Plan;
 use goodput::search::{Ask, Ends};
+use goodput::slo::limit_percentile;
 use goodput::stats::step::{Step, StepKind, Verdict};
 use goodput::sweep::bare::Bare;
-use goodput::units::Percentile;
 use std::time::Duration;
 
 /// Requests of a step while the bracket is wide.
@@ -90,7 +90,7 @@ fn is_met(step: &Step, failed: f64) -> bool {
         let counted = row.n.saturating_sub(row.censored).max(1) as f64;
         let missed = row.misses as f64 / counted;
         let missed = missed + failed * (1.0 - missed);
-        match row.limit.rsplit_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok()) {
+        match limit_percentile(&row.limit) {
             Some(p) => missed <= p.miss_share(),
             None => row.verdict != Verdict::Fails,
         }

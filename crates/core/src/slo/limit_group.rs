@@ -1,7 +1,7 @@
 //! Which requests a limit judges: those of one class of a mix, or those of all classes without limits of their own.
 
 use super::Slo;
-pub use crate::key::{ALL, limit_key, split_limit_key};
+pub use crate::key::{ALL, limit_key, limit_percentile, split_limit_key};
 
 /// SLO of one class of a mix. It replaces the plan's limits for the class's requests, in every tier.
 #[derive(Debug, Clone, PartialEq)]

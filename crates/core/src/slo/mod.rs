@@ -4,7 +4,7 @@ mod limit_group;
 mod metric;
 mod profile;
 
-pub use limit_group::{ALL, ClassSlo, LimitGroup, limit_key, split_limit_key};
+pub use limit_group::{ALL, ClassSlo, LimitGroup, limit_key, limit_percentile, split_limit_key};
 pub use metric::{AnswerPart, Metric};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 

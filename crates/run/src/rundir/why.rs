@@ -7,7 +7,7 @@ use super::tried::Tried;
 use super::{Run, client_faults};
 use anyhow::Result;
 use goodput_core::caveat::ClientCaveat;
-use goodput_core::slo::Metric;
+use goodput_core::slo::{Metric, limit_percentile};
 use goodput_core::units::Percentile;
 use goodput_engine::config::Engine;
 use goodput_plan::{Plan, Series};
@@ -216,9 +216,7 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
 
 /// Returns true if more requests missed a limit than it allows.
 fn misses(row: &LimitRow) -> bool {
-    let allowed =
-        row.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok()).map(Percentile::miss_share);
-    match allowed {
+    match limit_percentile(&row.limit).map(Percentile::miss_share) {
         Some(share) => row.n >= 100 && row.misses as f64 > share * row.n as f64,
         None => row.verdict == Verdict::Fails,
     }

@@ -4,8 +4,7 @@ use super::answer::Knee;
 use crate::stats::step::{Abort, LimitRow, Step, Verdict};
 use crate::stats::verdict::{GROSS, GROSS_INFLATION, gross};
 use goodput_core::level::{Control, Level};
-use goodput_core::slo::Metric;
-use goodput_core::units::Percentile;
+use goodput_core::slo::{Metric, limit_percentile};
 use serde::{Deserialize, Serialize};
 
 /// The reason why no further step is measured.
@@ -208,7 +207,7 @@ pub fn overloaded(steps: &[&Step]) -> Option<Stop> {
 /// Returns true if every tier has a latency limit that was missed by far, by the rows of the whole step.
 pub(super) fn by_far(step: &Step) -> bool {
     let missed = |r: &&LimitRow| {
-        let share = r.limit.split_once('.').and_then(|(_, p)| p.parse::<Percentile>().ok());
+        let share = limit_percentile(&r.limit);
         let inflation = GROSS_INFLATION * r.per_request(step.due_n);
         r.verdict == Verdict::Fails
             && share.is_some_and(|p| gross(r.misses, r.n, p.miss_share(), inflation) > GROSS)

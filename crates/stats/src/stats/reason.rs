@@ -8,6 +8,7 @@ use super::steady::MIN_REQUESTS;
 use super::step::{LimitRow, Step, Verdict};
 use super::verdict::Counts;
 use goodput_core::record::{Failure, Outcome};
+use goodput_core::slo::limit_percentile;
 use goodput_core::units::{Percentile, short, thousands};
 use std::collections::BTreeMap;
 use std::num::NonZeroU16;
@@ -97,8 +98,7 @@ pub fn worst(verdicts: impl Iterator<Item = Verdict>) -> Verdict {
 
 /// Returns the share of misses that a latency limit allows, parsed from its name: 0.01 for `ttft.p99`.
 fn allowed(row: &LimitRow) -> Option<f64> {
-    let (_, percentile) = row.limit.split_once('.')?;
-    Some(percentile.parse::<Percentile>().ok()?.miss_share())
+    limit_percentile(&row.limit).map(Percentile::miss_share)
 }
 
 fn strongest<'a>(rows: &[&'a LimitRow], verdict: Verdict) -> Option<&'a LimitRow> {

@@ -6,7 +6,7 @@ use super::super::settings::Value;
 use super::super::subject::Subject;
 use super::Reading;
 use crate::stats::step::{Step, Verdict};
-use goodput_core::slo::{Metric, split_limit_key};
+use goodput_core::slo::{Metric, limit_percentile};
 use goodput_core::units::Percentile;
 
 pub(super) fn client_was_limit(s: &Subject<'_>) -> Option<Reading> {
@@ -22,9 +22,8 @@ pub(super) fn client_was_limit(s: &Subject<'_>) -> Option<Reading> {
 pub(super) fn failed_of_allowed(s: &Subject<'_>) -> Option<Reading> {
     /// Failures that no accident of a single connection explains.
     const SEVERAL: u64 = 5;
-    let allowed = s.curve.limit.as_deref().and_then(|key| split_limit_key(key).1.split_once('.'));
-    let allowed =
-        allowed.and_then(|(_, p)| p.parse::<Percentile>().ok()).map_or(0.01, Percentile::miss_share);
+    let percentile = s.curve.limit.as_deref().and_then(limit_percentile).unwrap_or(Percentile::P99);
+    let allowed = percentile.miss_share();
     let failed = broken(s.at);
     let share = failed as f64 / s.at.due_n.max(1) as f64;
     Some(Reading::silent(if failed >= SEVERAL { share / allowed } else { 0.0 }, [s.at.step]))
