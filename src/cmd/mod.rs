@@ -20,6 +20,7 @@ pub(crate) mod sweep;
 pub(crate) mod throughput;
 pub(crate) mod trace;
 mod try_advice;
+mod within;
 
 use crate::report::document::Document;
 use crate::report::escape::shown;

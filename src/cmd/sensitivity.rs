@@ -2,16 +2,16 @@
 
 mod design;
 
-use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SensitivityArgs;
 use crate::cmd::consent;
 use crate::cmd::offline::quoted;
-use crate::cmd::sweep::{After, INTERRUPTED, answer, drive, hint, measure, options};
+use crate::cmd::sweep::{After, answer, drive, measure, options};
+use crate::cmd::within::{self, Outcome};
 use crate::plan::{Plan, SensitivityPlan, Source};
 use crate::rundir::sensitivity::FOLDER;
 use crate::rundir::{self, PLAN, RESULT};
 use crate::sweep::{self, Options, Resumption};
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
@@ -67,30 +67,21 @@ fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
     answer(dir, &plan, args.folder.json)
 }
 
-/// Measures the pairs after a sweep whose plan asks for them. A failure to do so is logged, and the sweep keeps its answer. The inner error
-/// is the exit code of an interruption.
-pub(crate) fn after_sweep(dir: &Path, plan: &Plan) -> Result<Result<(), ExitCode>> {
-    let Some(asked) = &plan.sensitivity else { return Ok(Ok(())) };
-    let run = rundir::read(dir)?;
-    if run.caveats.iter().any(Caveat::ends_sweep)
-        || run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted))
-    {
-        return Ok(Ok(()));
-    }
-    match pairs(dir, plan, asked, false) {
-        Err(e) => {
-            tracing::warn!("warning: the sensitivity was not measured: {e:#}");
-            Ok(Ok(()))
+/// Measures the pairs after a sweep whose plan asks for them.
+pub(crate) fn after_sweep(dir: &Path, plan: &Plan) -> Outcome {
+    match &plan.sensitivity {
+        Some(asked) if within::is_whole(&rundir::read(dir)?) => {
+            within::or_warn("the sensitivity was not measured", pairs(dir, plan, asked, false))
         }
-        other => other,
+        Some(_) | None => Ok(Ok(())),
     }
 }
 
-/// Measures the pairs of a run in their own folder, or resumes them. The inner error is the exit code of an interruption.
+/// Measures the pairs of a run in their own folder, or resumes them.
 ///
 /// # Errors
 /// The run has no goodput, the budget is too small, or the server cannot be measured.
-fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, again: bool) -> Result<Result<(), ExitCode>> {
+fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, again: bool) -> Outcome {
     let folder = dir.join(FOLDER);
     if folder.join(RESULT).is_file() && !again {
         return resume(dir, &folder);
@@ -99,22 +90,11 @@ fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, again: bool) -> Resul
     let design = design::of(&run, plan, asked)?;
     let paired = plan.paired(&design.factors, &design.pairing)?;
     tracing::info!("{}", design::summary(&design, plan));
-    let options = Options {
-        out: folder.clone(),
-        force: true,
-        virtual_time: run.meta.virtual_time,
-        budget: Some(asked.budget.0),
-        progress: std::io::stderr().is_terminal(),
-        ..Options::default()
-    };
-    let measured = drive(options.virtual_time, &folder, &options.groups, async |interrupt| {
-        sweep::run(&paired, &options, interrupt).await.map(drop)
-    })?;
-    Ok(measured.and_then(|()| interrupted(dir, &folder)))
+    within::measure(dir, &run, FOLDER, &paired, Some(asked.budget.0))
 }
 
 /// Resumes interrupted pairs. Does nothing if none are left.
-fn resume(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
+fn resume(dir: &Path, folder: &Path) -> Outcome {
     let resumption = Resumption::open(folder, None)?;
     resumption.check_plan(false)?;
     if resumption.is_done() {
@@ -126,15 +106,5 @@ fn resume(dir: &Path, folder: &Path) -> Result<Result<(), ExitCode>> {
     let measured = drive(resumption.virtual_time(), folder, &groups, async |interrupt| {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
-    Ok(measured.and_then(|()| interrupted(dir, folder)))
-}
-
-/// Returns the exit code as an error if the sweep in a folder of the run was interrupted, and logs how to resume.
-pub(super) fn interrupted(dir: &Path, folder: &Path) -> Result<(), ExitCode> {
-    let run = rundir::read(folder).map_err(|e| anyhow!(e));
-    if run.is_ok_and(|run| run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted))) {
-        hint(dir);
-        return Err(ExitCode::from(INTERRUPTED));
-    }
-    Ok(())
+    Ok(measured.and_then(|()| within::interrupted(dir, folder)))
 }

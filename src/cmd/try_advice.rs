@@ -1,35 +1,20 @@
 //! `sweep --try-advice`: measures the first remedies that the report of a sweep advises.
 
-use super::sensitivity;
-use super::sweep::drive;
-use crate::caveat::{Caveat, SweepCaveat};
-use crate::diagnosis::{Advice, Finding, Origin, Remedy, Settings};
+use crate::cmd::within::{self, Outcome};
+use crate::diagnosis::{Advice, Origin, Remedy, Settings};
 use crate::plan::{Plan, Series, Trial};
-use crate::rundir::tried::{Asked, FILE, FOLDER};
+use crate::rundir::tried::{Asked, FOLDER};
 use crate::rundir::{self, Run};
-use crate::sweep::{self, Options};
-use anyhow::{Context, Result};
-use std::fs;
-use std::io::IsTerminal;
 use std::path::Path;
-use std::process::ExitCode;
 
-/// Measures the first `most` remedies of a finished run, in the folder `advice` of the run. A failure to do so is logged, and the sweep
-/// keeps its answer. The inner error is the exit code of an interruption.
-pub(crate) fn after_sweep(dir: &Path, plan: &Plan, most: usize) -> Result<Result<(), ExitCode>> {
-    match try_first(dir, plan, most) {
-        Err(e) => {
-            tracing::warn!("warning: the advice was not tried: {e:#}");
-            Ok(Ok(()))
-        }
-        other => other,
-    }
+/// Measures the first `most` remedies of a finished run, in the folder `advice` of the run.
+pub(crate) fn after_sweep(dir: &Path, plan: &Plan, most: usize) -> Outcome {
+    within::or_warn("the advice was not tried", try_first(dir, plan, most))
 }
 
-fn try_first(dir: &Path, plan: &Plan, most: usize) -> Result<Result<(), ExitCode>> {
+fn try_first(dir: &Path, plan: &Plan, most: usize) -> Outcome {
     let run = rundir::read(dir)?;
-    let ended = run.caveats.iter().any(Caveat::ends_sweep);
-    if ended || run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) || !run.purpose.is_goodput() {
+    if !within::is_whole(&run) || !run.purpose.is_goodput() {
         return Ok(Ok(()));
     }
     let all = plan.series();
@@ -42,22 +27,8 @@ fn try_first(dir: &Path, plan: &Plan, most: usize) -> Result<Result<(), ExitCode
     let names: Vec<String> = remedies.iter().map(|(name, _)| name.clone()).collect();
     tracing::info!("trying the advice: {}", names.join(", "));
     let trying = plan.trying(series, &remedies)?;
-    let folder = dir.join(FOLDER);
-    let asked = Asked { series: series.name.clone(), remedies: names };
-    let text = serde_json::to_string_pretty(&asked).context("failed to write the remedies as JSON")?;
-    fs::write(dir.join(FILE), text)
-        .with_context(|| format!("failed to write {}", dir.join(FILE).display()))?;
-    let options = Options {
-        out: folder.clone(),
-        force: true,
-        virtual_time: run.meta.virtual_time,
-        progress: std::io::stderr().is_terminal(),
-        ..Options::default()
-    };
-    let measured = drive(options.virtual_time, &folder, &options.groups, async |interrupt| {
-        sweep::run(&trying, &options, interrupt).await.map(drop)
-    })?;
-    Ok(measured.and_then(|()| sensitivity::interrupted(dir, &folder)))
+    Asked { series: series.name.clone(), remedies: names }.write(dir)?;
+    within::measure(dir, &run, FOLDER, &trying, None)
 }
 
 /// Returns the first remedies of the first series that has any, each with the change that it makes.
@@ -66,30 +37,35 @@ fn first_remedies<'a>(
     all: &'a [Series],
     most: usize,
 ) -> Option<(&'a Series, Vec<(String, Trial)>)> {
-    let mut found: Option<(&Series, Vec<(String, Trial)>)> = None;
-    for finding in &run.why.findings {
-        let Some(series) = all.iter().find(|s| s.name == finding.series) else { continue };
-        if found.as_ref().is_some_and(|(known, _)| known.name != series.name) {
-            continue;
-        }
-        for (remedy, trial) in finding.advice.iter().filter_map(|advice| trial(advice, finding, series)) {
-            let (_, remedies) = found.get_or_insert_with(|| (series, Vec::new()));
-            if remedies.len() < most && !remedies.iter().any(|(name, _)| *name == remedy) {
-                remedies.push((remedy, trial));
-            }
+    run.why.findings.iter().find_map(|finding| {
+        let series = all.iter().find(|s| s.name == finding.series)?;
+        let remedies = remedies(run, series, most);
+        (!remedies.is_empty()).then_some((series, remedies))
+    })
+}
+
+/// Returns the first remedies of a series, each once.
+fn remedies(run: &Run, series: &Series, most: usize) -> Vec<(String, Trial)> {
+    let own = run.why.findings.iter().filter(|f| f.series == series.name);
+    let mut all: Vec<(String, Trial)> = Vec::new();
+    for (name, trial) in own.flat_map(|f| &f.advice).filter_map(|advice| trial(advice, series)) {
+        if !all.iter().any(|(known, _)| *known == name) {
+            all.push((name, trial));
         }
     }
-    found
+    all.truncate(most);
+    all
 }
 
 /// Returns an advice as a change of the plan; `None` for one that changes no setting of a server that the plan simulates or starts.
-fn trial(advice: &Advice, finding: &Finding, series: &Series) -> Option<(String, Trial)> {
-    debug_assert_eq!(finding.series, series.name, "a finding is of its series");
+fn trial(advice: &Advice, series: &Series) -> Option<(String, Trial)> {
     let remedy = Remedy::of(advice)?;
-    let simulated = remedy.changes.iter().all(|(flag, _)| flag.starts_with("server.simulated."));
-    if simulated {
-        let keys = remedy.changes.iter().map(|(flag, value)| Some(format!("{flag}={}", value.toml()?)));
-        return Some((remedy.name.clone(), Trial::Keys(keys.collect::<Option<_>>()?)));
+    if remedy.changes.iter().all(|(flag, _)| flag.starts_with("server.simulated.")) {
+        let keys = remedy
+            .changes
+            .iter()
+            .map(|(flag, value)| Some(((*flag).to_owned(), toml::Value::try_from(value).ok()?)));
+        return Some((remedy.name, Trial::Keys(keys.collect::<Option<_>>()?)));
     }
     let start = series.variant.as_ref()?.start()?;
     let flags = Settings::default().read_command(&start.command, Origin::CommandLine)?;

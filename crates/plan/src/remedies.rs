@@ -1,7 +1,7 @@
 //! The plan that tries remedies: one variant for each, shorter than the sweep whose report advises them.
 
 use super::{Plan, Series, Variant};
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use goodput_core::units::Span;
 use goodput_stats::search::config::Mode;
 use std::time::Duration;
@@ -14,8 +14,8 @@ const LEAST: Duration = Duration::from_secs(5 * 60);
 /// The change that a remedy makes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trial {
-    /// Keys of the plan with their values, as for `--set`.
-    Keys(Vec<String>),
+    /// Keys of the plan, dotted, with their values.
+    Keys(toml::Table),
     /// The command that starts the server.
     Command(Vec<String>),
 }
@@ -41,26 +41,16 @@ impl Plan {
             let variant =
                 Variant { name: name.clone(), knobs: Vec::new(), set: toml::Table::new(), ..variant };
             match trial {
-                Trial::Keys(keys) => Ok(Variant { set: overrides(keys)?, ..variant }),
-                Trial::Command(command) => Ok(Variant { command: Some(command.clone()), ..variant }),
+                Trial::Keys(keys) => Variant { set: keys.clone(), ..variant },
+                Trial::Command(command) => Variant { command: Some(command.clone()), ..variant },
             }
         };
-        plan.variants = remedies.iter().map(one).collect::<Result<_>>()?;
+        plan.variants = remedies.iter().map(one).collect();
         // Not by way of its text, in which secrets of a start command are masked.
         plan.try_series()
             .map_err(|problem| anyhow!("the plan that tries the advice is not valid: {problem}"))?;
         Ok(plan)
     }
-}
-
-/// Returns overrides (`key=value`) as the table of a variant.
-fn overrides(keys: &[String]) -> Result<toml::Table> {
-    let pairs = keys.iter().map(|set| {
-        let (key, value) = set.split_once('=').context("an override is key=value")?;
-        let value: toml::Table = format!("value = {value}").parse()?;
-        Ok((key.to_owned(), value["value"].clone()))
-    });
-    pairs.collect()
 }
 
 #[cfg(test)]
@@ -75,7 +65,8 @@ mod tests {
     fn remedies_are_variants_with_half_of_the_time() {
         let plan = Plan::from_text(PLAN).unwrap();
         let series = &plan.series()[0];
-        let seats = Trial::Keys(vec!["server.simulated.max-num-seqs=16".into()]);
+        let of = |key: &str| Trial::Keys(toml::Table::from_iter([(key.to_owned(), 16.into())]));
+        let seats = of("server.simulated.max-num-seqs");
         let tried = plan.trying(series, &[("max-num-seqs=16".into(), seats)]).unwrap();
         let Mode::Adaptive(adaptive) = &tried.search.mode else { panic!("it is adaptive") };
         assert_eq!((adaptive.budget, tried.search.confirm), (Span::secs(480), None));
@@ -83,7 +74,7 @@ mod tests {
         assert_eq!(variants.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["max-num-seqs=16"]);
         let sim = variants[0].plan.simulated().unwrap().unwrap();
         assert!(sim.to_string().contains("max-num-seqs 16"), "{sim}");
-        let wrong = Trial::Keys(vec!["server.simulated.seats=16".into()]);
+        let wrong = of("server.simulated.seats");
         assert!(plan.trying(series, &[("seats".into(), wrong)]).is_err());
         let short = Plan::from_text(&PLAN.replace("16m", "2m")).unwrap();
         let tried = short.trying(&short.series()[0], &[]).unwrap();

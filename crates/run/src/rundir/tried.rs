@@ -22,6 +22,17 @@ pub struct Asked {
     pub remedies: Vec<String>,
 }
 
+impl Asked {
+    /// Writes the file into a run folder.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(&self, dir: &Path) -> Result<()> {
+        let text = serde_json::to_string_pretty(self).context("failed to write the remedies as JSON")?;
+        files::replace(&dir.join(FILE), text.as_bytes())
+    }
+}
+
 /// The outcome of advice that was tried.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tried {
