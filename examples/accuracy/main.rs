@@ -22,6 +22,8 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
 
 mod cases;
+#[path = "../shared/cores.rs"]
+mod cores;
 mod peers;
 mod run;
 mod score;
@@ -31,10 +33,9 @@ mod truth;
 use anyhow::{Context, Result, bail};
 use cases::{Arrivals, Case, Group, Right};
 use clap::{Parser, Subcommand, ValueEnum};
+use cores::each;
 use goodput::stats::step::Step;
 use run::{Run, Setting, Strategy};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// The accuracy harness: whole sweeps in virtual time on servers whose true goodput is known.
 #[derive(Debug, Parser)]
@@ -321,26 +322,6 @@ fn steps(run: &Run) -> String {
         )
     };
     run.steps.iter().map(line).collect::<Vec<_>>().join("\n")
-}
-
-/// Does something for every number below `n`, on all cores.
-fn each<T: Send>(n: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let next = AtomicUsize::new(0);
-    let part = || {
-        let own = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < n));
-        own.map(|i| Ok((i, work(i)?))).collect::<Result<Vec<_>>>()
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let mut done = thread::scope(|scope| {
-        let parts: Vec<_> = (0..threads).map(|_| scope.spawn(part)).collect();
-        let mut done = Vec::new();
-        for part in parts {
-            done.extend(part.join().map_err(|_| anyhow::anyhow!("a worker panicked"))??);
-        }
-        anyhow::Ok(done)
-    })?;
-    done.sort_by_key(|(i, _)| *i);
-    Ok(done.into_iter().map(|(_, t)| t).collect())
 }
 
 fn check(cases: &[Case], requests: u32) -> Result<()> {

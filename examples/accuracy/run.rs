@@ -4,12 +4,10 @@ use crate::cases::{Case, Change};
 use crate::peers::{Peer, percentile};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use goodput::level::Level;
-use goodput::plan::Plan;
 use goodput::search::answer::{Goodput, Status};
-use goodput::search::{Ask, Ends, Next, Search};
+use goodput::search::{Ask, Next, Search};
 use goodput::sim::engine::Model;
-use goodput::stats::step::{Step, StepKind};
+use goodput::stats::step::Step;
 use goodput::sweep::bare::Bare;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -109,27 +107,12 @@ pub(crate) fn at_truth(case: &Case, requests: u32) -> Result<Option<f64>> {
     let length_s = f64::from(requests) / rate;
     let mut sweep = Bare::on(&plan, model)?;
     let [settle, measure] = [length_s / 20.0, length_s].map(Duration::from_secs_f64);
-    let step = sweep.measure(whole_step(&plan, rate, settle, measure))?;
+    let step = sweep.measure_whole(rate, settle, measure)?;
     let shares = step.limits.iter().filter_map(|row| {
         let allowed = 1.0 - percentile(&row.limit)?;
         Some(row.misses as f64 / row.n.saturating_sub(row.censored).max(1) as f64 / allowed)
     });
     Ok(shares.reduce(f64::max))
-}
-
-/// Returns a step that nothing ends early.
-fn whole_step(plan: &Plan, rate: f64, settle: Duration, measure: Duration) -> Ask {
-    Ask {
-        level: Level::rate(rate),
-        kind: StepKind::List,
-        settle,
-        measure,
-        extend: false,
-        tail: plan.step.tail(),
-        drain: plan.timeout(),
-        ends: Ends::AtItsTime,
-        confidence: 0.95,
-    }
 }
 
 /// Changes of the server within steps, at random times.
@@ -200,7 +183,7 @@ pub(crate) fn bounds_at_truth(case: &Case, seed: u32, steps: u32) -> Result<Vec<
     let (plan, model) = case.build(seed, 900.0, 0.1)?;
     let mut sweep = Bare::on(&plan, model)?;
     for _ in 0..steps {
-        sweep.measure(whole_step(&plan, rate, plan.step.settle.0, plan.step.window(Some(rate))))?;
+        sweep.measure_whole(rate, plan.step.settle.0, plan.step.window(Some(rate)))?;
     }
     let quantiles = sweep.steps().iter().map(|s| s.quantiles(target.metric));
     Ok(quantiles.map(|q| [q.p99_low, q.p99_high]).collect())

@@ -13,6 +13,8 @@
 
 mod advised;
 mod case;
+#[path = "../shared/cores.rs"]
+mod cores;
 mod drawn;
 mod knob;
 mod named;
@@ -24,9 +26,8 @@ mod truth;
 use anyhow::{Result, bail};
 use case::Case;
 use clap::{Parser, ValueEnum};
+use cores::each;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 use store::Store;
 use trial::Trial;
 
@@ -70,8 +71,8 @@ fn main() -> Result<()> {
         bail!("no server of this set goes by that name");
     }
     let store = Store::open(&args.store)?;
-    let trials = each(&cases, |case| {
-        let trial = Trial::of(case, &store)?;
+    let trials = each(cases.len(), |i| {
+        let trial = Trial::of(&cases[i], &store)?;
         if args.each {
             println!("{}", table::one(&trial));
         }
@@ -79,25 +80,4 @@ fn main() -> Result<()> {
     })?;
     println!("{}", table::all(&trials));
     Ok(())
-}
-
-/// Does something for every case, on all cores.
-fn each<T: Send>(cases: &[Case], work: impl Fn(&Case) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let next = AtomicUsize::new(0);
-    let part = || {
-        let own =
-            std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < cases.len()));
-        own.map(|i| Ok((i, work(&cases[i])?))).collect::<Result<Vec<_>>>()
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    let mut done = thread::scope(|scope| {
-        let parts: Vec<_> = (0..threads).map(|_| scope.spawn(part)).collect();
-        let mut done = Vec::new();
-        for part in parts {
-            done.extend(part.join().map_err(|_| anyhow::anyhow!("a worker panicked"))??);
-        }
-        anyhow::Ok(done)
-    })?;
-    done.sort_by_key(|(i, _)| *i);
-    Ok(done.into_iter().map(|(_, t)| t).collect())
 }

@@ -2,11 +2,9 @@
 
 use crate::case::Case;
 use anyhow::{Context, Result};
-use goodput::level::Level;
 use goodput::plan::Plan;
-use goodput::search::{Ask, Ends};
 use goodput::slo::limit_percentile;
-use goodput::stats::step::{Step, StepKind, Verdict};
+use goodput::stats::step::{Step, Verdict};
 use goodput::sweep::bare::Bare;
 use std::time::Duration;
 
@@ -71,18 +69,7 @@ fn meets(plan: &Plan, failed: f64, rate: f64, requests: f64) -> Result<bool> {
     let mut sweep = Bare::on(plan, server.build())?;
     let length_s = requests / rate;
     let [settle, measure] = [length_s / 10.0, length_s].map(Duration::from_secs_f64);
-    let ask = Ask {
-        level: Level::rate(rate),
-        kind: StepKind::List,
-        settle,
-        measure,
-        extend: false,
-        tail: plan.step.tail(),
-        drain: plan.timeout(),
-        ends: Ends::AtItsTime,
-        confidence: 0.95,
-    };
-    Ok(is_met(sweep.measure(ask)?, failed))
+    Ok(is_met(sweep.measure_whole(rate, settle, measure)?, failed))
 }
 
 fn is_met(step: &Step, failed: f64) -> bool {

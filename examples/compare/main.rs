@@ -10,10 +10,13 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
+#[path = "../shared/cores.rs"]
+mod cores;
 mod null;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::{Parser, Subcommand};
+use cores::each;
 use goodput::compare::pair::Schedule;
 use goodput::compare::paired::claims;
 use goodput::compare::requests::Timed;
@@ -24,9 +27,6 @@ use goodput::report::words::{figure_title, signed_percent};
 use goodput::search::{Ask, Next};
 use goodput::sweep::bare::Bare;
 use goodput::units::Span;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread;
 use std::time::Duration;
 
 /// How often a comparison in turns is wrong, and how often it finds a slower server.
@@ -129,35 +129,15 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Calls `make` with each number below `n`, on all cores; returns its results in order.
-fn each<T: Send>(n: u32, make: impl Fn(u32) -> T + Sync) -> Result<Vec<T>> {
-    let (next, out) = (AtomicU32::new(0), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
-            scope.spawn(|| {
-                loop {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    if i >= n {
-                        break;
-                    }
-                    let came = make(i);
-                    out.lock().expect("no thread panics with it").push((i, came));
-                }
-            });
-        }
-    });
-    let mut all = out.into_inner().ok().context("a thread panicked")?;
-    all.sort_by_key(|(i, _)| *i);
-    Ok(all.into_iter().map(|(_, came)| came).collect())
-}
-
 fn case(args: &Args, slow_down: f64) -> Result<()> {
-    let all = each(args.seeds, |i| (args.first + i, measure(args, args.first + i, slow_down)))?;
+    let all = each(args.seeds as usize, |i| {
+        let seed = args.first + i as u32;
+        Ok((seed, measure(args, seed, slow_down)?))
+    })?;
     let (mut found, mut wrong_way, mut gates) = (0, 0, 0);
     let mut columns: Vec<(Column, u32, f64, f64, u32)> = Vec::new();
     let truth = slow_down - 1.0;
     for (seed, claims) in all {
-        let claims = claims?;
         let beyond: Vec<&(Column, Change)> = claims.iter().filter(|(_, c)| c.beyond == Beyond::Yes).collect();
         found += u32::from(!beyond.is_empty());
         // A gate at no change fails if the whole interval lies beyond zero.

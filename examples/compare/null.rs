@@ -1,6 +1,7 @@
 //! Rates of false alarms between runs on a single server, for every level that `compare` claims, on servers whose
 //! misses come singly and in clusters.
 
+use crate::cores::each;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use goodput::compare::requests::Timed;
@@ -191,8 +192,7 @@ pub(crate) fn run(args: &Null) -> Result<()> {
 
 /// Prints the claims about the goodput, for pairs of runs and for pairs of groups.
 fn goodputs(case: &Case, args: &Null) -> Result<()> {
-    let sweeps: Vec<Goodput> =
-        super::each(args.sweeps, |i| case.sweep(args, i + 1))?.into_iter().collect::<Result<_>>()?;
+    let sweeps: Vec<Goodput> = each(args.sweeps as usize, |i| case.sweep(args, i as u32 + 1))?;
     let found = sweeps.iter().filter(|g| g.status() == Status::Found).count();
     let mut two = Count::default();
     for pair in sweeps.chunks_exact(2) {
@@ -214,8 +214,7 @@ fn goodputs(case: &Case, args: &Null) -> Result<()> {
 
 /// Prints the claims about latencies at equal levels of two runs.
 fn levels(case: &Case, args: &Null) -> Result<()> {
-    let runs: Vec<Vec<Vec<Timed>>> =
-        super::each(args.sweeps, |i| case.levels(args, i + 1))?.into_iter().collect::<Result<_>>()?;
+    let runs: Vec<Vec<Vec<Timed>>> = each(args.sweeps as usize, |i| case.levels(args, i as u32 + 1))?;
     let (mut tables, mut any, mut single) = (0, 0, Count::default());
     for pair in runs.chunks_exact(2) {
         let both: Vec<[&[Timed]; 2]> = pair[0].iter().zip(&pair[1]).map(|(a, b)| [&a[..], &b[..]]).collect();

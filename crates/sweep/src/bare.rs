@@ -10,12 +10,12 @@ use super::step_context::{EarlyEnd, StepContext};
 use super::tally::StepTally;
 use anyhow::{Context, Result, bail};
 use blocks::blocks;
-use goodput_core::level::Control;
+use goodput_core::level::{Control, Level};
 use goodput_core::record::{Failure, Outcome, Phase, Record};
 use goodput_engine::{Model, Request};
 use goodput_load::load::lag::OwnDelay;
 use goodput_plan::{MAIN, Plan};
-use goodput_stats::search::{Ask, Next};
+use goodput_stats::search::{Ask, Ends, Next};
 use goodput_stats::stats::step::{Abort, Step, StepKind};
 use goodput_workload::config::Source;
 use goodput_workload::data::Counter;
@@ -105,6 +105,24 @@ impl<'a> Bare<'a> {
     /// The workload cannot be drawn at this level.
     pub fn measure(&mut self, ask: Ask) -> Result<&Step> {
         self.measure_each(ask, |_| {})
+    }
+
+    /// Measures one more step at a rate, which nothing ends before its time.
+    ///
+    /// # Errors
+    /// As [`Bare::measure`].
+    pub fn measure_whole(&mut self, rate: f64, settle: Duration, measure: Duration) -> Result<&Step> {
+        self.measure(Ask {
+            level: Level::rate(rate),
+            kind: StepKind::List,
+            settle,
+            measure,
+            extend: false,
+            tail: self.plan.step.tail(),
+            drain: self.plan.timeout(),
+            ends: Ends::AtItsTime,
+            confidence: 0.95,
+        })
     }
 
     /// Measures one more step and passes every measured request to `each`.

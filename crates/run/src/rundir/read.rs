@@ -62,6 +62,19 @@ pub fn read_with_scale(dir: &Path) -> Result<Run> {
 
 /// A run with its plan.
 fn both(dir: &Path) -> Result<(Run, Plan)> {
+    let (run, plan) = answered(dir)?;
+    // This is not done for each step of a running sweep: it needs a fit for every step, and the requests of some.
+    let mut run = view(run, &plan, dir)?;
+    run.why = Why::of(&plan, &run, dir)?;
+    run.why.tried = Tried::read(dir, &run)?;
+    for i in 0..run.parts.len() {
+        run.parts[i].why = run.why.part(run.parts[i].series());
+    }
+    Ok((run, plan))
+}
+
+/// A run with its answers and its plan, without the fits for charts and without its findings.
+pub(super) fn answered(dir: &Path) -> Result<(Run, Plan)> {
     let plan_path = dir.join(PLAN);
     if let Some(missing) = [PLAN, RESULT].into_iter().find(|name| !dir.join(name).is_file()) {
         bail!("{} is not a run folder: it has no {missing}", dir.display());
@@ -76,13 +89,6 @@ fn both(dir: &Path) -> Result<(Run, Plan)> {
     caveats.extend(partial_steps(dir, &steps)?);
     let failures = read_rows(dir, &mut caveats)?;
     let run = Run::assemble(&plan, plan_toml, meta, steps, failures, caveats)?;
-    // This is not done for each step of a running sweep: it needs a fit for every step, and the requests of some.
-    let mut run = view(run, &plan, dir)?;
-    run.why = Why::of(&plan, &run, dir)?;
-    run.why.tried = Tried::read(dir, &run)?;
-    for i in 0..run.parts.len() {
-        run.parts[i].why = run.why.part(run.parts[i].series());
-    }
     Ok((run, plan))
 }
 

@@ -73,7 +73,7 @@ impl Tried {
         }
         let asked: Asked = serde_json::from_str(&files::text(&file)?)
             .with_context(|| format!("{} does not name the advice that was tried", file.display()))?;
-        let tried = read::read(&folder)?;
+        let (tried, _) = read::answered(&folder)?;
         let answer = run.answers.iter().find(|a| a.series == asked.series);
         let of = |variant: &super::VariantAnswer| {
             let goodput: Option<&Goodput> =
