@@ -136,7 +136,6 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
         deployment: deployment(plan),
         flags,
         variant_keys: one.variant.iter().flat_map(|v| v.set.keys().cloned()).collect(),
-        gpu: plan.hardware.gpu.clone(),
         tensor_parallel: plan.hardware.tensor_parallel(),
         replicas: plan.hardware.replicas(),
         seats: seats(plan, part).or_else(|| started_seats(plan, &settings)),

@@ -27,7 +27,7 @@ pub struct Advice {
 
 impl Advice {
     /// Returns true if the two advise to move one setting in opposite directions.
-    pub(super) fn opposes(&self, other: &Self) -> bool {
+    pub fn opposes(&self, other: &Self) -> bool {
         let (Some((knob, way)), Some((its_knob, its_way))) = (self.change.setting(), other.change.setting())
         else {
             return false;

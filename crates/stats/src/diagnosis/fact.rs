@@ -40,15 +40,6 @@ impl Reference {
     }
 }
 
-/// A latency that is compared with that of a reference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compared {
-    /// A percentile of TTFT: `p99`.
-    TtftTail(&'static str),
-    /// Median TPOT.
-    MedianTpot,
-}
-
 /// Median TTFT of prompts of about one length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LengthTtft {
@@ -230,10 +221,10 @@ impl From<CacheFact> for Fact {
 /// A fact about latencies as the client measured them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum LatencyFact {
-    /// A latency under load and that of a reference.
-    Slower {
-        /// The latency.
-        latency: Compared,
+    /// A percentile of TTFT under load and that of a reference.
+    SlowerTtft {
+        /// The percentile: `p99`.
+        percentile: &'static str,
         /// Its value.
         now_ms: f64,
         /// The step.

@@ -81,8 +81,6 @@ pub struct Curve {
     pub settings: Settings,
     /// Keys of the plan that the variant of this series sets, so that an override of the plan does not change them.
     pub variant_keys: Vec<String>,
-    /// Name of the GPU that the plan declares.
-    pub gpu: Option<String>,
     /// Number of GPUs that hold one copy of the model, as the plan declares.
     pub tensor_parallel: Option<u32>,
     /// Number of copies of the model.

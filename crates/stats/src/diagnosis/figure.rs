@@ -154,8 +154,6 @@ figures! {
     TailTimesMedian = "ttft-tail-growth-over-median-growth" from UnloadedStep, latency::tail_over_median;
     /// Wait in the tail of TTFT beyond the unloaded one, as a share of the tail.
     WaitOfMissed = "wait-of-missed-ttft" from UnloadedStep, latency::wait_of_missed;
-    /// TPOT divided by that of one request alone.
-    TpotTimesAlone = "tpot-over-unloaded" from UnloadedStep, latency::tpot_times_alone;
     /// TPOT of one request alone, divided by that under load.
     TpotAloneOfLoaded = "tpot-unloaded-over-loaded" from UnloadedStep, latency::tpot_alone_of_loaded;
     /// TPOT added by load, as a share of TPOT.

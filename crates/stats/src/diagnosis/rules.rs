@@ -170,7 +170,6 @@ pub const RULES: &[Rule] = &[
         kind: Kind::SmallIterations,
         about: About::First,
         when: &[over(BaseOfChunk, 0.5), under(TpotOfLimit, 0.7)],
-        blind: Confidence::Medium,
         also: &[ServerQueueOfTtft],
         ..USUAL
     },

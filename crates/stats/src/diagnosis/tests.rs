@@ -54,7 +54,6 @@ fn usual() -> (Vec<Step>, Facts) {
         step: 3,
         limit: Some("ttft.p99".into()),
         deployment: "one".into(),
-        gpu: Some("A40".into()),
         tensor_parallel: Some(1),
         replicas: Some(1),
         fixed_input: Some(600),

@@ -4,8 +4,8 @@ use super::value::by;
 use crate::words::level_number;
 use goodput_core::units::short;
 use goodput_stats::diagnosis::{
-    CacheFact, Compared, Fact, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place, Reference,
-    ServerFact, StepFailures, ThroughputFact,
+    CacheFact, Fact, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
+    StepFailures, ThroughputFact,
 };
 use goodput_stats::stats::client_fault;
 
@@ -112,20 +112,14 @@ fn cache(fact: &CacheFact) -> String {
 
 fn latency(fact: &LatencyFact) -> String {
     match fact {
-        LatencyFact::Slower { latency, now_ms, at, before_ms, reference: other } => {
-            let what = match latency {
-                Compared::TtftTail(percentile) => format!("{percentile} TTFT"),
-                Compared::MedianTpot => "median TPOT".into(),
-            };
-            format!(
-                "the {what} is {} {}, {} times the {} {}",
-                time(*now_ms),
-                place(at),
-                level_number(now_ms / before_ms),
-                time(*before_ms),
-                reference(other)
-            )
-        }
+        LatencyFact::SlowerTtft { percentile, now_ms, at, before_ms, reference: other } => format!(
+            "the {percentile} TTFT is {} {}, {} times the {} {}",
+            time(*now_ms),
+            place(at),
+            level_number(now_ms / before_ms),
+            time(*before_ms),
+            reference(other)
+        ),
         LatencyFact::MedianTtft { now_ms, before_ms } => {
             let rise = now_ms / before_ms;
             let how = if rise < 1.5 { "hardly rises" } else { "rises less" };
@@ -329,8 +323,8 @@ mod tests {
                 "no request was seen waiting in the server at 20 req/s (step 4)",
             ),
             (
-                LatencyFact::Slower {
-                    latency: Compared::TtftTail("p99"),
+                LatencyFact::SlowerTtft {
+                    percentile: "p99",
                     now_ms: 90.0,
                     at,
                     before_ms: 20.0,

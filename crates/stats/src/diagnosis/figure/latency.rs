@@ -1,6 +1,6 @@
 //! Figures of latency under load, compared with one request alone or with less load.
 
-use super::super::fact::{Compared, IterationFact, LatencyFact, Place, Reference, ThroughputFact};
+use super::super::fact::{IterationFact, LatencyFact, Place, Reference, ThroughputFact};
 use super::super::subject::Subject;
 use super::Reading;
 use crate::stats::step::Step;
@@ -9,18 +9,6 @@ use goodput_core::slo::Metric;
 /// Returns the unloaded step, unless it is the examined one.
 fn other<'a>(s: &Subject<'a>) -> Option<&'a Step> {
     s.alone.filter(|a| a.step != s.at.step)
-}
-
-/// Returns the latency divided by that of the unloaded step.
-fn times_alone(s: &Subject<'_>, latency: Compared, (now_ms, before_ms): (f64, f64), alone: &Step) -> Reading {
-    let fact = LatencyFact::Slower {
-        latency,
-        now_ms,
-        at: Place::of(s.at),
-        before_ms,
-        reference: Reference::of(alone),
-    };
-    Reading::new(now_ms / before_ms, [alone.step, s.at.step], fact)
 }
 
 /// Returns the tails of TTFT of the examined and the unloaded step, the name of the percentile, and the medians of
@@ -36,8 +24,10 @@ fn tails(s: &Subject<'_>) -> Option<([f64; 2], &'static str, [f64; 2])> {
 
 pub(super) fn ttft_tail(s: &Subject<'_>) -> Option<Reading> {
     let alone = other(s)?;
-    let ([now, before], percentile, _) = tails(s)?;
-    Some(times_alone(s, Compared::TtftTail(percentile), (now, before), alone))
+    let ([now_ms, before_ms], percentile, _) = tails(s)?;
+    let (at, reference) = (Place::of(s.at), Reference::of(alone));
+    let fact = LatencyFact::SlowerTtft { percentile, now_ms, at, before_ms, reference };
+    Some(Reading::new(now_ms / before_ms, [alone.step, s.at.step], fact))
 }
 
 pub(super) fn tail_over_median(s: &Subject<'_>) -> Option<Reading> {
@@ -63,11 +53,6 @@ fn tpot(s: &Subject<'_>, step: &Step) -> Option<f64> {
 fn tpots<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
     let alone = s.alone?;
     Some((tpot(s, s.at)?, tpot(s, alone)?, alone))
-}
-
-pub(super) fn tpot_times_alone(s: &Subject<'_>) -> Option<Reading> {
-    let (now, before, alone) = tpots(s)?;
-    Some(times_alone(s, Compared::MedianTpot, (now, before), alone))
 }
 
 pub(super) fn tpot_alone_of_loaded(s: &Subject<'_>) -> Option<Reading> {
