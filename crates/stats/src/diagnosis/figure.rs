@@ -110,6 +110,8 @@ figures! {
     CacheIsOff = "prefix-cache-is-off" from CacheHits, counters::cache_is_off;
     /// Time between the clocks of client and server, as a share of the client's TTFT.
     NetworkOfTtft = "network-of-ttft" from ServerTimes, latency::network_of_ttft;
+    /// Time between the clocks of client and server, divided by the TTFT that misses.
+    NetworkOfMissed = "network-of-missed-ttft" from ServerTimes, latency::network_of_missed;
     /// Time of an iteration without prompts, divided by that of reading all the prompt tokens that it can take.
     BaseOfChunk = "iteration-base-over-reading" from UnloadedStep, together::base_of_chunk;
     /// Time to read a mean prompt, divided by that of an iteration without prompts.

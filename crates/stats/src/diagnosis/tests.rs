@@ -418,6 +418,14 @@ const CASES: &[(&str, Change, &str)] = &[
         "network high",
     ),
     (
+        "the clocks differ, by little against what misses",
+        |s, _| {
+            s[0].server.ttft = histogram(2.0);
+            s[0].server.client = Some(ClientSide { ttft_mean_ms: Some(4.0), ..ClientSide::default() });
+        },
+        "",
+    ),
+    (
         "the clocks agree",
         |s, _| {
             s[0].server.ttft = histogram(15.0);

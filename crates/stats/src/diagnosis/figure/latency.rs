@@ -84,18 +84,27 @@ pub(super) fn first_is_limited(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::silent(f64::from(u8::from(s.first_is_limited())), []))
 }
 
-/// Compares the mean TTFT by the clocks of client and server, of the same requests of the step.
-pub(super) fn network_of_ttft(s: &Subject<'_>) -> Option<Reading> {
-    let of = |step: &Step| {
+/// Returns the mean TTFT by the clocks of client and server of one step: the unloaded one if it has both, since neither
+/// clock sees a queue there.
+fn clocks<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
+    let of = |step: &'a Step| {
         let client_ms = step.server.client?.ttft_mean_ms.filter(|t| *t > 0.0)?;
         let server_ms = step.server.ttft.filter(|t| t.n > 0.0)?.mean_ms;
-        Some((client_ms, server_ms))
+        Some((client_ms, server_ms, step))
     };
-    // Unloaded, neither clock sees a queue.
-    let at = s.alone.filter(|alone| of(alone).is_some()).unwrap_or(s.at);
-    let (client_ms, server_ms) = of(at)?;
+    s.alone.and_then(of).or_else(|| of(s.at))
+}
+
+pub(super) fn network_of_ttft(s: &Subject<'_>) -> Option<Reading> {
+    let (client_ms, server_ms, at) = clocks(s)?;
     let fact = LatencyFact::BetweenClocks { client_ms, server_ms, at: Place::of(at) };
     Some(Reading::new((client_ms - server_ms) / client_ms, [at.step], fact))
+}
+
+pub(super) fn network_of_missed(s: &Subject<'_>) -> Option<Reading> {
+    let (client_ms, server_ms, at) = clocks(s)?;
+    let (tail_ms, _) = s.tail(s.at, Metric::Ttft).filter(|(tail, _)| *tail > 0.0)?;
+    Some(Reading::silent((client_ms - server_ms) / tail_ms, [at.step, s.at.step]))
 }
 
 pub(super) fn tpot_times_low(s: &Subject<'_>) -> Option<Reading> {
