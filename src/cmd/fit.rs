@@ -10,7 +10,7 @@ use crate::fit::{GIB, RESERVED, Served, Setup, UTILIZATION};
 use crate::plan::{Plan, Source, Variant};
 use crate::report::sections::fit::{Fitted, brief, json, refusal};
 use crate::roofline::{Gpu, Model, Precision};
-use crate::sim::config::Engine;
+use crate::rundir::simulated_settings;
 use anyhow::{Context, Result, anyhow, bail};
 use std::num::NonZeroU32;
 
@@ -152,24 +152,11 @@ fn kv_bytes(args: &FitArgs, plan: &FromPlan, model: &Served) -> f64 {
 
 /// Reads what a plan says of its model, hardware, server and lengths.
 fn from_plan(mut plan: Plan) -> Result<FromPlan> {
-    let mut settings = Settings::default();
+    let mut settings = simulated_settings(&plan).map(|(_, settings)| settings).unwrap_or_default();
     let starts: Vec<_> = plan.variants().iter().filter_map(Variant::start).collect();
     // Variants with different commands have different settings: options then say which are meant.
     if let [start] = &starts[..] {
         settings.read_command(&start.command, Origin::CommandLine);
-    }
-    if let Some(simulated) = plan.simulated()? {
-        // A queue has no cache, so its length says nothing.
-        if matches!(simulated.engine, Engine::Batch { .. }) {
-            settings.set(
-                Knob::MaxLength,
-                Value::Count(u64::from(simulated.max_model_len.get())),
-                Origin::Plan,
-            );
-        }
-        if let Some(share) = simulated.utilization() {
-            settings.set(Knob::Memory, Value::Share(share), Origin::Plan);
-        }
     }
     let traffic = plan.open_files()?;
     let (input, output) = (traffic.mean_input(), traffic.mean_output());

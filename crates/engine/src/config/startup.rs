@@ -48,18 +48,6 @@ pub(super) fn derive_limits(
 }
 
 impl Simulated {
-    /// Returns the share of GPU memory that the engine takes, if its blocks follow from one.
-    pub fn utilization(&self) -> Option<f64> {
-        match &self.engine {
-            Engine::Batch { deployment: Deployment { memory, .. }, .. } => memory.map(|m| m.utilization),
-            Engine::Md1 { .. }
-            | Engine::Mm1 { .. }
-            | Engine::Mmc { .. }
-            | Engine::Fixed { .. }
-            | Engine::Null => None,
-        }
-    }
-
     /// Checks that the GPUs' memory is enough for the server to start, and that its KV cache holds one request of
     /// `max-model-len`. Called when the server is launched rather than when the plan is read, since such a plan is
     /// valid: a real server, too, fails only at startup.

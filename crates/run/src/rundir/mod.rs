@@ -53,6 +53,7 @@ pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
 pub use view::reach;
 pub use why::Why;
+pub use why::settings::simulated as simulated_settings;
 pub use write::{Histogram, Sample, Writer, write_result};
 
 use goodput_core::caveat::Caveat;

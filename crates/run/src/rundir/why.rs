@@ -40,7 +40,7 @@ pub struct Why {
     pub untold: Vec<Untold>,
     /// Hardware floors of each series, if the plan has a `[model]`.
     pub roofline: Vec<Roofline>,
-    /// What the advice gained, if it was tried.
+    /// Gains of the advice, if it was tried.
     pub tried: Option<Tried>,
 }
 

@@ -2,8 +2,8 @@
 
 use super::super::Run;
 use goodput_engine::config::{Deployment, Engine, Simulated};
-use goodput_plan::Series;
 use goodput_plan::server::Target;
+use goodput_plan::{Plan, Series};
 use goodput_stats::diagnosis::settings::Range;
 use goodput_stats::diagnosis::{Flags, Knob, Origin, Settings, Value};
 use std::num::NonZeroU32;
@@ -15,14 +15,18 @@ const COMMANDS: [&str; 3] = ["command", "command-line", "cmd"];
 pub(super) fn of(one: &Series, part: &Run) -> (Option<Flags>, Settings) {
     let plan = &one.plan;
     let (flags, mut settings) = match &plan.server.target {
-        Target::Simulated(table) => match plan.simulated().ok().flatten() {
-            Some(simulated) => of_simulated(&simulated, &|key| table.contains_key(key)),
-            None => (None, Settings::default()),
-        },
+        Target::Simulated(_) => simulated(plan).unwrap_or_default(),
         Target::Url(_) | Target::Urls(_) => of_real(one, part),
     };
     settings.longest_request = longest(one, part);
     (flags, settings)
+}
+
+/// Returns the settings of a plan's simulated server, with the kind of their keys; `None` for another server.
+pub fn simulated(plan: &Plan) -> Option<(Option<Flags>, Settings)> {
+    let Target::Simulated(table) = &plan.server.target else { return None };
+    let simulated = plan.simulated().ok()??;
+    Some(of_simulated(&simulated, &|key| table.contains_key(key)))
 }
 
 fn of_real(one: &Series, part: &Run) -> (Option<Flags>, Settings) {
