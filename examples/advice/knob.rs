@@ -21,7 +21,7 @@ pub(crate) enum Knob {
     FasterHost,
 }
 
-/// What a change takes.
+/// The price of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Price {
     /// A setting of the server at hand, or a repair.

@@ -19,7 +19,7 @@ const HELPS: f64 = 1.01;
 /// Share of the best gain that a good first advice reaches.
 pub(crate) const GOOD: f64 = 0.8;
 
-/// What is known of a case.
+/// A case with its truths and the advice that it got.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Trial {
     pub(crate) case: Case,

@@ -82,7 +82,7 @@ fn is_met(step: &Step, failed: f64) -> bool {
             None => row.verdict != Verdict::Fails,
         }
     });
-    // What is given up or still waits at the end was not served, whatever the others' latencies.
+    // Requests that are given up or still wait at the end were not served, whatever the others' latencies.
     let served = step.completed as f64 >= SERVED * step.due_n as f64;
     within && served && step.stable != Some(false) && step.verdict != Verdict::Invalid
 }

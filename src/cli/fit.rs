@@ -90,7 +90,7 @@ pub struct FitArgs {
 /// Data type of the KV cache, as in vLLM's `--kv-cache-dtype`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum KvType {
-    /// That of the model: 16 bits, or 32 for a model in FP32.
+    /// The model's own: 16 bits, or 32 for a model in FP32.
     Auto,
     /// 16 bits.
     #[value(alias = "bf16")]

@@ -80,7 +80,7 @@ fn check_overrides(plan: &Plan, args: &SweepArgs) -> Result<()> {
     Ok(())
 }
 
-/// What follows a sweep.
+/// The work that follows a sweep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct After {
     /// Print the answer as JSON.

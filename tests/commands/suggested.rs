@@ -100,7 +100,7 @@ fn every_suggested_command_is_valid_for_the_plan_of_its_run() {
     }
 }
 
-/// What is suggested for a server with few seats runs as it stands.
+/// The command that is suggested for a server with few seats runs as it stands.
 #[test]
 fn a_suggested_command_runs() {
     let dir = tempdir().unwrap();

@@ -32,7 +32,7 @@ fn findings_and_floors_come_from_the_run_folder() {
                     model = { parameters = \"0.6B\", precision = \"bf16\", layers = 28, kv-heads = 8, head-size = 128 }\n";
     let (run, said) = sweep(dir.path(), "", &format!("{SEARCH}{FIXED}{hardware}"));
     let first = result(&run);
-    // What requests wait for comes before the queue that it makes.
+    // The cause of a queue comes before the queue.
     assert_eq!(kinds(&first, "main"), ["prefill-bound", "queueing"], "{}", first["findings"]);
     let finding = &first["findings"][1];
     assert!(finding["evidence"][0]["value"].as_f64().unwrap() > 2.0, "{finding}");

@@ -119,7 +119,7 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
 
 impl Server {
     async fn answer(&self, api: Api, body: &[u8]) -> Result<Response, Refusal> {
-        // Of the simulated network. A timer of no time would still wait for a whole millisecond.
+        // The way through the simulated network. A timer of no time would still wait for a whole millisecond.
         if !self.network.is_zero() {
             sleep(self.network).await;
         }

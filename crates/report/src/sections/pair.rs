@@ -95,7 +95,7 @@ fn medians(m: &Medians) -> String {
 
 /// Returns median TTFT and hit rate, cold and warm, unloaded and under the common load.
 fn table(pair: &Pair, run: &Run) -> Vec<Block> {
-    // Of a list every level that both measured, else the one that both can take.
+    // For a list, every level that both measured; else the one that both can take.
     let loaded = pair.loaded.iter().filter(|_| pair.listed.is_empty());
     let rows: Vec<&Medians> = pair.unloaded.iter().chain(&pair.listed).chain(loaded).collect();
     if rows.is_empty() {

@@ -53,7 +53,7 @@ fn entry(run: &Run, number: usize, f: &Finding) -> Entry {
     );
     let mut below = vec![Entry::line(capital(&evidence(f)))];
     below.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, advice(run, f, a))));
-    // What was measured beyond the first advice is told here too.
+    // Advice beyond the first is told here if it was tried.
     let tried = f.advice.iter().skip(1).filter(|a| tried(run, f, a).is_some());
     below.extend(tried.map(|a| Entry::new(Bullet::Arrow, advice(run, f, a))));
     below.push(Entry::line(format!("next: {}", f.next.command)));

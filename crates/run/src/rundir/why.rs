@@ -1,7 +1,7 @@
 //! Diagnosis of a run: collects its input from the plan and the files of the run folder, and stores its findings.
 
 mod lengths;
-mod settings;
+pub(super) mod settings;
 
 use super::tried::Tried;
 use super::{Run, client_faults};

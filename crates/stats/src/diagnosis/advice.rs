@@ -41,7 +41,7 @@ impl Advice {
 pub struct Target {
     /// The value.
     pub value: Value,
-    /// What it follows from.
+    /// Its basis.
     pub basis: Basis,
     /// Another flag that must change with it, with its value.
     pub with: Option<(Flag, Value)>,

@@ -87,7 +87,7 @@ impl Kind {
 /// The place of a kind in the chain from a cause to what it looks like, in ascending order of importance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Rank {
-    /// What any overload looks like: another finding may be its cause.
+    /// A sign of any overload: another finding may be its cause.
     Symptom,
     /// A part of the latency, which can be made shorter but not switched off.
     Part,

@@ -63,7 +63,7 @@ pub enum Measurement {
     LengthsAroundTheMean,
     /// An unloaded step before the others.
     UnloadedStep,
-    /// The same again, if the plan takes no override that would show more.
+    /// This sweep once more, if the plan takes no override that would show more.
     Again,
 }
 

@@ -127,8 +127,8 @@ pub const RULES: &[Rule] = &[
     },
     // All seats are taken at times while requests wait, and KV cache and TPOT have room: a tail is made of such times, so
     // the largest number counts and not the mean. Less than 90 % of the KV cache: a tenth has room for at least a tenth
-    // more sequences. TPOT below 90 % of its limit: at the limit more sequences would miss it (examples/advice). Where prompts are
-    // read for most of the time, seats fill because nothing keeps up.
+    // more sequences. TPOT below 90 % of its limit: at the limit more sequences would miss it (examples/advice). Where
+    // prompts are read for most of the time, seats fill because nothing keeps up.
     Rule {
         kind: Kind::BatchTooSmall,
         about: About::First,
@@ -153,7 +153,7 @@ pub const RULES: &[Rule] = &[
         when: &[over(CacheIsOff, 0.5), over(SharedByPrompts, 0.02)],
         ..USUAL
     },
-    // The same where tokens wait for the reading of prompts, a fifth of the time or more.
+    // A cache that is off where tokens wait for the reading of prompts, a fifth of the time or more.
     Rule {
         kind: Kind::CacheMisses,
         about: About::Rest,
@@ -180,7 +180,8 @@ pub const RULES: &[Rule] = &[
         ..USUAL
     },
     // Tokens that wait for a part of the longest prompt take longer than the limit on TPOT, which one request alone keeps
-    // with a quarter to spare (an iteration with prompts has costs of its own), and smaller parts would keep the limit and still read the prompts in time.
+    // with a quarter to spare (an iteration with prompts has costs of its own), and smaller parts would keep the limit and
+    // still read the prompts in time.
     Rule {
         kind: Kind::PrefillStalls,
         about: About::Rest,
@@ -281,8 +282,7 @@ pub const RULES: &[Rule] = &[
         also: &[PrefillBusy],
         ..USUAL
     },
-    // The same as for prefill that stalls decoding, where smaller parts would not help: reading is a fifth of the limit at
-    // least.
+    // Prefill that stalls decoding, where smaller parts would not help: reading is a fifth of the limit at least.
     Rule {
         kind: Kind::PrefillBound,
         about: About::Rest,
@@ -301,7 +301,8 @@ pub const RULES: &[Rule] = &[
         weight: Some(TpotAloneOfLoaded),
         ..USUAL
     },
-    // The same, and a token takes longer to write than a prompt to read: they wait for iterations that mostly write.
+    // Requests wait for their first token, and a token takes longer to write than a prompt to read: they wait for iterations
+    // that mostly write.
     Rule {
         kind: Kind::DecodeBound,
         about: About::First,

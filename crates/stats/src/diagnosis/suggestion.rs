@@ -39,7 +39,7 @@ pub struct Flag {
     pub is_guess: bool,
 }
 
-/// What a suggested value follows from.
+/// The basis of a suggested value.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
@@ -96,7 +96,7 @@ pub struct NewValue {
     pub from: Option<Current>,
     /// The suggested value.
     pub to: Value,
-    /// What the value follows from.
+    /// Its basis.
     pub basis: Basis,
     /// Another flag that must change with it, with its value.
     pub with: Option<(Flag, Value)>,

@@ -102,7 +102,7 @@ fn queue(steps: &mut [Step]) {
     steps[2] = step(3, Level::rate(30.0), (22.0, 90.0), 8.0);
 }
 
-/// The same without a token's time of one request alone, so that nothing but the queue can be found.
+/// Makes a queue without a token's time of one request alone, so that nothing but the queue can be found.
 fn queue_of_short_prompts(steps: &mut [Step]) {
     queue(steps);
     steps[0].latency.remove(&Metric::Tpot);

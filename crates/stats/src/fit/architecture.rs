@@ -206,7 +206,7 @@ impl Architecture {
     }
 }
 
-/// What a token takes in the KV cache of one layer.
+/// Entry of a token in the KV cache of one layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Entry {
@@ -229,7 +229,7 @@ pub enum Entry {
 pub struct Cache {
     /// Number of layers, those with a sliding window included.
     pub layers: u32,
-    /// What a token takes in one layer.
+    /// Entry of a token in one layer.
     pub entry: Entry,
     /// Layers with a sliding window, if any.
     pub sliding: Option<Sliding>,
@@ -240,7 +240,7 @@ impl Cache {
     /// the GPUs, and where there are more GPUs than heads it keeps each head on several (`ModelConfig.get_num_kv_heads`).
     ///
     /// # Errors
-    /// So many GPUs cannot share the heads evenly; the error has the numbers up to 64 that can.
+    /// This number of GPUs cannot share the heads evenly; the error has the numbers up to 64 that can.
     pub fn share(&self, gpus: u32) -> Result<Share, Vec<u32>> {
         let share_of = |gpus: u32| match self.entry {
             Entry::Latent { .. } => Some(Share { kv_heads: 1, copies: gpus }),

@@ -34,7 +34,7 @@ pub const UTILIZATION: f64 = 0.9;
 /// GPU, 3.58 + 1.26 GiB on each of two (vllm-project/vllm pull request 10511).
 pub const RESERVED: f64 = 3.69e9;
 
-/// What is to be fitted: a model on some GPUs.
+/// The input of a fit: a model on some GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setup {
     /// The model.
@@ -61,7 +61,7 @@ pub struct Setup {
     pub output_tokens: f64,
 }
 
-/// What fits.
+/// The figures of a fit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fit {
     /// Weights on one GPU, in bytes.

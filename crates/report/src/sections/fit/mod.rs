@@ -1,4 +1,4 @@
-//! What of a model fits on some GPUs: memory, KV cache and floors, each with its formula.
+//! The part of a model that fits on some GPUs: memory, KV cache and floors, each with its formula.
 
 mod lines;
 mod words;
@@ -8,14 +8,14 @@ use goodput_stats::fit::{Fit, Setup};
 use lines::{Line, Part};
 pub use words::refusal;
 
-/// What fits, with what the command line left open.
+/// A fit, with the choices that the command line left open.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// The model and its GPUs.
     pub setup: Setup,
     /// Name of the GPU.
     pub gpu: String,
-    /// What fits.
+    /// The figures.
     pub fit: Fit,
     /// True if the lengths of requests are the default ones.
     pub default_lengths: bool,
