@@ -6,7 +6,7 @@ use crate::knob::{Intervention, Knob, Price};
 use crate::store::Store;
 use anyhow::{Context, Result};
 use goodput::diagnosis::Finding;
-use goodput::rundir::Run;
+use goodput::rundir::{self, Run};
 use goodput::sweep::{self, Options};
 use tokio_util::sync::CancellationToken;
 
@@ -150,7 +150,11 @@ fn swept(case: &Case) -> Result<Run> {
     let dir = tempfile::tempdir()?;
     let options = Options { out: dir.path().join("run"), virtual_time: true, ..Options::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-    runtime
+    let run = runtime
         .block_on(sweep::run(&plan, &options, CancellationToken::new()))
-        .with_context(|| format!("sweep of {}", case.name))
+        .with_context(|| format!("sweep of {}", case.name))?;
+    let began = std::time::Instant::now();
+    let made = sweep::forecast::write(&options.out, &plan, &run)?;
+    eprintln!("{}: {made} forecasts in {:.2} s", case.name, began.elapsed().as_secs_f64());
+    rundir::read(&options.out)
 }

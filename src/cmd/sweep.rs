@@ -4,15 +4,16 @@ use crate::capacity::CostVerdict;
 use crate::caveat::{Caveat, ServerCaveat, SweepCaveat};
 use crate::cli::{FolderArgs, MeasureArgs, SweepArgs};
 use crate::cmd::offline::quoted;
+use crate::cmd::within::is_whole;
 use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals, try_advice};
 use crate::launch::Groups;
 use crate::plan::{Plan, Source};
 use crate::rundir::matrix::RowAnswer;
 use crate::rundir::repeats::{REPEATS, is_repeated};
-use crate::rundir::{RESULT, Run, VariantAnswer};
+use crate::rundir::{self, RESULT, Run, VariantAnswer};
 use crate::search::answer::{Answer, Status};
 use crate::search::config::Mode;
-use crate::sweep::{self, Options, Resumption};
+use crate::sweep::{self, Options, Resumption, forecast};
 use anyhow::{Context, Result, bail};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -108,12 +109,24 @@ fn finish(dir: &Path, plan: &Plan, after: After) -> Result<ExitCode> {
     if let Err(code) = sensitivity::after_sweep(dir, plan)? {
         return Ok(code);
     }
+    foresee(dir, plan)?;
     if let Some(most) = after.try_advice
         && let Err(code) = try_advice::after_sweep(dir, plan, most as usize)?
     {
         return Ok(code);
     }
     answer(dir, plan, after.json)
+}
+
+/// Simulates what single changes of the server would gain. The run keeps its answer without it.
+fn foresee(dir: &Path, plan: &Plan) -> Result<()> {
+    let run = rundir::read(dir)?;
+    if is_whole(&run)
+        && let Err(e) = forecast::write(dir, plan, &run)
+    {
+        tracing::warn!("warning: the gains of changes were not simulated: {e:#}");
+    }
+    Ok(())
 }
 
 fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {

@@ -3,6 +3,7 @@
 //! goodput is known.
 
 mod blocks;
+pub mod boundary;
 mod load;
 
 use super::early_stop::{Looks, TICK, drain, failing};
@@ -129,9 +130,21 @@ impl<'a> Bare<'a> {
     ///
     /// # Errors
     /// As [`Bare::measure`].
-    pub fn measure_each(&mut self, ask: Ask, mut each: impl FnMut(&Record)) -> Result<&Step> {
+    pub fn measure_each(&mut self, ask: Ask, each: impl FnMut(&Record)) -> Result<&Step> {
         let number = self.steps.len() as u32 + 1;
-        let key = StepKey { seed: self.plan.seed, series: MAIN.into(), step: number };
+        self.measure_drawn(StepKey { seed: self.plan.seed, series: MAIN.into(), step: number }, ask, each)
+    }
+
+    /// Measures one more step with the requests of a step of the plan's own sweep, the same as were sent there.
+    ///
+    /// # Errors
+    /// As [`Bare::measure`].
+    pub fn measure_again(&mut self, series: &str, step: u32, ask: Ask) -> Result<&Step> {
+        self.measure_drawn(StepKey { seed: self.plan.seed, series: series.into(), step }, ask, |_| {})
+    }
+
+    fn measure_drawn(&mut self, key: StepKey, ask: Ask, mut each: impl FnMut(&Record)) -> Result<&Step> {
+        let number = self.steps.len() as u32 + 1;
         let chains = Chains::new(&self.traffic, &key, ask.level).map_err(anyhow::Error::msg)?;
         // The baseline measures single requests, so think times do not matter.
         let chains = if ask.kind == StepKind::Baseline { chains.without_think_times() } else { chains };

@@ -12,6 +12,7 @@ mod clock;
 mod director;
 mod disk;
 mod early_stop;
+pub mod forecast;
 mod host;
 mod idle;
 mod journal;

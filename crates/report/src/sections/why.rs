@@ -65,9 +65,11 @@ fn tried<'a>(run: &'a Run, f: &Finding, advice: &Advice) -> Option<&'a Outcome> 
     run.why.tried.as_ref()?.of(&f.series, advice)
 }
 
-/// Returns an advice as a sentence, with what it gained if it was tried. Where others were tried it says that it was not.
+/// Returns an advice as a sentence, with what it gained if it was tried, or is expected to gain. Where others were tried it
+/// says that it was not.
 fn advice(run: &Run, f: &Finding, advice: &Advice) -> String {
-    let sentence = finding::advice(advice);
+    let expected = advice.expected.as_ref().map(|of| format!(" {}", finding::expected(of)));
+    let sentence = format!("{}{}", finding::advice(advice), expected.unwrap_or_default());
     match (&run.why.tried, tried(run, f, advice)) {
         (Some(all), Some(outcome)) => format!("{sentence} {}", finding::tried(all, outcome)),
         (Some(_), None) if Remedy::of(advice).is_some() => format!("{sentence} (Untried.)"),
@@ -225,8 +227,9 @@ mod tests {
                     flag: flag("--gpu|memory"),
                     from: None,
                     to: None,
+                    expected: None,
                 },
-                Advice { change: DeploymentChange::MoreReplicas.into(), flag: None, from: None, to: None },
+                Advice { change: DeploymentChange::MoreReplicas.into(), flag: None, from: None, to: None, expected: None },
             ],
             next: Next {
                 measurement: Measurement::LowerLevels,

@@ -2,12 +2,14 @@
 
 mod advice;
 mod evidence;
+mod expected;
 mod next;
 mod tried;
 mod value;
 
 pub use advice::advice;
 pub(crate) use evidence::evidence;
+pub(crate) use expected::expected;
 pub(crate) use next::next;
 pub(crate) use tried::tried;
 

@@ -28,6 +28,7 @@ pub mod space;
 mod split;
 pub(crate) mod table;
 mod traces;
+pub mod forecasts;
 pub mod tried;
 pub mod variants;
 mod view;
@@ -52,7 +53,7 @@ pub use traces::{Span, Trace, Traces, Ttft};
 pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
 pub use view::reach;
-pub use why::Why;
+pub use why::{Why, facts as diagnosis_facts};
 pub use why::settings::simulated as simulated_settings;
 pub use write::{Histogram, Sample, Writer, write_result};
 

@@ -4,7 +4,7 @@ mod lengths;
 pub(super) mod settings;
 
 use super::tried::Tried;
-use super::{Run, client_faults};
+use super::{Run, client_faults, forecasts};
 use anyhow::Result;
 use goodput_core::caveat::ClientCaveat;
 use goodput_core::slo::{Metric, limit_percentile};
@@ -50,20 +50,7 @@ impl Why {
     /// # Errors
     /// Fails if `requests.csv` exists but cannot be read.
     pub(super) fn of(plan: &Plan, run: &Run, dir: &Path) -> Result<Self> {
-        let series = plan.series();
-        let curves: Vec<Curve> = series.iter().flat_map(|one| curves(run, one)).collect();
-        let facts = Facts {
-            own: own_limits(plan, run),
-            imported: run.meta.imported.is_some(),
-            failures: failures(run),
-            lengths: lengths::points(dir, run, &series)?,
-            again: format!(
-                "goodput sweep plan.toml{}",
-                if run.meta.virtual_time { " --virtual-time" } else { "" }
-            ),
-            accepts: accepts(plan, run.meta.virtual_time),
-            curves,
-        };
+        let facts = Facts { forecasts: forecasts::read(dir)?, ..facts(plan, run, dir)? };
         let found = diagnose(&run.steps, &facts);
         let mut roofline: Vec<Roofline> = Vec::new();
         for curve in &facts.curves {
@@ -83,6 +70,27 @@ impl Why {
             tried: self.tried.clone().filter(|tried| tried.series == series),
         }
     }
+}
+
+/// Collects the input of a diagnosis, other than forecasts. Reads `requests.csv` for steps with one request at a time.
+///
+/// # Errors
+/// Fails if `requests.csv` exists but cannot be read.
+pub fn facts(plan: &Plan, run: &Run, dir: &Path) -> Result<Facts> {
+    let series = plan.series();
+    Ok(Facts {
+        own: own_limits(plan, run),
+        imported: run.meta.imported.is_some(),
+        failures: failures(run),
+        lengths: lengths::points(dir, run, &series)?,
+        again: format!(
+            "goodput sweep plan.toml{}",
+            if run.meta.virtual_time { " --virtual-time" } else { "" }
+        ),
+        accepts: accepts(plan, run.meta.virtual_time),
+        curves: series.iter().flat_map(|one| curves(run, one)).collect(),
+        forecasts: Vec::new(),
+    })
 }
 
 /// Returns the check whether the plan of the run folder takes overrides.

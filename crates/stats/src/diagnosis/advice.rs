@@ -3,6 +3,7 @@
 use super::Kind;
 use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 use super::figure::Figure;
+use super::forecast::Expected;
 use super::pace::{self, Pace};
 use super::settings::{Current, Value};
 use super::subject::Subject;
@@ -23,6 +24,8 @@ pub struct Advice {
     pub from: Option<Current>,
     /// The suggested value, if enough is known for one.
     pub to: Option<Target>,
+    /// The goodput that a model of the server foresees, if the change was simulated.
+    pub expected: Option<Expected>,
 }
 
 impl Advice {
@@ -48,15 +51,15 @@ pub struct Target {
 }
 
 /// Returns the advice to make a change; `None` if the server has no flag for it, or its setting cannot be changed so.
-fn advice(s: &Subject<'_>, change: Change) -> Option<Advice> {
+pub(super) fn advice(s: &Subject<'_>, change: Change) -> Option<Advice> {
     let Some((knob, direction)) = change.setting() else {
-        return Some(Advice { change, flag: None, from: None, to: None });
+        return Some(Advice { change, flag: None, from: None, to: None, expected: None });
     };
     match suggestion(s, knob, direction) {
         Suggestion::Set(NewValue { flag, from, to: value, basis, with }) => {
-            Some(Advice { change, flag: Some(flag), from, to: Some(Target { value, basis, with }) })
+            Some(Advice { change, flag: Some(flag), from, to: Some(Target { value, basis, with }), expected: None })
         }
-        Suggestion::Toward { flag, from } => Some(Advice { change, flag: Some(flag), from, to: None }),
+        Suggestion::Toward { flag, from } => Some(Advice { change, flag: Some(flag), from, to: None, expected: None }),
         Suggestion::AlreadySet(_) | Suggestion::AtBound(..) | Suggestion::NoFlag => None,
     }
 }

@@ -1,6 +1,7 @@
 //! The facts that show a finding: the figures of one or two steps, with the steps' places.
 
 use super::facts::StepFailures;
+use super::forecast::{Altered, Expected};
 use super::settings::Origin;
 use super::subject::is_one;
 use crate::stats::step::{Step, StepKind};
@@ -84,6 +85,13 @@ pub enum Fact {
     Throughput(ThroughputFact),
     /// The hardware.
     Hardware(HardwareFact),
+    /// The goodput of a model of the server, fitted to the run, under a change.
+    Forecast {
+        /// The change.
+        altered: Altered,
+        /// The goodput without and with it.
+        expected: Expected,
+    },
 }
 
 /// A fact from the server's counters and histograms.

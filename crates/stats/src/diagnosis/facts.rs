@@ -1,6 +1,7 @@
 //! The input of a diagnosis in addition to the steps.
 
 use super::flags::Flags;
+use super::forecast::Forecast;
 use super::settings::Settings;
 use crate::roofline::{Machine, Model};
 use goodput_core::caveat::OwnFault;
@@ -18,6 +19,8 @@ pub struct Facts {
     pub failures: Vec<StepFailures>,
     /// TTFT by prompt length, one request at a time.
     pub lengths: Vec<LengthPoint>,
+    /// Goodput of models of the servers under single changes, if they were simulated.
+    pub forecasts: Vec<Forecast>,
     /// True if another tool measured the run.
     pub imported: bool,
     /// The command, run in the run folder, that measures the plan again.

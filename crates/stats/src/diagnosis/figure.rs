@@ -184,6 +184,8 @@ figures! {
     GainOfGpus = "gain-over-added-gpus" from OtherGpuCount, together::gain_of_gpus;
     /// Increase with more GPUs of the time beyond the floor, as a share of TPOT.
     LostBetweenGpus = "lost-between-gpus" from OtherGpuCount, together::lost_between_gpus;
+    /// Gain of the best simulated change, as a share of the present goodput.
+    ForecastGain = "forecast-gain" from Steps, super::forecast::gain;
 }
 
 impl Serialize for Figure {
@@ -202,7 +204,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    fn new(value: f64, steps: impl Into<Vec<u32>>, fact: impl Into<Fact>) -> Self {
+    pub(super) fn new(value: f64, steps: impl Into<Vec<u32>>, fact: impl Into<Fact>) -> Self {
         Self { value, steps: steps.into(), fact: Some(fact.into()) }
     }
 

@@ -13,6 +13,7 @@ pub mod figure;
 mod fit;
 mod flags;
 pub mod floor;
+pub mod forecast;
 mod kind;
 pub mod next;
 mod pace;
@@ -35,6 +36,7 @@ pub use facts::{Accepts, Curve, Facts, LengthPoint, OwnLimit, StepFailures};
 pub use figure::{Evidence, Figure, Source};
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline};
+pub use forecast::{Altered, Effect, Expected, Forecast};
 pub use kind::Kind;
 pub use next::{Measurement, Next, SetBy};
 pub use remedy::Remedy;
@@ -149,10 +151,21 @@ pub fn diagnose(steps: &[Step], facts: &Facts) -> Diagnosis {
     let found = |u: &Untold| all.findings.iter().any(|f| f.kind == u.kind && f.series == u.series);
     all.untold.retain(|u| !found(u));
     all.findings.sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal));
+    weigh(&mut all.findings, steps, facts);
     for curve in &facts.curves {
         settle(&mut all.findings, &curve.series);
     }
     all
+}
+
+/// Weighs the findings of each series that has a forecast, as those of its first curve.
+fn weigh(findings: &mut Vec<Finding>, steps: &[Step], facts: &Facts) {
+    for forecast in &facts.forecasts {
+        let curve = facts.curves.iter().find(|c| c.series == forecast.series);
+        if let Some(subject) = curve.and_then(|curve| Subject::of(steps, facts, curve)) {
+            forecast::weigh(findings, &subject, forecast);
+        }
+    }
 }
 
 /// Settles the findings of one series among themselves. Where requests fail, latencies say nothing about the server. No
@@ -256,9 +269,14 @@ fn outcome(rule: &Rule, subject: &Subject<'_>) -> Outcome {
         confidence = confidence.zip(to).map(|(a, b)| a.min(b));
         evidence.extend(seen.and_then(|reading| told(test.figure, reading)));
     }
-    evidence.extend(rule.also.iter().filter_map(|f| told(*f, f.of(subject)?)));
+    evidence.extend(rule.also.iter().filter_map(|f| self::evidence(*f, subject)));
     evidence.dedup_by(|b, a| a.fact == b.fact);
     confidence.map_or(Outcome::Not, |c| Outcome::Fires(c, evidence))
+}
+
+/// Returns a figure of a step as evidence; `None` if it is unknown.
+fn evidence(figure: Figure, subject: &Subject<'_>) -> Option<Evidence> {
+    told(figure, figure.of(subject)?)
 }
 
 /// Returns the evidence of a figure; `None` if it has no fact to report.

@@ -71,6 +71,8 @@ pub enum Basis {
     },
     /// Half of the tokens of an iteration.
     HalfIteration,
+    /// The best of the values that were simulated with a model of the server.
+    Forecast,
     /// There is no other value.
     Only,
 }

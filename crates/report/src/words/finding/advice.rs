@@ -112,6 +112,7 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         DeploymentChange::LimitAdmission => {
             "Refuse requests beyond the safe rate (429) in front of the server, rather than let all of them wait."
         }
+        DeploymentChange::ShorterAnswers => "Ask for shorter answers: tokens that are not written cost nothing.",
         DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
         DeploymentChange::SpeculativeDecoding => "Write several tokens at a time (speculative decoding).",
         DeploymentChange::Capacity => {
@@ -129,7 +130,7 @@ mod tests {
     fn advice_names_the_flag_and_its_values() {
         let name = "--max-num-seqs";
         let of = |change: Change, is_guess, from, to| {
-            advice(&Advice { change, flag: Some(Flag { name, is_guess }), from, to })
+            advice(&Advice { change, flag: Some(Flag { name, is_guess }), from, to, expected: None })
         };
         let from = Some(Current { value: Value::Count(128), origin: Origin::CommandLine });
         let basis = Basis::TpotLimit { limit_ms: 12.0 };
@@ -152,7 +153,7 @@ mod tests {
             "Read prompts in chunks, beside the decoding of other requests: --max-num-seqs, and set --max-num-batched-tokens to 512."
         );
         let change = Change::Client { fault: None, imported: false };
-        let client = advice(&Advice { change, flag: None, from: None, to: None });
+        let client = advice(&Advice { change, flag: None, from: None, to: None, expected: None });
         assert_eq!(client, "Measure from a machine with more cores, or split the load over several.");
     }
 }

@@ -1,5 +1,6 @@
 //! The evidence of a finding in English.
 
+use super::expected::foreseen;
 use super::value::by;
 use crate::words::level_number;
 use goodput_core::units::short;
@@ -23,6 +24,7 @@ pub(crate) fn evidence(fact: &Fact) -> String {
         Fact::Iteration(fact) => iteration(fact),
         Fact::Throughput(fact) => throughput(fact),
         Fact::Hardware(fact) => hardware(fact),
+        Fact::Forecast { altered, expected } => foreseen(*altered, expected),
     }
 }
 

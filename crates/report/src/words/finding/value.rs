@@ -95,7 +95,7 @@ fn basis(basis: &Basis) -> String {
             format!(" (the longest request had {} tokens)", thousands(*tokens as f64))
         }
         Basis::HalfIteration => " (half of an iteration)".into(),
-        Basis::Multiple | Basis::Step | Basis::Only => String::new(),
+        Basis::Multiple | Basis::Step | Basis::Only | Basis::Forecast => String::new(),
     }
 }
 
@@ -112,6 +112,7 @@ mod tests {
             flag: Some(SEATS),
             from: from.map(|(value, origin)| Current { value, origin }),
             to: to.map(|(value, basis)| Target { value, basis, with: None }),
+            expected: None,
         })
     }
 
@@ -148,6 +149,7 @@ mod tests {
             flag: Some(Flag { name: "--parallel", is_guess: false }),
             from: slots,
             to: Some(to),
+            expected: None,
         };
         assert_eq!(
             flag_with_values(&advice),

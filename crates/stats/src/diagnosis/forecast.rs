@@ -1,0 +1,326 @@
+//! Forecasts: the goodput of a model of the server, fitted to a run, under single changes. A rule tells what looks like a
+//! cause; a forecast tells what removing it gains.
+
+use super::advice::{self, Advice, Target};
+use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
+use super::fact::Fact;
+use super::figure::{Figure, Reading};
+use super::kind::Rank;
+use super::settings::Value;
+use super::subject::Subject;
+use super::suggestion::Basis;
+use super::{Confidence, Finding, Kind, next};
+use serde::{Deserialize, Serialize};
+
+/// Smallest gain, as a share of the goodput, that is worth a change.
+pub const WORTH: f64 = 0.2;
+/// Smallest gain with which a change is advised at all: the goodput of a short simulation scatters by some per cent.
+const LEAST_GAIN: f64 = 0.05;
+
+/// The goodput of a model of one server, with its present settings and under single changes. Rates are in requests per
+/// second.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Forecast {
+    /// Name of the series.
+    pub series: String,
+    /// The measured goodput; `None` if no rate met the SLO.
+    pub measured: Option<f64>,
+    /// Goodput of the model with the present settings; 0 if no rate meets the SLO.
+    pub present: f64,
+    /// The changes that were simulated.
+    pub effects: Vec<Effect>,
+}
+
+/// The goodput of the model under one change.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The change.
+    pub altered: Altered,
+    /// Goodput with it, in requests per second; 0 if no rate meets the SLO.
+    pub goodput: f64,
+}
+
+/// One thing about a server or its requests that is changed in a simulation.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Altered {
+    /// Fewer concurrent sequences: this many.
+    FewerSequences(u32),
+    /// More concurrent sequences: this many.
+    MoreSequences(u32),
+    /// Fewer tokens in an iteration: this many.
+    FewerTokens(u32),
+    /// More tokens in an iteration: this many.
+    MoreTokens(u32),
+    /// A KV cache twice as large.
+    TwiceTheKvCache,
+    /// The prefix cache is on.
+    PrefixCache,
+    /// Prompts are read in chunks.
+    ChunkedPrefill,
+    /// Compute is twice as fast: prompts are read in half the time.
+    FasterCompute,
+    /// Memory is twice as fast: weights, keys and values are read in half the time.
+    FasterMemory,
+    /// The host's work for an iteration takes half the time.
+    FasterHost,
+    /// Prompts are half as long.
+    HalfPrompts,
+    /// Answers are half as long.
+    HalfAnswers,
+}
+
+/// The price of a change, the lowest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Price {
+    /// A setting of the server at hand.
+    Setting,
+    /// Other hardware, or weights of fewer bits.
+    Hardware,
+    /// Other requests: not what users ask for.
+    Requests,
+}
+
+/// The gain that a model of the server foresees for an advice.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Expected {
+    /// Goodput of the model with the present settings, in requests per second.
+    pub present: f64,
+    /// Goodput of the model with the change.
+    pub changed: f64,
+}
+
+impl Altered {
+    const fn price(self) -> Price {
+        match self {
+            Self::FewerSequences(_)
+            | Self::MoreSequences(_)
+            | Self::FewerTokens(_)
+            | Self::MoreTokens(_)
+            | Self::TwiceTheKvCache
+            | Self::PrefixCache
+            | Self::ChunkedPrefill => Price::Setting,
+            Self::FasterCompute | Self::FasterMemory | Self::FasterHost => Price::Hardware,
+            Self::HalfPrompts | Self::HalfAnswers => Price::Requests,
+        }
+    }
+
+    /// Returns the number to which a setting is changed; `None` for other changes.
+    const fn count(self) -> Option<u32> {
+        match self {
+            Self::FewerSequences(n) | Self::MoreSequences(n) | Self::FewerTokens(n) | Self::MoreTokens(n) => {
+                Some(n)
+            }
+            Self::TwiceTheKvCache
+            | Self::PrefixCache
+            | Self::ChunkedPrefill
+            | Self::FasterCompute
+            | Self::FasterMemory
+            | Self::FasterHost
+            | Self::HalfPrompts
+            | Self::HalfAnswers => None,
+        }
+    }
+
+    /// Returns true if both change the same thing in the same direction, whatever the number.
+    fn is_alike(self, other: Self) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+
+    /// Returns the kind of finding whose cause the change removes, and the change that is advised for it.
+    const fn remedy(self) -> (Kind, Change) {
+        match self {
+            Self::FewerSequences(_) => (Kind::BatchTooLarge, Change::Batch(BatchChange::Cap)),
+            Self::MoreSequences(_) => (Kind::BatchTooSmall, Change::Batch(BatchChange::AdmitMore)),
+            Self::FewerTokens(_) => {
+                (Kind::PrefillStalls, Change::Batch(BatchChange::SmallerPrefillChunks))
+            }
+            Self::MoreTokens(_) => (Kind::SmallIterations, Change::Batch(BatchChange::MoreTokens)),
+            Self::TwiceTheKvCache => (Kind::KvExhaustion, Change::Memory(MemoryChange::MoreKvCache)),
+            Self::PrefixCache => (Kind::CacheMisses, Change::Memory(MemoryChange::PrefixCacheOn)),
+            Self::ChunkedPrefill => (Kind::PrefillStalls, Change::Batch(BatchChange::ChunkedPrefill)),
+            Self::FasterCompute => {
+                (Kind::PrefillBound, Change::Deployment(DeploymentChange::FasterCompute))
+            }
+            Self::FasterMemory => (Kind::DecodeBound, Change::Deployment(DeploymentChange::FasterMemory)),
+            Self::FasterHost => (Kind::DecodeBound, Change::Deployment(DeploymentChange::CheckHost)),
+            Self::HalfPrompts => (Kind::PrefillBound, Change::Deployment(DeploymentChange::ShorterPrompts)),
+            Self::HalfAnswers => (Kind::DecodeBound, Change::Deployment(DeploymentChange::ShorterAnswers)),
+        }
+    }
+
+    /// Returns the simulated change that an advised one comes nearest to, with any number; `None` if it was not simulated.
+    const fn of(change: &Change) -> Option<Self> {
+        match change {
+            Change::Client { .. } => None,
+            Change::Batch(change) => Some(match change {
+                BatchChange::Cap => Self::FewerSequences(0),
+                BatchChange::AdmitMore => Self::MoreSequences(0),
+                BatchChange::MoreTokens => Self::MoreTokens(0),
+                BatchChange::SmallerPrefillChunks => Self::FewerTokens(0),
+                BatchChange::ChunkedPrefill => Self::ChunkedPrefill,
+            }),
+            Change::Memory(change) => Some(match change {
+                MemoryChange::MoreKvCache
+                | MemoryChange::RoomForPrefixes
+                | MemoryChange::SmallerKvType
+                | MemoryChange::MoreGpus => Self::TwiceTheKvCache,
+                MemoryChange::PrefixCacheOn => Self::PrefixCache,
+            }),
+            Change::Compute(change) => match change {
+                ComputeChange::EightBits | ComputeChange::MoreGpusForPrefill => Some(Self::FasterCompute),
+                ComputeChange::SmallerWeights { .. } | ComputeChange::MoreGpusForDecode => {
+                    Some(Self::FasterMemory)
+                }
+                ComputeChange::CaptureGraphs { .. } => Some(Self::FasterHost),
+                ComputeChange::FewerGpusPerCopy => None,
+            },
+            Change::Deployment(change) => match change {
+                DeploymentChange::FasterCompute => Some(Self::FasterCompute),
+                DeploymentChange::FasterMemory | DeploymentChange::SpeculativeDecoding => {
+                    Some(Self::FasterMemory)
+                }
+                DeploymentChange::CheckHost => Some(Self::FasterHost),
+                DeploymentChange::ShorterPrompts => Some(Self::HalfPrompts),
+                DeploymentChange::ShorterAnswers => Some(Self::HalfAnswers),
+                DeploymentChange::MoreReplicas
+                | DeploymentChange::RouteByPrefix
+                | DeploymentChange::CheckInterconnect
+                | DeploymentChange::MendErrors
+                | DeploymentChange::NearerClient
+                | DeploymentChange::PoolForPrompts
+                | DeploymentChange::LimitAdmission
+                | DeploymentChange::Capacity => None,
+            },
+        }
+    }
+}
+
+impl Forecast {
+    /// Returns the gain of a goodput over the present one as a share of it; infinite if there is none at present.
+    fn gain(&self, goodput: f64) -> f64 {
+        if goodput <= 0.0 { -1.0 } else { goodput / self.present - 1.0 }
+    }
+
+    /// Combines two forecasts of a server by models that reproduce it equally well: each change gains what it gains at least.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        let gain = |effect: &Effect| {
+            let its = other.effects.iter().find(|e| e.altered == effect.altered)?;
+            Some(f64::min(self.gain(effect.goodput), other.gain(its.goodput)))
+        };
+        let effects = self.effects.iter().filter_map(|effect| {
+            let goodput = match gain(effect)? {
+                gain if gain.is_finite() => self.present * (1.0 + gain),
+                _ => effect.goodput,
+            };
+            Some(Effect { goodput, ..*effect })
+        });
+        Self { effects: effects.collect(), ..self }
+    }
+
+    /// Returns the best of the cheapest changes of which one is worth it: settings first, then hardware, then requests.
+    pub fn best(&self) -> Option<Effect> {
+        let of = |price: Price| {
+            let own = self.effects.iter().filter(move |e| e.altered.price() == price);
+            own.max_by(|a, b| a.goodput.total_cmp(&b.goodput)).filter(|e| self.gain(e.goodput) >= WORTH)
+        };
+        [Price::Setting, Price::Hardware, Price::Requests].into_iter().find_map(of).copied()
+    }
+
+    /// Returns the best effect of changes like this one; `None` if none was simulated.
+    fn like(&self, altered: Altered) -> Option<Effect> {
+        let alike = self.effects.iter().filter(|e| e.altered.is_alike(altered));
+        alike.max_by(|a, b| a.goodput.total_cmp(&b.goodput)).copied()
+    }
+
+    fn expected(&self, effect: Effect) -> Expected {
+        Expected { present: self.present, changed: effect.goodput }
+    }
+}
+
+/// Weighs the findings of a curve by a forecast: the best change comes first, with the value that was best; changes that
+/// gain nothing are not advised. What broke the measurement stays before all.
+pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast: &Forecast) {
+    let own = |f: &Finding| f.series == subject.curve.series;
+    if findings.iter().any(|f| own(f) && (f.kind.rank() == Rank::Broken || f.kind == Kind::Network)) {
+        return;
+    }
+    for finding in findings.iter_mut().filter(|f| own(f)) {
+        finding.advice.retain_mut(|advice| expect(advice, forecast));
+    }
+    let Some(best) = forecast.best() else { return };
+    let (kind, change) = best.altered.remedy();
+    let Some(first) = first_advice(findings, subject, forecast, best, change) else { return };
+    let place = findings.iter().position(|f| own(f) && f.kind == kind);
+    let mut finding = match place {
+        Some(i) => findings.remove(i),
+        None => foreseen(kind, subject),
+    };
+    finding.advice.retain(|a| a.change != first.change);
+    finding.advice.insert(0, first);
+    let at = findings.iter().position(own).unwrap_or(findings.len());
+    findings.insert(at, finding);
+}
+
+/// Adds the expected gain to an advice, with the best value. Returns false if the change gains nothing.
+fn expect(advice: &mut Advice, forecast: &Forecast) -> bool {
+    let Some(effect) = Altered::of(&advice.change).and_then(|altered| forecast.like(altered)) else {
+        return true;
+    };
+    if forecast.gain(effect.goodput) < LEAST_GAIN {
+        return false;
+    }
+    set_value(advice, forecast, effect);
+    true
+}
+
+/// Sets the value and the expected gain of an advice to those of a simulated change.
+fn set_value(advice: &mut Advice, forecast: &Forecast, effect: Effect) {
+    if let Some(n) = effect.altered.count().filter(|_| advice.from.is_some()) {
+        let with = advice.to.take().and_then(|to| to.with);
+        advice.to = Some(Target { value: Value::Count(n.into()), basis: Basis::Forecast, with });
+    }
+    advice.expected = Some(forecast.expected(effect));
+}
+
+/// Returns the advice for the best change: that of a finding, or a new one; `None` if the server has no setting for it.
+fn first_advice(
+    findings: &[Finding],
+    subject: &Subject<'_>,
+    forecast: &Forecast,
+    best: Effect,
+    change: Change,
+) -> Option<Advice> {
+    let alike = |a: &&Advice| Altered::of(&a.change).is_some_and(|a| a.is_alike(best.altered));
+    let own = findings.iter().filter(|f| f.series == subject.curve.series);
+    if let Some(known) = own.flat_map(|f| &f.advice).find(alike) {
+        return Some(known.clone());
+    }
+    let mut new = advice::advice(subject, change)?;
+    set_value(&mut new, forecast, best);
+    Some(new)
+}
+
+/// Returns a finding that no rule made, but a simulated change shows.
+fn foreseen(kind: Kind, subject: &Subject<'_>) -> Finding {
+    Finding {
+        kind,
+        series: subject.curve.series.clone(),
+        limit: subject.curve.limit.clone(),
+        step: subject.at.step,
+        weight: 1.0,
+        confidence: Confidence::Medium,
+        evidence: super::evidence(Figure::ForecastGain, subject).into_iter().collect(),
+        advice: Vec::new(),
+        next: next::of(kind, subject),
+    }
+}
+
+/// Returns the gain of the best change, as a share of the present goodput.
+pub(super) fn gain(s: &Subject<'_>) -> Option<Reading> {
+    let forecast = s.facts.forecasts.iter().find(|f| f.series == s.curve.series)?;
+    let best = forecast.best()?;
+    let fact = Fact::Forecast { altered: best.altered, expected: forecast.expected(best) };
+    Some(Reading::new(forecast.gain(best.goodput), [s.at.step], fact))
+}

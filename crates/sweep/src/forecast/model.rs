@@ -1,0 +1,125 @@
+//! The engine of a forecast: the settings of one copy of the server, as far as they are known.
+
+use super::iteration::Iteration;
+use goodput_engine::Model;
+use goodput_engine::batch::cost::{Cost, Formula, PromptCost};
+use goodput_engine::batch::{Batch, Limits, Settings};
+use goodput_stats::diagnosis::{Curve, Knob, Value};
+use goodput_stats::stats::step::Step;
+use std::num::NonZeroU32;
+
+/// Coefficient of variation of the time of an iteration, chosen: that of the presets that were fitted to real engines is
+/// 10 and 15 %.
+const NOISE: f64 = 0.1;
+/// Sequences and tokens of an engine whose limits are not known: vLLM's defaults.
+const SEQUENCES: u32 = 256;
+const TOKENS: u32 = 8192;
+/// Blocks of a KV cache that nothing fills.
+const ROOMY: u32 = 4_000_000;
+/// Tokens of a block, if they are not known.
+const BLOCK: u32 = 16;
+/// Share of the KV cache in use below which its size does not matter.
+const HALF_EMPTY: f64 = 0.5;
+const NS_PER_MS: f64 = 1e6;
+
+/// An engine without its times.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Engine {
+    pub(super) limits: Limits,
+    pub(super) block_size: NonZeroU32,
+    /// Number of copies that share the load.
+    pub(super) copies: f64,
+    /// True for the settings that are known, and so can be changed.
+    pub(super) knows: Knows,
+}
+
+/// The settings of an engine that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Knows {
+    pub(super) sequences: bool,
+    pub(super) tokens: bool,
+    pub(super) kv_cache: bool,
+}
+
+fn count(n: u64) -> Option<NonZeroU32> {
+    NonZeroU32::new(u32::try_from(n).ok()?)
+}
+
+impl Engine {
+    /// Returns the engine of a curve; `None` if the size of its KV cache is not known although it fills.
+    pub(super) fn of(curve: &Curve, steps: &[&Step]) -> Option<Self> {
+        let settings = &curve.settings;
+        let copies = f64::from(settings.copies().max(curve.replicas.unwrap_or(1)));
+        let block = settings.block_tokens.unwrap_or(BLOCK).max(1);
+        let known = |knob| settings.count(knob).and_then(count);
+        let each = curve.seats.map(|n| (f64::from(n) / f64::from(settings.copies())) as u64);
+        let sequences = known(Knob::Sequences).or_else(|| each.and_then(count));
+        let blocks = settings.kv_tokens.and_then(|n| count(n / u64::from(block) + 1));
+        let most_used = steps.iter().filter_map(|s| s.server.kv_max).fold(0.0, f64::max);
+        if blocks.is_none() && most_used > HALF_EMPTY {
+            return None;
+        }
+        let is_on = |knob, default| match settings.get(knob).map(|c| &c.value) {
+            Some(Value::Switch(on)) => *on,
+            Some(Value::Count(_) | Value::Share(_) | Value::Word(_)) | None => default,
+        };
+        let tokens = known(Knob::Tokens);
+        Some(Self {
+            limits: Limits {
+                max_num_seqs: sequences.or(NonZeroU32::new(SEQUENCES))?,
+                max_num_batched_tokens: tokens.or(NonZeroU32::new(TOKENS))?,
+                kv_blocks: blocks.or(NonZeroU32::new(ROOMY))?,
+                // Requests that share nothing have no use for it.
+                prefix_cache: curve.shared.is_some() && is_on(Knob::PrefixCache, true),
+                chunked_prefill: is_on(Knob::ChunkedPrefill, true),
+            },
+            block_size: NonZeroU32::new(block)?,
+            copies,
+            knows: Knows {
+                sequences: sequences.is_some(),
+                tokens: tokens.is_some(),
+                kv_cache: blocks.is_some(),
+            },
+        })
+    }
+
+    /// Returns the engine, idle, with these times.
+    pub(super) fn model(&self, iteration: &Iteration) -> Model {
+        let t = iteration;
+        let formula = Formula {
+            base_ns: t.host_ms * NS_PER_MS,
+            weights_ns: t.weights_ms * NS_PER_MS,
+            token_ns: t.token_ms * NS_PER_MS,
+            prompt: Some(PromptCost {
+                token_ns: t.prompt_token_ms * NS_PER_MS,
+                iteration_ns: t.prompt_ms * NS_PER_MS,
+            }),
+            sequence_ns: t.sequence_ms * NS_PER_MS,
+            kv_token_ns: t.kv_token_ms * NS_PER_MS,
+            attention_ns: 0.0,
+            eager: None,
+        };
+        Model::Batch(Box::new(Batch::new(Settings {
+            limits: self.limits,
+            block_size: self.block_size,
+            cost: Cost::Formula(formula),
+            cv: NOISE,
+            drift: None,
+            seed: 1,
+        })))
+    }
+}
+
+/// Returns an engine that takes no time, to find out whether requests can be drawn.
+pub(super) fn idle() -> Model {
+    let one = NonZeroU32::MIN;
+    let limits = Limits {
+        max_num_seqs: one,
+        max_num_batched_tokens: one,
+        kv_blocks: one,
+        prefix_cache: false,
+        chunked_prefill: true,
+    };
+    let cost = Cost::Table(std::borrow::Cow::Borrowed(&[]));
+    Model::Batch(Box::new(Batch::new(Settings { limits, block_size: one, cost, cv: 0.0, drift: None, seed: 1 })))
+}
