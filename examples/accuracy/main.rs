@@ -22,8 +22,6 @@
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
 
 mod cases;
-#[path = "../shared/cores.rs"]
-mod cores;
 mod peers;
 mod run;
 mod score;
@@ -33,8 +31,8 @@ mod truth;
 use anyhow::{Context, Result, bail};
 use cases::{Arrivals, Case, Group, Right};
 use clap::{Parser, Subcommand, ValueEnum};
-use cores::each;
 use goodput::stats::step::Step;
+use goodput::sweep::cores::each;
 use run::{Run, Setting, Strategy};
 
 /// The accuracy harness: whole sweeps in virtual time on servers whose true goodput is known.

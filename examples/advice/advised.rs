@@ -35,7 +35,6 @@ fn moved(change: &Change) -> Option<Knob> {
             DeploymentChange::MendErrors => Some(Knob::Errors),
             DeploymentChange::NearerClient => Some(Knob::Network),
             DeploymentChange::ShorterPrompts => Some(Knob::ShorterPrompts),
-            DeploymentChange::ShorterAnswers => Some(Knob::ShorterAnswers),
             DeploymentChange::FasterCompute => Some(Knob::FasterCompute),
             DeploymentChange::FasterMemory | DeploymentChange::SpeculativeDecoding => {
                 Some(Knob::FasterMemory)

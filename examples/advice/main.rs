@@ -13,8 +13,6 @@
 
 mod advised;
 mod case;
-#[path = "../shared/cores.rs"]
-mod cores;
 mod drawn;
 mod knob;
 mod named;
@@ -26,7 +24,7 @@ mod truth;
 use anyhow::{Result, bail};
 use case::Case;
 use clap::{Parser, ValueEnum};
-use cores::each;
+use goodput::sweep::cores::each;
 use std::path::PathBuf;
 use store::Store;
 use trial::Trial;

@@ -153,8 +153,6 @@ fn swept(case: &Case) -> Result<Run> {
     let run = runtime
         .block_on(sweep::run(&plan, &options, CancellationToken::new()))
         .with_context(|| format!("sweep of {}", case.name))?;
-    let began = std::time::Instant::now();
-    let made = sweep::forecast::write(&options.out, &plan, &run)?;
-    eprintln!("{}: {made} forecasts in {:.2} s", case.name, began.elapsed().as_secs_f64());
+    sweep::forecast::write(&options.out, &plan, &run)?;
     rundir::read(&options.out)
 }

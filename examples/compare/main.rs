@@ -10,13 +10,10 @@
 //! ```
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
-#[path = "../shared/cores.rs"]
-mod cores;
 mod null;
 
 use anyhow::{Result, anyhow};
 use clap::{Parser, Subcommand};
-use cores::each;
 use goodput::compare::pair::Schedule;
 use goodput::compare::paired::claims;
 use goodput::compare::requests::Timed;
@@ -26,6 +23,7 @@ use goodput::plan::Plan;
 use goodput::report::words::{figure_title, signed_percent};
 use goodput::search::{Ask, Next};
 use goodput::sweep::bare::Bare;
+use goodput::sweep::cores::each;
 use goodput::units::Span;
 use std::time::Duration;
 

@@ -1,7 +1,6 @@
 //! Rates of false alarms between runs on a single server, for every level that `compare` claims, on servers whose
 //! misses come singly and in clusters.
 
-use crate::cores::each;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use goodput::compare::requests::Timed;
@@ -11,6 +10,7 @@ use goodput::plan::{MAIN, Plan};
 use goodput::search::answer::{Goodput, Status};
 use goodput::search::{Ask, Next};
 use goodput::sweep::bare::Bare;
+use goodput::sweep::cores::each;
 use goodput::units::Span;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;

@@ -1,17 +1,20 @@
 //! Forecasts: the goodput of a model of the server under single changes.
 //!
 //! The model is the simulator's engine with the server's settings, as far as they are known, and a time per iteration
-//! that is fitted to the steps of the run ([`iteration`]). It then runs with one thing changed at a time ([`changes`]). A
+//! that is fitted to the steps of the run ([`fit`]). It then runs with one thing changed at a time ([`changes`]). A
 //! forecast is made only if the model's own goodput, with nothing changed, is near the measured one.
 //!
 //! Nothing is sent: it takes a second or two of computing after a sweep.
 
 mod changes;
+mod fit;
 mod iteration;
 mod model;
+mod target;
 
-use crate::bare::boundary::{bracket, is_met};
 use crate::bare::Bare;
+use crate::bare::boundary::{bracket, is_met};
+use crate::cores::each;
 use anyhow::Result;
 use changes::{Changed, changes};
 use goodput_core::level::Control;
@@ -78,7 +81,7 @@ fn forecast(
         return Ok(None);
     }
     let Some(engine) = Engine::of(curve, steps) else { return Ok(None) };
-    let iterations = iteration::fit(plan, &engine, curve, facts, steps, measured)?;
+    let iterations = fit::fit(plan, &engine, curve, facts, steps, measured)?;
     let lowest = steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.level.value);
     let lowest = lowest.fold(f64::INFINITY, f64::min);
     let [low, high] = answer.goodput.interval90().unwrap_or([measured.unwrap_or(0.0); 2]);
@@ -91,10 +94,9 @@ fn forecast(
     for iteration in &iterations {
         let near = measured.unwrap_or(10.0 * RATES.start);
         let present = engine_goodput(plan, &answer.tier, &engine, iteration, near)?;
-        eprintln!("measured {measured:?} {:?} present {present} engine {engine:?}", [low, high]);
         if is_like(present) {
-            let ladders = changes(plan, &engine, iteration, curve);
-            let effects = effects(&answer.tier, ladders, present, near)?;
+            let ladders = changes(&engine, iteration, curve);
+            let effects = effects(plan, &answer.tier, &ladders, present, near)?;
             all.push(Forecast { series: curve.series.clone(), measured, present, effects });
         }
     }
@@ -102,20 +104,26 @@ fn forecast(
 }
 
 /// Returns the goodput of the changes, each ladder as far as it helps.
-fn effects(tier: &str, ladders: Vec<Vec<Changed>>, present: f64, near: f64) -> Result<Vec<Effect>> {
-    let mut effects = Vec::new();
-    for ladder in ladders {
-        let mut before = present;
-        for Changed { altered, plan, engine, iteration } in ladder {
-            let goodput = engine_goodput(&plan, tier, &engine, &iteration, before.max(near))?;
-            effects.push(Effect { altered, goodput });
+fn effects(
+    plan: &Plan,
+    tier: &str,
+    ladders: &[Vec<Changed>],
+    present: f64,
+    near: f64,
+) -> Result<Vec<Effect>> {
+    let climbed = each(ladders.len(), |i| {
+        let (mut effects, mut before) = (Vec::new(), present);
+        for Changed { altered, engine, iteration } in &ladders[i] {
+            let goodput = engine_goodput(plan, tier, engine, iteration, before.max(near))?;
+            effects.push(Effect { altered: *altered, goodput });
             if goodput <= before * HELPS {
                 break;
             }
             before = goodput;
         }
-    }
-    Ok(effects)
+        Ok(effects)
+    })?;
+    Ok(climbed.into_iter().flatten().collect())
 }
 
 /// Returns true if the requests of a plan can be drawn without their text.
@@ -124,13 +132,7 @@ fn can_be_drawn(plan: &Plan) -> bool {
 }
 
 /// Returns the goodput of an engine in requests per second, of all copies together; 0 if no rate meets the SLO.
-fn engine_goodput(
-    plan: &Plan,
-    tier: &str,
-    engine: &Engine,
-    iteration: &Iteration,
-    near: f64,
-) -> Result<f64> {
+fn engine_goodput(plan: &Plan, tier: &str, engine: &Engine, iteration: &Iteration, near: f64) -> Result<f64> {
     let meets = |rate: f64| -> Result<bool> {
         let mut sweep = Bare::on(plan, engine.model(iteration))?;
         let length_s = REQUESTS / rate;

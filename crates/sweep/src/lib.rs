@@ -9,6 +9,7 @@ mod cache;
 mod calibrate;
 mod changes;
 mod clock;
+pub mod cores;
 mod director;
 mod disk;
 mod early_stop;

@@ -229,7 +229,13 @@ mod tests {
                     to: None,
                     expected: None,
                 },
-                Advice { change: DeploymentChange::MoreReplicas.into(), flag: None, from: None, to: None, expected: None },
+                Advice {
+                    change: DeploymentChange::MoreReplicas.into(),
+                    flag: None,
+                    from: None,
+                    to: None,
+                    expected: None,
+                },
             ],
             next: Next {
                 measurement: Measurement::LowerLevels,

@@ -26,6 +26,7 @@ pub(super) fn read(dir: &Path) -> Result<Vec<Forecast>> {
     if !file.is_file() {
         return Ok(Vec::new());
     }
-    serde_json::from_str(&files::text(&file)?)
-        .with_context(|| format!("{} does not hold forecasts; remove it to read the run without", file.display()))
+    serde_json::from_str(&files::text(&file)?).with_context(|| {
+        format!("{} does not hold forecasts; remove it to read the run without", file.display())
+    })
 }

@@ -10,6 +10,7 @@ pub mod derive;
 #[path = "documentation/tests.rs"]
 mod documentation;
 pub mod files;
+pub mod forecasts;
 mod imported;
 pub mod json;
 pub mod knobs;
@@ -28,7 +29,6 @@ pub mod space;
 mod split;
 pub(crate) mod table;
 mod traces;
-pub mod forecasts;
 pub mod tried;
 pub mod variants;
 mod view;
@@ -53,8 +53,8 @@ pub use traces::{Span, Trace, Traces, Ttft};
 pub use variants::{VariantAnswer, VariantRun};
 pub use view::View;
 pub use view::reach;
-pub use why::{Why, facts as diagnosis_facts};
 pub use why::settings::simulated as simulated_settings;
+pub use why::{Why, facts as diagnosis_facts};
 pub use write::{Histogram, Sample, Writer, write_result};
 
 use goodput_core::caveat::Caveat;

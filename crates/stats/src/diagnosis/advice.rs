@@ -56,10 +56,16 @@ pub(super) fn advice(s: &Subject<'_>, change: Change) -> Option<Advice> {
         return Some(Advice { change, flag: None, from: None, to: None, expected: None });
     };
     match suggestion(s, knob, direction) {
-        Suggestion::Set(NewValue { flag, from, to: value, basis, with }) => {
-            Some(Advice { change, flag: Some(flag), from, to: Some(Target { value, basis, with }), expected: None })
+        Suggestion::Set(NewValue { flag, from, to: value, basis, with }) => Some(Advice {
+            change,
+            flag: Some(flag),
+            from,
+            to: Some(Target { value, basis, with }),
+            expected: None,
+        }),
+        Suggestion::Toward { flag, from } => {
+            Some(Advice { change, flag: Some(flag), from, to: None, expected: None })
         }
-        Suggestion::Toward { flag, from } => Some(Advice { change, flag: Some(flag), from, to: None, expected: None }),
         Suggestion::AlreadySet(_) | Suggestion::AtBound(..) | Suggestion::NoFlag => None,
     }
 }

@@ -40,7 +40,7 @@ pub struct Effect {
     pub goodput: f64,
 }
 
-/// One thing about a server or its requests that is changed in a simulation.
+/// One thing about a server that is changed in a simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Altered {
@@ -64,10 +64,6 @@ pub enum Altered {
     FasterMemory,
     /// The host's work for an iteration takes half the time.
     FasterHost,
-    /// Prompts are half as long.
-    HalfPrompts,
-    /// Answers are half as long.
-    HalfAnswers,
 }
 
 /// The price of a change, the lowest first.
@@ -77,8 +73,6 @@ enum Price {
     Setting,
     /// Other hardware, or weights of fewer bits.
     Hardware,
-    /// Other requests: not what users ask for.
-    Requests,
 }
 
 /// The gain that a model of the server foresees for an advice.
@@ -101,7 +95,6 @@ impl Altered {
             | Self::PrefixCache
             | Self::ChunkedPrefill => Price::Setting,
             Self::FasterCompute | Self::FasterMemory | Self::FasterHost => Price::Hardware,
-            Self::HalfPrompts | Self::HalfAnswers => Price::Requests,
         }
     }
 
@@ -116,9 +109,7 @@ impl Altered {
             | Self::ChunkedPrefill
             | Self::FasterCompute
             | Self::FasterMemory
-            | Self::FasterHost
-            | Self::HalfPrompts
-            | Self::HalfAnswers => None,
+            | Self::FasterHost => None,
         }
     }
 
@@ -132,20 +123,14 @@ impl Altered {
         match self {
             Self::FewerSequences(_) => (Kind::BatchTooLarge, Change::Batch(BatchChange::Cap)),
             Self::MoreSequences(_) => (Kind::BatchTooSmall, Change::Batch(BatchChange::AdmitMore)),
-            Self::FewerTokens(_) => {
-                (Kind::PrefillStalls, Change::Batch(BatchChange::SmallerPrefillChunks))
-            }
+            Self::FewerTokens(_) => (Kind::PrefillStalls, Change::Batch(BatchChange::SmallerPrefillChunks)),
             Self::MoreTokens(_) => (Kind::SmallIterations, Change::Batch(BatchChange::MoreTokens)),
             Self::TwiceTheKvCache => (Kind::KvExhaustion, Change::Memory(MemoryChange::MoreKvCache)),
             Self::PrefixCache => (Kind::CacheMisses, Change::Memory(MemoryChange::PrefixCacheOn)),
             Self::ChunkedPrefill => (Kind::PrefillStalls, Change::Batch(BatchChange::ChunkedPrefill)),
-            Self::FasterCompute => {
-                (Kind::PrefillBound, Change::Deployment(DeploymentChange::FasterCompute))
-            }
+            Self::FasterCompute => (Kind::PrefillBound, Change::Deployment(DeploymentChange::FasterCompute)),
             Self::FasterMemory => (Kind::DecodeBound, Change::Deployment(DeploymentChange::FasterMemory)),
             Self::FasterHost => (Kind::DecodeBound, Change::Deployment(DeploymentChange::CheckHost)),
-            Self::HalfPrompts => (Kind::PrefillBound, Change::Deployment(DeploymentChange::ShorterPrompts)),
-            Self::HalfAnswers => (Kind::DecodeBound, Change::Deployment(DeploymentChange::ShorterAnswers)),
         }
     }
 
@@ -181,9 +166,8 @@ impl Altered {
                     Some(Self::FasterMemory)
                 }
                 DeploymentChange::CheckHost => Some(Self::FasterHost),
-                DeploymentChange::ShorterPrompts => Some(Self::HalfPrompts),
-                DeploymentChange::ShorterAnswers => Some(Self::HalfAnswers),
                 DeploymentChange::MoreReplicas
+                | DeploymentChange::ShorterPrompts
                 | DeploymentChange::RouteByPrefix
                 | DeploymentChange::CheckInterconnect
                 | DeploymentChange::MendErrors
@@ -219,13 +203,13 @@ impl Forecast {
         Self { effects: effects.collect(), ..self }
     }
 
-    /// Returns the best of the cheapest changes of which one is worth it: settings first, then hardware, then requests.
+    /// Returns the best of the cheapest changes of which one is worth it: settings first, then hardware.
     pub fn best(&self) -> Option<Effect> {
         let of = |price: Price| {
             let own = self.effects.iter().filter(move |e| e.altered.price() == price);
             own.max_by(|a, b| a.goodput.total_cmp(&b.goodput)).filter(|e| self.gain(e.goodput) >= WORTH)
         };
-        [Price::Setting, Price::Hardware, Price::Requests].into_iter().find_map(of).copied()
+        [Price::Setting, Price::Hardware].into_iter().find_map(of).copied()
     }
 
     /// Returns the best effect of changes like this one; `None` if none was simulated.

@@ -53,6 +53,18 @@ pub fn bracket(
         factor = (factor * factor).min(2.0);
         if meets(lower)? { low = lower } else { high = lower }
     }
+    halved([low, high], ratio, meets)
+}
+
+/// Returns a bracket within another one whose ends are at most `ratio` apart.
+///
+/// # Errors
+/// A step cannot be measured.
+pub fn halved(
+    [mut low, mut high]: [f64; 2],
+    ratio: f64,
+    mut meets: impl FnMut(f64) -> Result<bool>,
+) -> Result<[f64; 2]> {
     while high / low > ratio {
         let middle = (high * low).sqrt();
         if meets(middle)? { low = middle } else { high = middle }

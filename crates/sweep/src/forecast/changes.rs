@@ -2,7 +2,7 @@
 
 use super::iteration::Iteration;
 use super::model::Engine;
-use goodput_plan::Plan;
+use goodput_engine::batch::Limits;
 use goodput_stats::diagnosis::{Altered, Curve, Knob};
 use std::num::NonZeroU32;
 
@@ -16,23 +16,17 @@ const MORE_TOKENS: [f64; 2] = [2.0, 4.0];
 const MOST_SEQUENCES: f64 = 4096.0;
 const MOST_TOKENS: f64 = 65_536.0;
 
-/// One change: an engine, its times and its requests, of which one differs.
-#[derive(Debug, Clone)]
+/// One change: an engine and its times, in which one thing differs.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Changed {
     pub(super) altered: Altered,
-    pub(super) plan: Plan,
     pub(super) engine: Engine,
     pub(super) iteration: Iteration,
 }
 
 /// Returns the changes of a server: ladders, each of which is climbed as long as it helps.
-pub(super) fn changes(
-    plan: &Plan,
-    engine: &Engine,
-    iteration: &Iteration,
-    curve: &Curve,
-) -> Vec<Vec<Changed>> {
-    let of = |altered, engine, iteration| Changed { altered, plan: plan.clone(), engine, iteration };
+pub(super) fn changes(engine: &Engine, iteration: &Iteration, curve: &Curve) -> Vec<Vec<Changed>> {
+    let of = |altered, engine, iteration| Changed { altered, engine, iteration };
     let mut all = settings(engine, curve, &|altered, engine| of(altered, engine, *iteration));
     let faster = |altered, iteration| vec![of(altered, *engine, iteration)];
     all.push(faster(Altered::FasterCompute, iteration.with_compute(2.0)));
@@ -42,21 +36,17 @@ pub(super) fn changes(
 }
 
 /// Returns the changes of settings.
-fn settings(
-    engine: &Engine,
-    curve: &Curve,
-    of: &dyn Fn(Altered, Engine) -> Changed,
-) -> Vec<Vec<Changed>> {
+fn settings(engine: &Engine, curve: &Curve, of: &dyn Fn(Altered, Engine) -> Changed) -> Vec<Vec<Changed>> {
     let limits = engine.limits;
     let (sequences, tokens) = (limits.max_num_seqs.get(), limits.max_num_batched_tokens.get());
     let seated = |altered: fn(u32) -> Altered, n: u32| {
         let max_num_seqs = NonZeroU32::new(n)?;
-        let limits = goodput_engine::batch::Limits { max_num_seqs, ..limits };
+        let limits = Limits { max_num_seqs, ..limits };
         Some(of(altered(n), Engine { limits, ..*engine }))
     };
     let sized = |altered: fn(u32) -> Altered, n: u32| {
         let max_num_batched_tokens = NonZeroU32::new(n)?;
-        let limits = goodput_engine::batch::Limits { max_num_batched_tokens, ..limits };
+        let limits = Limits { max_num_batched_tokens, ..limits };
         Some(of(altered(n), Engine { limits, ..*engine }))
     };
     let mut all: Vec<Vec<Changed>> = Vec::new();
@@ -86,23 +76,22 @@ fn settings(
     let with = |altered, limits| vec![of(altered, Engine { limits, ..*engine })];
     if engine.knows.kv_cache {
         let kv_blocks = limits.kv_blocks.saturating_mul(NonZeroU32::MIN.saturating_add(1));
-        all.push(with(Altered::TwiceTheKvCache, goodput_engine::batch::Limits { kv_blocks, ..limits }));
+        all.push(with(Altered::TwiceTheKvCache, Limits { kv_blocks, ..limits }));
     }
     if !limits.prefix_cache && curve.shared.is_some() {
-        all.push(with(Altered::PrefixCache, goodput_engine::batch::Limits { prefix_cache: true, ..limits }));
+        all.push(with(Altered::PrefixCache, Limits { prefix_cache: true, ..limits }));
     }
     if !limits.chunked_prefill {
-        all.push(with(
-            Altered::ChunkedPrefill,
-            goodput_engine::batch::Limits { chunked_prefill: true, ..limits },
-        ));
+        all.push(with(Altered::ChunkedPrefill, Limits { chunked_prefill: true, ..limits }));
     }
     all
 }
 
 /// Returns multiples of a number within bounds, without the number itself and without repetitions.
 fn scaled(now: u32, factors: &[f64], within: std::ops::RangeInclusive<f64>) -> Vec<u32> {
-    let of = |factor: &f64| (f64::from(now) * factor).round().clamp(*within.start(), within.end().max(*within.start()));
+    let of = |factor: &f64| {
+        (f64::from(now) * factor).round().clamp(*within.start(), within.end().max(*within.start()))
+    };
     let mut all: Vec<u32> = factors.iter().map(|factor| of(factor) as u32).collect();
     // A bound on the wrong side of the present number would turn a change round.
     let up = factors.first().is_some_and(|factor| *factor > 1.0);

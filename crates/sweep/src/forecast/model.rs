@@ -121,5 +121,12 @@ pub(super) fn idle() -> Model {
         chunked_prefill: true,
     };
     let cost = Cost::Table(std::borrow::Cow::Borrowed(&[]));
-    Model::Batch(Box::new(Batch::new(Settings { limits, block_size: one, cost, cv: 0.0, drift: None, seed: 1 })))
+    Model::Batch(Box::new(Batch::new(Settings {
+        limits,
+        block_size: one,
+        cost,
+        cv: 0.0,
+        drift: None,
+        seed: 1,
+    })))
 }

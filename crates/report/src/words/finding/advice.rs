@@ -112,7 +112,6 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         DeploymentChange::LimitAdmission => {
             "Refuse requests beyond the safe rate (429) in front of the server, rather than let all of them wait."
         }
-        DeploymentChange::ShorterAnswers => "Ask for shorter answers: tokens that are not written cost nothing.",
         DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
         DeploymentChange::SpeculativeDecoding => "Write several tokens at a time (speculative decoding).",
         DeploymentChange::Capacity => {

@@ -28,8 +28,6 @@ fn change(altered: Altered) -> String {
         Altered::FasterCompute => "with compute twice as fast".into(),
         Altered::FasterMemory => "with memory twice as fast".into(),
         Altered::FasterHost => "with half the host's work per iteration".into(),
-        Altered::HalfPrompts => "with prompts half as long".into(),
-        Altered::HalfAnswers => "with answers half as long".into(),
     }
 }
 

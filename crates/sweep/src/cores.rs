@@ -1,11 +1,14 @@
-//! Work on all cores, for the harnesses.
+//! Work on all cores.
 
 use anyhow::{Result, anyhow};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 /// Does something for every number below `n`, on all cores; returns the results in order.
-pub(crate) fn each<T: Send>(n: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+///
+/// # Errors
+/// The work for one of the numbers fails; which one, if several do, is not determined.
+pub fn each<T: Send>(n: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
     let part = || {
         let own = std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < n));

@@ -1,0 +1,221 @@
+//! The time of an iteration, fitted to the steps of a run.
+//!
+//! One request alone gives the first estimates. Then steps of the run are simulated, with the requests that were sent, and the
+//! parts of the time are varied one after the other, by factors that shrink, as long as the latencies come nearer to the
+//! measured ones (a pattern search: Hooke and Jeeves, Journal of the ACM 8, 1961).
+
+use super::iteration::Iteration;
+use super::model::Engine;
+use super::target::{Target, targets};
+use anyhow::Result;
+use goodput_core::slo::Metric;
+use goodput_plan::Plan;
+use goodput_stats::diagnosis::{Curve, Facts, is_one};
+use goodput_stats::stats::step::Step;
+
+/// Factors by which the parts are varied, in turn: of a sum, and once the sum is fitted.
+const FACTORS: [f64; 3] = [1.5, 1.25, 1.1];
+const LATER_FACTORS: [f64; 2] = [1.4, 1.15];
+/// Factor on the deviation below which a variation is taken: less is the noise of the simulation.
+const BETTER: f64 = 0.99;
+/// Largest mean deviation from the measured latencies, as a logarithm, of a fit that is believed.
+const BELIEVED: f64 = 0.25;
+/// Largest share of the fixed part that hides others at the start of the fit.
+const MOST_HIDING: f64 = 0.6;
+/// Share of a sequence's part that is hidden, at the start of the fit.
+const HIDDEN: f64 = 0.2;
+/// Share of the fixed part that is memory, if the plan does not declare the model: of a short iteration little, since the
+/// host's work takes some milliseconds in every engine.
+const MEMORY_OF_QUICK: f64 = 0.3;
+const MEMORY_OF_SLOW: f64 = 0.8;
+/// Fixed part below which an iteration is short, in milliseconds.
+const QUICK_MS: f64 = 10.0;
+
+/// The parts that are varied.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Parts {
+    /// Time of an iteration with one sequence and no prompt.
+    fixed: f64,
+    /// Share of it that can hide prompt tokens.
+    hiding: f64,
+    /// More for an iteration with prompt tokens.
+    prompt: f64,
+    /// For each prompt token.
+    prompt_token: f64,
+    /// For each sequence beyond the first, with keys and values of a mean request.
+    sequence: f64,
+    /// Share of it that the reading of the weights can hide.
+    hidden: f64,
+}
+
+/// What the parts are made of, known before the fit.
+#[derive(Debug, Clone, Copy)]
+struct Shares {
+    /// Share of the fixed part that is memory.
+    memory: f64,
+    /// Share of a sequence's part that is reading keys and values.
+    kv: f64,
+    /// Tokens of a mean request at half of its answer.
+    context: f64,
+}
+
+/// Returns the times of an engine that reproduces the steps: those of a sum, and those in which reading the weights hides a
+/// part, since latencies hardly tell which is true. Empty if no step had one request at a time, or neither does.
+pub(super) fn fit(
+    plan: &Plan,
+    engine: &Engine,
+    curve: &Curve,
+    facts: &Facts,
+    steps: &[&Step],
+    measured: Option<f64>,
+) -> Result<Vec<Iteration>> {
+    let alone = steps.iter().filter(|s| is_one(s) && s.quantiles(Metric::Ttft).n > 5);
+    let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else { return Ok(Vec::new()) };
+    let targets = targets(plan, engine, steps, alone, measured);
+    let Some((start, shares)) = start(engine, curve, facts, alone, &targets) else { return Ok(Vec::new()) };
+    let misfit = &|parts: &Parts| -> Result<f64> {
+        let iteration = parts.iteration(&shares);
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for target in &targets {
+            let (deviation, weight) = target.deviation(plan, engine, &iteration)?;
+            (sum, weights) = (sum + deviation, weights + weight);
+        }
+        Ok(sum / f64::max(weights, 1e-9))
+    };
+    let linear = search((start, misfit(&start)?), Part::LINEAR, &FACTORS, misfit)?;
+    let hiding = Parts { hiding: shares.memory.min(MOST_HIDING), hidden: HIDDEN, ..linear.0 };
+    let roofline = search((hiding, misfit(&hiding)?), Part::ALL, &LATER_FACTORS, misfit)?;
+    let fits = [linear, roofline];
+    for (parts, deviation) in &fits {
+        tracing::debug!("{}: {parts:?} deviates from the steps by {deviation:.3}", curve.series);
+    }
+    let believed = fits.into_iter().filter(|(_, deviation)| *deviation <= BELIEVED);
+    Ok(believed.map(|(parts, _)| parts.iteration(&shares)).collect())
+}
+
+impl Parts {
+    fn iteration(&self, shares: &Shares) -> Iteration {
+        let token_ms = self.hidden * self.sequence;
+        let seen = self.sequence - token_ms;
+        let kv_token_ms = shares.kv * seen / shares.context;
+        let sequence_ms = (1.0 - shares.kv) * seen;
+        let fixed = (self.fixed - seen).max(0.1 * self.fixed);
+        let weights_ms = fixed * self.hiding;
+        Iteration {
+            host_ms: fixed - weights_ms,
+            weights_ms,
+            prompt_ms: self.prompt,
+            prompt_token_ms: self.prompt_token,
+            token_ms,
+            sequence_ms,
+            kv_token_ms,
+            memory: shares.memory,
+        }
+    }
+
+    /// Returns the parts with one of them larger or smaller by a factor.
+    fn varied(&self, part: Part, factor: f64) -> Self {
+        match part {
+            Part::PromptToken => Self { prompt_token: self.prompt_token * factor, ..*self },
+            // It is the least certain at the start.
+            Part::Sequence => Self { sequence: self.sequence * factor.powi(2), ..*self },
+            Part::Fixed => Self { fixed: self.fixed * factor.sqrt(), ..*self },
+            Part::Hiding => Self { hiding: shifted(self.hiding, factor), ..*self },
+            Part::Hidden => Self { hidden: shifted(self.hidden, factor), ..*self },
+        }
+    }
+}
+
+/// Returns a share that is moved by the logarithm of a factor.
+fn shifted(share: f64, factor: f64) -> f64 {
+    (share + factor.ln()).clamp(0.0, 0.95)
+}
+
+/// A part that is varied.
+#[derive(Debug, Clone, Copy)]
+enum Part {
+    PromptToken,
+    Sequence,
+    Fixed,
+    Hiding,
+    Hidden,
+}
+
+impl Part {
+    /// The parts of a time that is a sum.
+    const LINEAR: &[Self] = &[Self::PromptToken, Self::Sequence, Self::Fixed];
+    const ALL: &[Self] = &[Self::Hiding, Self::Hidden, Self::PromptToken, Self::Sequence, Self::Fixed];
+}
+
+/// Returns the parts with the least misfit that the pattern search finds, with the misfit.
+fn search(
+    mut best: (Parts, f64),
+    parts: &[Part],
+    factors: &[f64],
+    misfit: impl Fn(&Parts) -> Result<f64>,
+) -> Result<(Parts, f64)> {
+    for factor in factors {
+        for part in parts {
+            for factor in [*factor, 1.0 / factor] {
+                let varied = best.0.varied(*part, factor);
+                let deviation = misfit(&varied)?;
+                if deviation < BETTER * best.1 {
+                    best = (varied, deviation);
+                    break;
+                }
+            }
+        }
+    }
+    Ok(best)
+}
+
+/// Returns the first estimates, from one request alone and the growth of TPOT; `None` without a TPOT or a TTFT.
+fn start(
+    engine: &Engine,
+    curve: &Curve,
+    facts: &Facts,
+    alone: &Step,
+    targets: &[Target<'_>],
+) -> Option<(Parts, Shares)> {
+    let ttft = alone.quantiles(Metric::Ttft).p50?;
+    let fixed = alone.quantiles(Metric::Tpot).p50.filter(|t| *t > 0.0).unwrap_or(0.5 * ttft);
+    let input = alone.input_tokens_mean?.max(1.0);
+    let output = alone.output_tokens_mean.unwrap_or(1.0).max(1.0);
+    let hits = alone.server.hit_rate.unwrap_or(0.0).clamp(0.0, 0.99);
+    let read = (input * (1.0 - hits)).max(1.0);
+    let parts = (read / f64::from(engine.limits.max_num_batched_tokens.get())).ceil();
+    let own: Vec<_> = facts.lengths.iter().filter(|p| p.deployment == curve.deployment).collect();
+    let slope = match (own.first(), own.last()) {
+        (Some(first), Some(last)) if last.tokens > 2.0 * first.tokens => {
+            Some((last.ttft_ms - first.ttft_ms) / (last.tokens - first.tokens))
+        }
+        _ => None,
+    };
+    let rest = (ttft - parts * fixed).max(0.05 * ttft);
+    let prompt_token = slope.filter(|slope| *slope > 0.0).unwrap_or(rest / read);
+    let prompt = ((rest - prompt_token * read) / parts).max(0.0);
+    let more = targets.iter().filter(|t| !is_one(t.step)).filter_map(|t| {
+        let tpot = t.step.quantiles(Metric::Tpot).p50?;
+        let busy = (t.ask.level.value * read * prompt_token / 1e3).min(0.9);
+        let running = (t.ask.level.value * (output * tpot + ttft) / 1e3).max(1.0);
+        (running > 1.5).then(|| ((tpot * (1.0 - busy) - fixed) / (running - 1.0)).max(0.0))
+    });
+    let growth = more.fold((0.0, 0.0), |(sum, n), x| (sum + x, n + 1.0));
+    let sequence = if growth.1 > 0.0 { growth.0 / growth.1 } else { 0.0 };
+    let sequence = sequence.clamp(0.002 * fixed, 0.5 * fixed);
+    let context = input + output / 2.0;
+    let (memory, kv) = memory_shares(curve, fixed, sequence, context);
+    let parts = Parts { fixed, hiding: 0.0, prompt, prompt_token, sequence, hidden: 0.0 };
+    Some((parts, Shares { memory, kv, context }))
+}
+
+/// Returns the shares of the fixed part and of a sequence's part that are reading memory, by the declared hardware.
+fn memory_shares(curve: &Curve, fixed: f64, sequence: f64, context: f64) -> (f64, f64) {
+    let Some((machine, model)) = &curve.hardware else {
+        return (if fixed < QUICK_MS { MEMORY_OF_QUICK } else { MEMORY_OF_SLOW }, 0.5);
+    };
+    let weights = machine.decode(model, 1.0, 0.0).floor_ms;
+    let with_context = machine.decode(model, 1.0, context).floor_ms;
+    let share = |part: f64, whole: f64| (part / whole.max(1e-9)).clamp(0.05, 0.95);
+    (share(weights, fixed), share(with_context - weights, sequence))
+}

@@ -1,0 +1,120 @@
+//! The steps of a run that a fitted engine must reproduce.
+
+use super::iteration::Iteration;
+use super::model::Engine;
+use crate::bare::Bare;
+use anyhow::Result;
+use goodput_core::level::Control;
+use goodput_core::slo::Metric;
+use goodput_plan::Plan;
+use goodput_stats::diagnosis::is_one;
+use goodput_stats::search::{Ask, Ends};
+use goodput_stats::stats::step::{Quantiles, Step, StepKind, Verdict};
+use std::time::Duration;
+
+/// Requests of a simulated step.
+const REQUESTS: f64 = 2000.0;
+/// Requests of a simulated step with one request at a time.
+const ALONE: f64 = 30.0;
+/// Largest number of steps under load that are simulated.
+const STEPS: usize = 3;
+/// Least requests of a step that is simulated.
+const LEAST: u64 = 30;
+/// Least difference of the levels of two steps that are simulated, as a logarithm.
+const APART: f64 = 0.2;
+/// Weight of a tail against that of a median.
+const TAIL: f64 = 0.5;
+/// Least number of values of a p99.
+const OF_P99: u64 = 300;
+
+/// A step to be reproduced.
+pub(super) struct Target<'a> {
+    pub(super) step: &'a Step,
+    pub(super) ask: Ask,
+}
+
+/// Returns the steps to be reproduced: one request alone, the one nearest to the goodput, and lighter ones.
+pub(super) fn targets<'a>(
+    plan: &Plan,
+    engine: &Engine,
+    steps: &[&'a Step],
+    alone: &'a Step,
+    measured: Option<f64>,
+) -> Vec<Target<'a>> {
+    let mut own: Vec<&Step> = steps
+        .iter()
+        .copied()
+        .filter(|s| {
+            s.level.control == Control::Rate
+                && !s.kind.is_outside_search()
+                && s.verdict != Verdict::Invalid
+                && s.completed >= LEAST
+                && s.abort.is_none()
+                && !s.overloaded()
+        })
+        .collect();
+    let aim = measured.unwrap_or(0.0).max(1e-6);
+    own.sort_by(|a, b| {
+        let far = |s: &Step| (s.level.value / aim).ln().abs();
+        far(a).total_cmp(&far(b))
+    });
+    let mut chosen: Vec<&Step> = Vec::new();
+    for step in own {
+        let is_new = |c: &&Step| (c.level.value / step.level.value).ln().abs() > APART;
+        if chosen.len() < STEPS && chosen.iter().all(is_new) {
+            chosen.push(step);
+        }
+    }
+    let loaded = chosen.into_iter().map(|step| Target { step, ask: ask(plan, step, engine.copies) });
+    std::iter::once(Target { step: alone, ask: ask(plan, alone, 1.0) }).chain(loaded).collect()
+}
+
+/// Returns the simulated step for a measured one, on one of several copies.
+fn ask(plan: &Plan, step: &Step, copies: f64) -> Ask {
+    let mut level = step.level;
+    let length_s = if is_one(step) {
+        // A closed loop of one: the measured time of that many requests.
+        step.measure_s.min(ALONE * step.measure_s / step.due_n.max(1) as f64)
+    } else {
+        level.value /= copies;
+        step.measure_s.min(REQUESTS / level.value)
+    };
+    Ask {
+        level,
+        kind: if is_one(step) { StepKind::Baseline } else { StepKind::List },
+        settle: Duration::from_secs_f64(if is_one(step) { 0.0 } else { step.settle_s.min(length_s) }),
+        measure: Duration::from_secs_f64(length_s.max(0.01)),
+        extend: false,
+        tail: plan.step.tail(),
+        drain: plan.timeout(),
+        ends: Ends::AtItsTime,
+        confidence: 0.95,
+    }
+}
+
+impl Target<'_> {
+    /// Returns the weighted sum of the absolute logarithms of simulated over measured latencies, and the sum of weights.
+    pub(super) fn deviation(
+        &self,
+        plan: &Plan,
+        engine: &Engine,
+        iteration: &Iteration,
+    ) -> Result<(f64, f64)> {
+        let mut sweep = Bare::on(plan, engine.model(iteration))?;
+        let simulated = sweep.measure_again(&self.step.series, self.step.step, self.ask)?;
+        let mut all: Vec<(f64, f64, f64)> = Vec::new();
+        let mut compare = |metric: Metric, of: fn(&Quantiles) -> Option<f64>, weight: f64| {
+            let (is, was) = (of(&simulated.quantiles(metric)), of(&self.step.quantiles(metric)));
+            all.extend(is.zip(was).map(|(is, was)| (is, was, weight)));
+        };
+        for metric in [Metric::Ttft, Metric::Tpot] {
+            compare(metric, |q| q.p50, 1.0);
+            compare(metric, |q| q.p90, TAIL);
+            compare(metric, |q| q.p99.filter(|_| q.n > OF_P99), TAIL);
+        }
+        let usable = all.into_iter().filter(|(is, was, _)| *is > 0.0 && *was > 0.0);
+        Ok(usable.fold((0.0, 0.0), |(sum, weights), (is, was, weight)| {
+            (sum + weight * (is / was).ln().abs(), weights + weight)
+        }))
+    }
+}
