@@ -154,7 +154,7 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
     let own = part.answers.iter().filter(|a| a.series == one.name);
     let missed = |a: &Answer| {
         let (step, limit) = examined(part, a)?;
-        Some(Curve { step: step.step, limit, ..known.clone() })
+        Some(Curve { step: step.step, limit, tier: Some(a.tier.clone()), ..known.clone() })
     };
     let mut all: Vec<Curve> = own.filter_map(missed).collect();
     if let Some(step) = heaviest(run, &one.name).filter(|_| all.is_empty()) {

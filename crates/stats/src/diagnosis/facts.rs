@@ -71,6 +71,8 @@ pub struct Curve {
     pub step: u32,
     /// Key of the limit that is missed there, or that binds: `ttft.p99`, `stability`; `None` if there is none.
     pub limit: Option<String>,
+    /// Tier of the SLO of that limit; `None` if no tier is examined alone.
+    pub tier: Option<String>,
     /// Subject of the question that was asked, if there was no limit (a row of a matrix): `ttft`.
     pub question: Option<String>,
     /// Identity of the deployment: the server and its hardware. Curves with equal values may be compared.

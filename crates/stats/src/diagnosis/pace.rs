@@ -101,7 +101,7 @@ pub(super) fn stalling_tokens(s: &Subject<'_>) -> Option<f64> {
 pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let limit = s.tpot_limit()?;
     let token_ms = Pace::of(s)?.token_ms?;
-    let decode = s.quantiles(s.at, Metric::Tpot).p50?;
+    let decode = s.token_median(s.at)?;
     let tokens = (ROOM * limit - decode) / token_ms;
     let per_second = 1e3 * tokens / limit;
     (tokens >= 1.0 && per_second > SPARE * tokens_read_per_s(s)?).then_some(tokens)
@@ -115,7 +115,7 @@ pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
 pub(super) fn sequences_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let (limit, base) = (s.tpot_limit()?, Pace::of(s)?.base_ms);
     let running = s.at.server.running_mean.map(|n| n / s.counted_copies()).filter(|n| *n > SEVERAL)?;
-    let tail = s.tail(s.at, Metric::Tpot)?.0;
+    let tail = s.token_tail(s.at)?.0;
     let most = running + 2.0 * running.sqrt();
     // Far beyond the limit a tail tells little about the boundary.
     let room = ((limit - base) / (tail - base)).max(LEAST_ROOM);

@@ -61,7 +61,7 @@ pub(super) fn base_of_chunk(s: &Subject<'_>) -> Option<Reading> {
 
 pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
     let (pace, tokens, limit_ms) = (Pace::of(s)?, pace::stalling_tokens(s)?, s.tpot_limit()?);
-    let median = s.quantiles(s.at, Metric::Tpot).p50.unwrap_or(pace.base_ms);
+    let median = s.token_median(s.at).unwrap_or(pace.base_ms);
     let chunk_ms = median + pace.token_ms? * tokens;
     let fact = IterationFact::Chunk { tokens, chunk_ms, limit_ms };
     Some(Reading::new(chunk_ms / limit_ms, [s.at.step], fact))
