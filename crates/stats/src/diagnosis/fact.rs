@@ -349,11 +349,11 @@ pub enum IterationFact {
         /// The step.
         at: Place,
     },
-    /// The longest request.
-    LongestRequest {
-        /// Its input and output tokens.
+    /// The longest prompt.
+    LongestPrompt {
+        /// Its tokens.
         tokens: f64,
-        /// Those of a mean request.
+        /// Those of a mean prompt.
         mean: f64,
     },
     /// Sequences that can run within a limit.

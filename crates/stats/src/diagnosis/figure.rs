@@ -118,8 +118,8 @@ figures! {
     ReadingOverBase = "reading-over-iteration" from UnloadedStep, together::reading_over_base;
     /// Tail of TPOT divided by its median.
     TpotTailTimesMedian = "tpot-tail-over-median" from Steps, latency::tpot_tail_over_median;
-    /// Tokens of the longest request, divided by those of a mean one.
-    LongestTimesMean = "longest-request-over-mean" from Lengths, together::longest_over_mean;
+    /// Tokens of the longest prompt, divided by those of a mean one.
+    LongestTimesMean = "longest-prompt-over-mean" from Lengths, together::longest_over_mean;
     /// Time to read a part of the longest prompt, divided by the limit on TPOT.
     ReadingOfLimit = "reading-of-tpot-limit" from UnloadedStep, together::reading_of_limit;
     /// TPOT of one request alone divided by its limit; 0 without one.

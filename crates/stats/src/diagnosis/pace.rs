@@ -67,9 +67,9 @@ pub(super) fn reads_whole_prompts(s: &Subject<'_>) -> bool {
     s.curve.settings.get(Knob::ChunkedPrefill).is_some_and(|c| c.value == Value::Switch(false))
 }
 
-/// Returns the prompt tokens of the longest request that an iteration can take at once.
+/// Returns the tokens of the longest prompt that an iteration can take at once.
 fn chunk(s: &Subject<'_>) -> Option<f64> {
-    let longest = s.curve.settings.longest_request? as f64;
+    let longest = s.curve.settings.longest_prompt? as f64;
     Some(if reads_whole_prompts(s) { longest } else { iteration_tokens(s)?.min(longest) })
 }
 
@@ -91,7 +91,7 @@ pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<f64> {
 /// An answer of O tokens meets min(O, L/B) of the iterations that read a prompt of L tokens in chunks of B, each longer by
 /// the time of B tokens: its TPOT grows by the time of min(B, L/O). Chunks above L/O are no worse than a prompt read whole.
 pub(super) fn stalling_tokens(s: &Subject<'_>) -> Option<f64> {
-    let longest = s.curve.settings.longest_request? as f64;
+    let longest = s.curve.settings.longest_prompt? as f64;
     let answer = s.at.output_tokens_mean?.max(1.0);
     Some(chunk(s)?.min(longest / answer))
 }

@@ -273,7 +273,7 @@ pub const RULES: &[Rule] = &[
         weight: Some(PrefillBusy),
         ..USUAL
     },
-    // A tail of TPOT half as long again as its median, where some requests are several times as long as most: only their
+    // A tail of TPOT half as long again as its median, where some prompts are several times as long as most: only their
     // prompts make some answers that much slower than others (a batch that varies moves p99 TPOT by a fifth or a third).
     Rule {
         kind: Kind::PrefillBound,

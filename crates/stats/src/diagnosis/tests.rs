@@ -449,7 +449,7 @@ const CASES: &[(&str, Change, &str)] = &[
             on_tpot(s, f, 7.0);
             only_tpot(s, 10.0);
             tokens(f, 8192);
-            f.curves[0].settings.longest_request = Some(9_000);
+            f.curves[0].settings.longest_prompt = Some(9_000);
             (s[2].achieved_rate, s[2].output_tokens_mean) = (3.0, Some(20.0));
         },
         "prefill-stalls high, prefill-bound high, decode-bound medium",

@@ -198,8 +198,8 @@ fn iteration(fact: &IterationFact) -> String {
             level_number(tail_ms / median_ms),
             time(*median_ms)
         ),
-        IterationFact::LongestRequest { tokens, mean } => format!(
-            "the longest request has {} tokens, a mean one {}",
+        IterationFact::LongestPrompt { tokens, mean } => format!(
+            "the longest prompt has {} tokens, a mean one {}",
             level_number(tokens.round()),
             level_number(mean.round())
         ),

@@ -98,9 +98,9 @@ pub(super) fn chunk_within_limit(s: &Subject<'_>) -> Option<Reading> {
 }
 
 pub(super) fn longest_over_mean(s: &Subject<'_>) -> Option<Reading> {
-    let longest = s.curve.settings.longest_request? as f64;
-    let mean = s.at.input_tokens_mean? + s.at.output_tokens_mean.unwrap_or(0.0);
-    let fact = IterationFact::LongestRequest { tokens: longest, mean };
+    let longest = s.curve.settings.longest_prompt? as f64;
+    let mean = s.at.input_tokens_mean?;
+    let fact = IterationFact::LongestPrompt { tokens: longest, mean };
     (mean > 0.0).then(|| Reading::new(longest / mean, [s.at.step], fact))
 }
 
