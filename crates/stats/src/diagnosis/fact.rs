@@ -328,6 +328,8 @@ pub enum IterationFact {
         base_ms: f64,
         /// Time to read these tokens.
         reading_ms: f64,
+        /// True if that time is an upper bound, since it includes what every request costs.
+        at_most: bool,
     },
     /// An iteration that reads a chunk of a long prompt.
     Chunk {
@@ -335,6 +337,8 @@ pub enum IterationFact {
         tokens: f64,
         /// Time of the iteration.
         chunk_ms: f64,
+        /// True if that time is an upper bound, since it includes what every request costs.
+        at_most: bool,
         /// The limit on TPOT or ITL.
         limit_ms: f64,
     },
@@ -369,6 +373,8 @@ pub enum IterationFact {
     PrefillOfTime {
         /// The share.
         share: f64,
+        /// True if the share is an upper bound, since it includes what every request costs.
+        at_most: bool,
         /// The step.
         at: Place,
     },

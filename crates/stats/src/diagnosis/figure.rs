@@ -192,10 +192,33 @@ impl Serialize for Figure {
     }
 }
 
+/// The relation of a figure to its true value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// It is the true value, but for the scatter of measurements.
+    Exact,
+    /// The true value may be smaller.
+    AtMost,
+    /// The true value may be larger.
+    AtLeast,
+}
+
+impl Side {
+    /// Returns the side of a figure that falls where this one grows.
+    pub(super) const fn inverse(self) -> Self {
+        match self {
+            Self::Exact => Self::Exact,
+            Self::AtMost => Self::AtLeast,
+            Self::AtLeast => Self::AtMost,
+        }
+    }
+}
+
 /// The value of a figure, with the steps that it comes from.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) value: f64,
+    pub(super) side: Side,
     pub(super) steps: Vec<u32>,
     /// The fact that shows it; `None` for a figure that only rules need.
     pub(super) fact: Option<Fact>,
@@ -203,11 +226,16 @@ pub(super) struct Reading {
 
 impl Reading {
     fn new(value: f64, steps: impl Into<Vec<u32>>, fact: impl Into<Fact>) -> Self {
-        Self { value, steps: steps.into(), fact: Some(fact.into()) }
+        Self { value, side: Side::Exact, steps: steps.into(), fact: Some(fact.into()) }
     }
 
     /// Returns a value without a fact to report.
     fn silent(value: f64, steps: impl Into<Vec<u32>>) -> Self {
-        Self { value, steps: steps.into(), fact: None }
+        Self { value, side: Side::Exact, steps: steps.into(), fact: None }
+    }
+
+    /// Returns the reading as a bound.
+    fn on(self, side: Side) -> Self {
+        Self { side, ..self }
     }
 }

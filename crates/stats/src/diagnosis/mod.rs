@@ -235,21 +235,28 @@ fn at_its_step<'a>(rule: &Rule, subject: &Subject<'a>) -> (Outcome, Subject<'a>)
 
 fn outcome(rule: &Rule, subject: &Subject<'_>) -> Outcome {
     let (mut evidence, mut missing) = (Vec::new(), Vec::new());
+    let mut confidence = Some(Confidence::High);
     for test in rule.when {
         match test.figure.of(subject) {
             Some(reading) if !test.holds(reading.value) => return Outcome::Not,
-            Some(reading) => evidence.extend(told(test.figure, reading)),
+            Some(reading) => {
+                // A bound that the true value may miss shows no more than the shape of a cause.
+                if !test.is_shown_by(reading.side) {
+                    confidence = Some(Confidence::Medium);
+                }
+                evidence.extend(told(test.figure, reading));
+            }
             None => missing.push(test.figure.source()),
         }
     }
     if !missing.is_empty() {
         return Outcome::Unknown(missing);
     }
-    let mut confidence = Some(Confidence::High);
     for test in rule.shown {
         let seen = test.figure.of(subject);
         let to = match &seen {
-            Some(e) if test.holds(e.value) => Some(Confidence::High),
+            Some(e) if test.holds(e.value) && test.is_shown_by(e.side) => Some(Confidence::High),
+            Some(e) if test.holds(e.value) => Some(rule.blind),
             Some(_) => rule.denied,
             None => Some(rule.blind),
         };

@@ -1,6 +1,7 @@
 //! The rules: which figures show which cause, and their thresholds. The only table of thresholds, each with its source.
 
 use super::figure::Figure::{self, *};
+use super::figure::Side;
 use super::{Confidence, Kind};
 
 /// The condition on the limit or question of a curve for a rule to apply.
@@ -40,6 +41,15 @@ impl Test {
     pub fn holds(&self, value: f64) -> bool {
         if self.above { value > self.threshold } else { value < self.threshold }
     }
+
+    /// Returns true if the true value passes wherever a reading on this side of it does.
+    pub(super) const fn is_shown_by(&self, side: Side) -> bool {
+        match side {
+            Side::Exact => true,
+            Side::AtMost => !self.above,
+            Side::AtLeast => self.above,
+        }
+    }
 }
 
 const fn over(figure: Figure, threshold: f64) -> Test {
@@ -50,7 +60,8 @@ const fn under(figure: Figure, threshold: f64) -> Test {
     Test { figure, above: false, threshold }
 }
 
-/// A rule: it fires if all of `when` are known and hold. Several rules of a kind are different ways to detect it; the
+/// A rule: it fires if all of `when` are known and hold; with a confidence that is not high if one of them is known only as a
+/// bound that the true value may miss. Several rules of a kind are different ways to detect it; the
 /// one with the highest confidence counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {

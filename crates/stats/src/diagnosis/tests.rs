@@ -452,6 +452,18 @@ const CASES: &[(&str, Change, &str)] = &[
             f.curves[0].settings.longest_prompt = Some(9_000);
             (s[2].achieved_rate, s[2].output_tokens_mean) = (3.0, Some(20.0));
         },
+        "prefill-stalls medium, prefill-bound medium, decode-bound medium",
+    ),
+    (
+        "the same, and prompts of several lengths tell what reading takes",
+        |s, f| {
+            on_tpot(s, f, 7.0);
+            only_tpot(s, 10.0);
+            tokens(f, 8192);
+            f.curves[0].settings.longest_prompt = Some(9_000);
+            f.lengths = lengths(&[(200.0, 8.0), (600.0, 15.0), (1200.0, 25.5)]);
+            (s[2].achieved_rate, s[2].output_tokens_mean) = (3.0, Some(20.0));
+        },
         "prefill-stalls high, prefill-bound high, decode-bound medium",
     ),
     (

@@ -179,15 +179,17 @@ fn latency(fact: &LatencyFact) -> String {
 
 fn iteration(fact: &IterationFact) -> String {
     match fact {
-        IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms } => format!(
-            "an iteration takes {} without any prompt, and reading the {} tokens that it may have takes {}",
+        IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms, at_most } => format!(
+            "an iteration takes {} without any prompt, and reading the {} tokens that it may have takes {}{}",
             time(*base_ms),
             level_number(*tokens),
+            if *at_most { "at most " } else { "" },
             time(*reading_ms)
         ),
-        IterationFact::Chunk { tokens, chunk_ms, limit_ms } => format!(
-            "an iteration that reads {} tokens of a prompt takes about {}, where a token may take {}",
+        IterationFact::Chunk { tokens, chunk_ms, limit_ms, at_most } => format!(
+            "an iteration that reads {} tokens of a prompt takes {} {}, where a token may take {}",
             level_number(*tokens),
+            if *at_most { "at most" } else { "about" },
             time(*chunk_ms),
             time(*limit_ms)
         ),
@@ -209,8 +211,9 @@ fn iteration(fact: &IterationFact) -> String {
             time(*limit_ms),
             level_number(*seats)
         ),
-        IterationFact::PrefillOfTime { share, at } => {
-            format!("prompts are read {} of the time {}", percent(*share), place(at))
+        IterationFact::PrefillOfTime { share, at_most, at } => {
+            let most = if *at_most { "at most " } else { "" };
+            format!("prompts are read {most}{} of the time {}", percent(*share), place(at))
         }
     }
 }
