@@ -45,6 +45,9 @@ fn moved(change: &Change) -> Option<Knob> {
             | DeploymentChange::CheckInterconnect
             | DeploymentChange::PoolForPrompts
             | DeploymentChange::LimitAdmission
+            | DeploymentChange::RaisePowerLimit
+            | DeploymentChange::CoolGpus
+            | DeploymentChange::FreeClocks
             | DeploymentChange::Capacity => None,
         },
     }

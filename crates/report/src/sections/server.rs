@@ -9,7 +9,7 @@ use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 use goodput_stats::server::facts::Facts;
-use goodput_stats::stats::server::{gpu_use, gpu_watts};
+use goodput_stats::stats::gpu::{gpu_use, gpu_watts};
 use goodput_stats::stats::step::{ClientSide, MetricRow, ServerLatency, Step, Verdict};
 use std::collections::BTreeMap;
 

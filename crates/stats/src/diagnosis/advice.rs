@@ -12,6 +12,9 @@ use crate::roofline::Precision;
 /// Time of a token of one request alone below which the host's work is taken for its larger part.
 const QUICK_MS: f64 = 8.0;
 
+/// Part of the highest power limit from which on the present one counts as the highest: limits are whole watts of hundreds.
+pub(super) const HIGHEST_LIMIT: f64 = 0.99;
+
 /// A change that would help.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Advice {
@@ -84,6 +87,7 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
         Kind::BatchTooLarge => vec![BatchChange::Cap.into(), DeploymentChange::MoreReplicas.into()],
         Kind::CacheMisses => cache(s),
         Kind::Network => vec![DeploymentChange::NearerClient.into()],
+        Kind::Throttled => clocks(s),
         Kind::SmallIterations => vec![BatchChange::MoreTokens.into()],
         Kind::PrefillStalls => {
             let first = if pace::reads_whole_prompts(s) {
@@ -116,6 +120,25 @@ fn cache(s: &Subject<'_>) -> Vec<Change> {
     let mut all = vec![MemoryChange::PrefixCacheOn.into(), MemoryChange::RoomForPrefixes.into()];
     if s.curve.replicas.is_some_and(|n| n > 1) {
         all.push(DeploymentChange::RouteByPrefix.into());
+    }
+    all
+}
+
+/// Returns what lets the clocks of the slowest GPU rise, as far as its counters tell what holds them down.
+fn clocks(s: &Subject<'_>) -> Vec<Change> {
+    let holds = |figure: Figure| figure.of(s).is_some_and(|told| told.value > 0.5);
+    let mut all: Vec<Change> = Vec::new();
+    if holds(Figure::HeldByHeat) {
+        all.push(DeploymentChange::CoolGpus.into());
+    }
+    if holds(Figure::HeldBySetting) {
+        all.push(DeploymentChange::FreeClocks.into());
+    }
+    let highest = Figure::LimitOfMost.of(s).is_some_and(|limit| limit.value > HIGHEST_LIMIT);
+    if highest || (holds(Figure::HeldByHeat) && !holds(Figure::HeldByPower)) {
+        all.push(DeploymentChange::FasterCompute.into());
+    } else if holds(Figure::HeldByPower) || all.is_empty() {
+        all.push(DeploymentChange::RaisePowerLimit.into());
     }
     all
 }

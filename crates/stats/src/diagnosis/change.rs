@@ -106,6 +106,12 @@ pub enum DeploymentChange {
     SpeculativeDecoding,
     /// No change: this is the capacity.
     Capacity,
+    /// Raise the power limit of the GPUs.
+    RaisePowerLimit,
+    /// Cool the GPUs better.
+    CoolGpus,
+    /// Take back clocks that were set.
+    FreeClocks,
 }
 
 impl Change {

@@ -1,5 +1,8 @@
 //! The facts that show a finding: the figures of one or two steps, with the steps' places.
 
+mod gpu;
+pub use gpu::GpuFact;
+
 use super::facts::StepFailures;
 use super::settings::Origin;
 use super::subject::is_one;
@@ -84,6 +87,8 @@ pub enum Fact {
     Throughput(ThroughputFact),
     /// The hardware.
     Hardware(HardwareFact),
+    /// Clocks, power and heat of GPUs.
+    Gpu(GpuFact),
 }
 
 /// A fact from the server's counters and histograms.

@@ -3,6 +3,7 @@
 
 mod counters;
 pub(super) use counters::seats;
+mod gpu;
 mod latency;
 mod together;
 
@@ -52,6 +53,8 @@ pub enum Source {
     TensorParallel,
     /// Steps with another number of GPUs per copy of the model.
     OtherGpuCount,
+    /// Clocks and power of the GPUs, from `[[metrics]]`.
+    GpuMetrics,
 }
 
 macro_rules! figures {
@@ -184,6 +187,18 @@ figures! {
     GainOfGpus = "gain-over-added-gpus" from OtherGpuCount, together::gain_of_gpus;
     /// Increase with more GPUs of the time beyond the floor, as a share of TPOT.
     LostBetweenGpus = "lost-between-gpus" from OtherGpuCount, together::lost_between_gpus;
+    /// Share by which the clock of the slowest GPU is below the highest known one.
+    ClockLost = "clock-below-highest" from GpuMetrics, gpu::clock_lost;
+    /// 1 if power held its clock down, by its counters; else 0.
+    HeldByPower = "clock-held-by-power" from GpuMetrics, gpu::held_by_power;
+    /// 1 if heat held its clock down, by its counters; else 0.
+    HeldByHeat = "clock-held-by-heat" from GpuMetrics, gpu::held_by_heat;
+    /// 1 if clocks that were set held its clock down, by its counters; else 0.
+    HeldBySetting = "clock-held-by-setting" from GpuMetrics, gpu::held_by_setting;
+    /// Its mean power, divided by the limit in force.
+    PowerOfLimit = "power-of-limit" from GpuMetrics, gpu::power_of_limit;
+    /// The power limit in force, divided by the highest that the board accepts.
+    LimitOfMost = "power-limit-of-highest" from GpuMetrics, gpu::limit_of_most;
 }
 
 impl Serialize for Figure {

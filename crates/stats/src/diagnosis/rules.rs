@@ -1,5 +1,6 @@
 //! The rules: which figures show which cause, and their thresholds. The only table of thresholds, each with its source.
 
+use super::advice::HIGHEST_LIMIT;
 use super::figure::Figure::{self, *};
 use super::figure::Side;
 use super::{Confidence, Kind};
@@ -178,6 +179,42 @@ pub const RULES: &[Rule] = &[
         kind: Kind::Network,
         about: About::First,
         when: &[over(NetworkOfTtft, 0.25), over(NetworkOfMissed, 0.1)],
+        ..USUAL
+    },
+    // A tenth: reading prompts is bound by computing, whose rate is that of the clock (roofline), so that it loses as much; less is
+    // within the 90 % interval of a search. That clocks dip is no fault by itself: a counter has to show what holds them down
+    // (NVML's violation times and clock event reasons).
+    Rule {
+        kind: Kind::Throttled,
+        when: &[over(ClockLost, 0.1), over(HeldByHeat, 0.5)],
+        also: &[PowerOfLimit],
+        weight: Some(ClockLost),
+        ..USUAL
+    },
+    Rule {
+        kind: Kind::Throttled,
+        when: &[over(ClockLost, 0.1), over(HeldBySetting, 0.5)],
+        weight: Some(ClockLost),
+        ..USUAL
+    },
+    // A board whose limit is the highest that it accepts does what it can: that is a sign of load.
+    Rule {
+        kind: Kind::Throttled,
+        when: &[over(ClockLost, 0.1), over(HeldByPower, 0.5)],
+        shown: &[under(LimitOfMost, HIGHEST_LIMIT)],
+        denied: Some(Confidence::Low),
+        also: &[PowerOfLimit],
+        weight: Some(ClockLost),
+        ..USUAL
+    },
+    // Without counters: mean power at its limit. The driver holds the power of a capped board a few per cent below the limit,
+    // hence 95 %.
+    Rule {
+        kind: Kind::Throttled,
+        when: &[over(ClockLost, 0.1), over(PowerOfLimit, 0.95)],
+        shown: &[under(LimitOfMost, HIGHEST_LIMIT)],
+        denied: Some(Confidence::Low),
+        weight: Some(ClockLost),
         ..USUAL
     },
     // An iteration full of prompt tokens spends a third of its time on its fixed part, or more: twice the tokens then read

@@ -238,50 +238,6 @@ pub struct MetricRow {
     pub per_s: Option<f64>,
 }
 
-/// Metrics of GPU utilisation, with the factor that turns them into a share.
-const GPU_USE: [(&str, f64); 4] = [
-    // NVIDIA's DCGM exporter: percent of the time in which a kernel ran.
-    ("DCGM_FI_DEV_GPU_UTIL", 0.01),
-    // nvidia_gpu_exporter, which reads the same from nvidia-smi.
-    ("nvidia_smi_utilization_gpu_ratio", 1.0),
-    // Exporters over NVML.
-    ("nvidia_gpu_duty_cycle", 0.01),
-    ("nvidia_gpu_utilization_gpu", 0.01),
-];
-
-/// Metrics of GPU power, with the factor that turns them into watts.
-const GPU_POWER: [(&str, f64); 4] = [
-    ("DCGM_FI_DEV_POWER_USAGE", 1.0),
-    ("nvidia_smi_power_draw_watts", 1.0),
-    ("nvidia_smi_power_draw_instant_watts", 1.0),
-    ("nvidia_gpu_power_usage_milliwatts", 1e-3),
-];
-
-/// Returns the mean utilisation over the GPUs, as a share, and their number; `None` if `[[metrics]]` has none.
-pub fn gpu_use(rows: &[MetricRow]) -> Option<(f64, usize)> {
-    let all = gpu_means(rows, &GPU_USE)?;
-    Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
-}
-
-/// Returns the mean power of all GPUs together, in watts; `None` if `[[metrics]]` has none.
-pub fn gpu_watts(rows: &[MetricRow]) -> Option<f64> {
-    Some(gpu_means(rows, &GPU_POWER)?.iter().sum())
-}
-
-/// Returns the mean power per GPU, in watts, and the number of GPUs; `None` if `[[metrics]]` has none.
-pub fn mean_watts_per_gpu(rows: &[MetricRow]) -> Option<(f64, usize)> {
-    let all = gpu_means(rows, &GPU_POWER)?;
-    Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
-}
-
-/// Returns the means, one per GPU, of the first known metric that is present, times its factor.
-fn gpu_means(rows: &[MetricRow], known: &[(&str, f64)]) -> Option<Vec<f64>> {
-    known.iter().find_map(|(name, factor)| {
-        let own = rows.iter().filter(|r| r.name == *name).filter_map(|r| Some(r.mean? * factor));
-        Some(own.collect::<Vec<f64>>()).filter(|all| !all.is_empty())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,28 +306,5 @@ mod tests {
             "its TTFT includes the queue: {side:?}"
         );
         assert!(!side.restarted && side.is_known() && !ServerSide::default().is_known());
-    }
-
-    #[test]
-    fn gpu_metrics_are_recognised_by_name() {
-        let row = |name: &str, mean| MetricRow {
-            source: "gpu".into(),
-            name: name.into(),
-            labels: String::new(),
-            n: 3,
-            min: None,
-            mean: Some(mean),
-            max: None,
-            per_s: None,
-        };
-        let rows = [
-            row("DCGM_FI_DEV_GPU_UTIL", 90.0),
-            row("DCGM_FI_DEV_GPU_UTIL", 70.0),
-            row("DCGM_FI_DEV_POWER_USAGE", 300.0),
-            row("DCGM_FI_DEV_POWER_USAGE", 250.0),
-        ];
-        assert!(gpu_use(&rows).is_some_and(|(share, n)| (share - 0.8).abs() < 1e-12 && n == 2));
-        assert_eq!((gpu_watts(&rows), gpu_watts(&rows[..2]), gpu_use(&[])), (Some(550.0), None, None));
-        assert_eq!(gpu_use(&[row("nvidia_smi_utilization_gpu_ratio", 0.5)]), Some((0.5, 1)));
     }
 }

@@ -114,6 +114,15 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         }
         DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
         DeploymentChange::SpeculativeDecoding => "Write several tokens at a time (speculative decoding).",
+        DeploymentChange::RaisePowerLimit => {
+            "Raise the power limit of the GPUs as far as the board and its power supply allow: nvidia-smi -pl WATTS (nvidia-smi -q -d POWER has the range)."
+        }
+        DeploymentChange::CoolGpus => {
+            "Cool the GPUs better: look at fans, air flow and the temperature at the inlet (nvidia-smi -q -d TEMPERATURE has the slowdown temperature)."
+        }
+        DeploymentChange::FreeClocks => {
+            "Take back the clocks that were set: nvidia-smi -rgc (locked clocks) and -rac (application clocks), or lock higher ones with -lgc."
+        }
         DeploymentChange::Capacity => {
             "This is the capacity of the server as it is: a queue in front of it only hides that for a while."
         }

@@ -1,5 +1,7 @@
 //! The evidence of a finding in English.
 
+mod gpu;
+
 use super::value::by;
 use crate::words::level_number;
 use goodput_core::units::short;
@@ -23,6 +25,7 @@ pub(crate) fn evidence(fact: &Fact) -> String {
         Fact::Iteration(fact) => iteration(fact),
         Fact::Throughput(fact) => throughput(fact),
         Fact::Hardware(fact) => hardware(fact),
+        Fact::Gpu(fact) => gpu::gpu(fact),
     }
 }
 

@@ -165,8 +165,7 @@ proptest! {
 fn the_longest_prompt_is_known_beside_the_longest_request() {
     use crate::rundir::Sent;
     use goodput_core::distribution::Distribution;
-    let lengths =
-        |max| Distribution { n: 9, mean: 1.0, p50: 1, p90: 1, p99: 1, max, bars: Vec::new() };
+    let lengths = |max| Distribution { n: 9, mean: 1.0, p50: 1, p90: 1, p99: 1, max, bars: Vec::new() };
     let sent = |series: &str, input, output: Option<u64>| Sent {
         series: series.into(),
         class: "all".into(),
