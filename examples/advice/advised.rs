@@ -29,7 +29,7 @@ fn moved(change: &Change) -> Option<Knob> {
                 Some(Knob::FasterMemory)
             }
             ComputeChange::CaptureGraphs { .. } => Some(Knob::FasterHost),
-            ComputeChange::FewerGpusPerCopy => None,
+            ComputeChange::FewerGpusPerCopy | ComputeChange::NoDrafting => None,
         },
         Change::Deployment(change) => match change {
             DeploymentChange::MendErrors => Some(Knob::Errors),
@@ -48,6 +48,7 @@ fn moved(change: &Change) -> Option<Knob> {
             | DeploymentChange::RaisePowerLimit
             | DeploymentChange::CoolGpus
             | DeploymentChange::FreeClocks
+            | DeploymentChange::FewerDrafts
             | DeploymentChange::Capacity => None,
         },
     }

@@ -2,7 +2,8 @@
 
 use super::Kind;
 use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
-use super::figure::Figure;
+use super::figure::{Figure, is_drafting};
+use super::flags::Knob;
 use super::pace::{self, Pace};
 use super::settings::{Current, Value};
 use super::subject::Subject;
@@ -88,6 +89,7 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
         Kind::CacheMisses => cache(s),
         Kind::Network => vec![DeploymentChange::NearerClient.into()],
         Kind::Throttled => clocks(s),
+        Kind::DraftingCosts => vec![ComputeChange::NoDrafting.into(), DeploymentChange::FewerDrafts.into()],
         Kind::SmallIterations => vec![BatchChange::MoreTokens.into()],
         Kind::PrefillStalls => {
             let first = if pace::reads_whole_prompts(s) {
@@ -175,8 +177,11 @@ fn decode(s: &Subject<'_>) -> Vec<Change> {
         ComputeChange::SmallerWeights { floor_ms }.into(),
         DeploymentChange::FasterMemory.into(),
         ComputeChange::MoreGpusForDecode.into(),
-        DeploymentChange::SpeculativeDecoding.into(),
     ];
+    let on = s.curve.settings.get(Knob::Speculative).is_some_and(|c| c.value == Value::Switch(true));
+    if !on && !is_drafting(s) {
+        all.push(DeploymentChange::SpeculativeDecoding.into());
+    }
     // Without a floor the two are not told apart. The host's work for an iteration takes some milliseconds in every
     // engine, and so is the larger part of a token that takes hardly longer.
     let quick = s.curve.hardware.is_none() && Pace::of(s).is_some_and(|pace| pace.base_ms < QUICK_MS);

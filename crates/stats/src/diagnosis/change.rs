@@ -70,6 +70,8 @@ pub enum ComputeChange {
         /// The least TPOT with weights of 8 bits, in milliseconds.
         floor_ms: Option<f64>,
     },
+    /// Leave out speculative decoding.
+    NoDrafting,
     /// Launch kernels together instead of one by one.
     CaptureGraphs {
         /// Share of a token's time that is not reading memory.
@@ -112,6 +114,8 @@ pub enum DeploymentChange {
     CoolGpus,
     /// Take back clocks that were set.
     FreeClocks,
+    /// Draft fewer tokens at a time, or with another draft model.
+    FewerDrafts,
 }
 
 impl Change {
@@ -171,12 +175,14 @@ impl ComputeChange {
             }
             Self::EightBits | Self::SmallerWeights { .. } => Knob::Quantisation,
             Self::CaptureGraphs { .. } => Knob::Graphs,
+            Self::NoDrafting => Knob::Speculative,
         }
     }
 
     const fn direction(&self) -> Direction {
         match self {
             Self::FewerGpusPerCopy => Direction::Lower,
+            Self::NoDrafting => Direction::Off,
             Self::MoreGpusForPrefill | Self::MoreGpusForDecode => Direction::Raise,
             Self::EightBits | Self::SmallerWeights { .. } | Self::CaptureGraphs { .. } => Direction::On,
         }

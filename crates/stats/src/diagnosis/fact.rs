@@ -1,6 +1,8 @@
 //! The facts that show a finding: the figures of one or two steps, with the steps' places.
 
+mod drafting;
 mod gpu;
+pub use drafting::DraftingFact;
 pub use gpu::GpuFact;
 
 use super::facts::StepFailures;
@@ -89,6 +91,8 @@ pub enum Fact {
     Hardware(HardwareFact),
     /// Clocks, power and heat of GPUs.
     Gpu(GpuFact),
+    /// Speculative decoding.
+    Drafting(DraftingFact),
 }
 
 /// A fact from the server's counters and histograms.

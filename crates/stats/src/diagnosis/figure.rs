@@ -3,6 +3,8 @@
 
 mod counters;
 pub(super) use counters::seats;
+mod drafting;
+pub(super) use drafting::is_drafting;
 mod gpu;
 mod latency;
 mod together;
@@ -199,6 +201,12 @@ figures! {
     PowerOfLimit = "power-of-limit" from GpuMetrics, gpu::power_of_limit;
     /// The power limit in force, divided by the highest that the board accepts.
     LimitOfMost = "power-limit-of-highest" from GpuMetrics, gpu::limit_of_most;
+    /// Share of the drafted tokens that the model accepts.
+    AcceptedOfDrafted = "accepted-of-drafted" from Counters, drafting::accepted_of_drafted;
+    /// Tokens that an iteration writes, divided by those from which on drafting is not slower.
+    WrittenOfBreakEven = "written-of-break-even" from Counters, drafting::written_of_break_even;
+    /// Tokens that an iteration writes, divided by those that make up for the time of checking drafts alone.
+    WrittenOfChecking = "written-of-checking" from Hardware, drafting::written_of_checking;
 }
 
 impl Serialize for Figure {

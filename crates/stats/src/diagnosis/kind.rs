@@ -24,6 +24,8 @@ pub enum Kind {
     Network,
     /// The clocks of a GPU are held down by power, heat or a setting.
     Throttled,
+    /// Speculative decoding takes longer than the tokens gain that it drafts.
+    DraftingCosts,
     /// An iteration has tokens for few prompts, and takes a large fixed time.
     SmallIterations,
     /// Tokens wait while prompts of other requests are read.
@@ -44,7 +46,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds; with equal weight, causes come before their effects.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::ClientLimited,
         Self::Errors,
         Self::Preemption,
@@ -54,6 +56,7 @@ impl Kind {
         Self::CacheMisses,
         Self::Network,
         Self::Throttled,
+        Self::DraftingCosts,
         Self::SmallIterations,
         Self::PrefillStalls,
         Self::CommunicationBound,
@@ -76,6 +79,7 @@ impl Kind {
             Self::CacheMisses => "cache-misses",
             Self::Network => "network",
             Self::Throttled => "throttled",
+            Self::DraftingCosts => "drafting-costs",
             Self::SmallIterations => "small-iterations",
             Self::PrefillStalls => "prefill-stalls",
             Self::CommunicationBound => "communication-bound",
@@ -119,6 +123,7 @@ impl Kind {
             | Self::CacheMisses
             | Self::Network
             | Self::Throttled
+            | Self::DraftingCosts
             | Self::SmallIterations
             | Self::PrefillStalls
             | Self::CommunicationBound => false,
@@ -135,6 +140,7 @@ impl Kind {
             | Self::CacheMisses
             | Self::Network
             | Self::Throttled
+            | Self::DraftingCosts
             | Self::SmallIterations
             | Self::PrefillStalls
             | Self::CommunicationBound => Rank::Cause,

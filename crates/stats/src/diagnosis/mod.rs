@@ -28,8 +28,8 @@ mod tests;
 pub use advice::{Advice, Target};
 pub use change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 pub use fact::{
-    CacheFact, Fact, GpuFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place,
-    Reference, ServerFact, ThroughputFact,
+    CacheFact, DraftingFact, Fact, GpuFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft,
+    Place, Reference, ServerFact, ThroughputFact,
 };
 pub use facts::{Accepts, Curve, Facts, LengthPoint, OwnLimit, StepFailures};
 pub use figure::{Evidence, Figure, Source};

@@ -115,7 +115,7 @@ fn candidates(kind: Kind, s: &Subject<'_>) -> Vec<Candidate> {
         Kind::Errors => vec![lower()],
         Kind::Preemption | Kind::KvExhaustion => vec![with_advice(s, Knob::Memory, Direction::Raise)],
         Kind::Network => one_request_alone(s),
-        Kind::Throttled => vec![(Measurement::WithAdvice, Vec::new())],
+        Kind::Throttled | Kind::DraftingCosts => vec![(Measurement::WithAdvice, Vec::new())],
         Kind::SmallIterations => vec![with_advice(s, Knob::Tokens, Direction::Raise)],
         Kind::PrefillStalls if super::pace::reads_whole_prompts(s) => {
             vec![with_advice(s, Knob::ChunkedPrefill, Direction::On)]
@@ -167,6 +167,7 @@ const fn row(kind: Kind) -> Option<Measurement> {
         | Kind::BatchTooLarge
         | Kind::Network
         | Kind::Throttled
+        | Kind::DraftingCosts
         | Kind::SmallIterations
         | Kind::PrefillStalls
         | Kind::CommunicationBound => None,
@@ -191,6 +192,7 @@ pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
         | Kind::BatchTooLarge
         | Kind::Network
         | Kind::Throttled
+        | Kind::DraftingCosts
         | Kind::SmallIterations
         | Kind::PrefillStalls
         | Kind::Preemption

@@ -217,6 +217,16 @@ pub const RULES: &[Rule] = &[
         weight: Some(ClockLost),
         ..USUAL
     },
+    // Below the break-even of drafting (figure/drafting.rs), which takes the time of a draft as Leviathan et al. (2023) measured it
+    // at most; where checking alone takes longer than the accepted tokens gain, that time does not matter.
+    Rule {
+        kind: Kind::DraftingCosts,
+        when: &[under(WrittenOfBreakEven, 1.0)],
+        shown: &[under(WrittenOfChecking, 1.0)],
+        denied: Some(Confidence::Medium),
+        also: &[AcceptedOfDrafted],
+        ..USUAL
+    },
     // An iteration full of prompt tokens spends a third of its time on its fixed part, or more: twice the tokens then read
     // prompts a fifth faster (2·(1 + r) / (2 + r) with r = fixed / reading is 1.2 at r = 0.5). Not where TPOT is at its
     // limit: larger iterations lengthen it.

@@ -508,6 +508,27 @@ const CASES: &[(&str, Change, &str)] = &[
         "",
     ),
     ("a clock falls by little", |s, _| clock(s, 1350.0, &[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 4.0)]), ""),
+    // Speculative decoding.
+    (
+        "few of the drafted tokens are accepted",
+        |s, _| (s[2].server.drafted_mean, s[2].server.accepted_mean) = (Some(5.0), Some(0.2)),
+        "drafting-costs medium",
+    ),
+    (
+        "enough of them are",
+        |s, _| (s[2].server.drafted_mean, s[2].server.accepted_mean) = (Some(5.0), Some(0.3)),
+        "",
+    ),
+    (
+        "checking them takes longer than they gain, with many sequences",
+        |s, f| {
+            (s[2].server.drafted_mean, s[2].server.accepted_mean) = (Some(7.0), Some(1.0));
+            f.curves[0].hardware = hardware(1, EIGHT);
+            s[2].output_tokens_per_s = 20_000.0;
+        },
+        "drafting-costs high",
+    ),
+    ("none are drafted", |s, _| s[2].server.accepted_mean = Some(0.0), ""),
     // The size of an iteration.
     (
         "iterations of few prompt tokens",
@@ -811,4 +832,23 @@ fn what_holds_a_clock_down_decides_what_is_advised() {
     assert_eq!(heat, [of(DeploymentChange::CoolGpus), of(DeploymentChange::FasterCompute)]);
     let set = advice(&[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 2.0)]);
     assert_eq!(set, [of(DeploymentChange::FreeClocks)]);
+}
+
+#[test]
+fn drafting_is_not_advised_where_it_is_on() {
+    let advised = |change: Change| {
+        let (mut steps, mut facts) = usual();
+        on_tpot(&mut steps, &mut facts, 7.0);
+        change(&mut steps, &mut facts);
+        let all = diagnose(&steps, &facts).findings;
+        let drafting = super::change::Change::from(DeploymentChange::SpeculativeDecoding);
+        all.iter().flat_map(|f| &f.advice).any(|advice| advice.change == drafting)
+    };
+    assert!(advised(|_, _| ()));
+    assert!(!advised(|s, _| (s[2].server.drafted_mean, s[2].server.accepted_mean) = (Some(4.0), Some(2.5))));
+    assert!(!advised(|_, f| f.curves[0].settings.set(
+        Knob::Speculative,
+        Value::Switch(true),
+        Origin::CommandLine
+    )));
 }

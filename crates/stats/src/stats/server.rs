@@ -2,7 +2,7 @@
 
 use super::compact_record::CompactRecord;
 use super::step::{Step, Verdict};
-use crate::server::watch::ObservedWindow;
+use crate::server::watch::{Gauges, ObservedWindow};
 use crate::server::{Histogram, Latency, Signal, TokenCounting};
 use goodput_core::units::ms;
 use serde::Serialize;
@@ -72,6 +72,10 @@ pub struct ServerSide {
     pub client: Option<ClientSide>,
     /// True if a counter went back: the server restarted within the step.
     pub restarted: bool,
+    /// Mean number of tokens that speculative decoding drafts before each check by the model.
+    pub drafted_mean: Option<f64>,
+    /// Mean number of these that the model accepts; an iteration writes one more.
+    pub accepted_mean: Option<f64>,
 }
 
 /// The client's observations between the two readings that the server's counters are differences of, for comparison with these.
@@ -99,6 +103,7 @@ impl ServerSide {
         };
         let value = |signal| counted.and_then(|c| c.value(signal));
         let latency = |of| counted.and_then(|c| c.histogram(of)).and_then(ServerLatency::of);
+        let (drafted_mean, accepted_mean) = drafting(value, gauges);
         Self {
             samples: Some(u64::from(gauges.samples)),
             seconds: range.map(|r| (r.end - r.start).as_secs_f64()),
@@ -121,6 +126,8 @@ impl ServerSide {
             e2e: latency(Latency::E2e),
             client: range.map(|range| ClientSide::of(records, range, seen.engine.token_counting())),
             restarted: seen.restarted,
+            drafted_mean,
+            accepted_mean,
         }
     }
 
@@ -140,6 +147,20 @@ impl ServerSide {
     pub fn is_known(&self) -> bool {
         *self != Self::default()
     }
+}
+
+/// Returns the tokens that a draft has on average, and those of them that are accepted: from counters, or else from gauges of
+/// the tokens that an iteration writes and of the share that is accepted.
+fn drafting(value: impl Fn(Signal) -> Option<f64>, gauges: &Gauges) -> (Option<f64>, Option<f64>) {
+    if let Some(drafts) = value(Signal::Drafts).filter(|n| *n > 0.0) {
+        return (
+            value(Signal::DraftTokens).map(|n| n / drafts),
+            value(Signal::AcceptedTokens).map(|n| n / drafts),
+        );
+    }
+    let accepted = gauges.accepted_length.mean().map(|length| (length - 1.0).max(0.0));
+    let share = gauges.accepted_share.mean().filter(|share| *share > 0.0);
+    (accepted.zip(share).map(|(accepted, share)| accepted / share), accepted)
 }
 
 impl ServerLatency {
@@ -284,6 +305,29 @@ mod tests {
             assert!((c.output_tokens - output).abs() < 1e-9, "{counts:?}: {}", c.output_tokens);
             // 1 + 1.5 + 1 + 0.1 s of two.
             assert!((c.in_flight_mean.unwrap() - 1.8).abs() < 1e-9);
+        }
+    }
+
+    /// Rows: two pages, and the tokens that are drafted and accepted at a time between them.
+    #[test]
+    fn drafts_are_summarised() {
+        let vllm = include_str!("../../../../tests/fixtures/metrics/vllm-speculative.txt");
+        let later =
+            vllm.replace(" 2000.0", " 3000.0").replace(" 10000.0", " 15000.0").replace(" 1200.0", " 1500.0");
+        let sglang = "sglang:spec_accept_length 1.5\nsglang:spec_accept_rate 0.1\n";
+        let off = "sglang:spec_accept_length 0.0\nsglang:spec_accept_rate 0.0\n";
+        for (pages, drafted, accepted) in [
+            ([vllm, &later], Some(5.0), Some(0.3)),
+            ([vllm, vllm], None, None),
+            ([sglang, sglang], Some(5.0), Some(0.5)),
+            ([off, off], None, None),
+        ] {
+            let [before, after] = pages.map(|page| Reading::read(page).unwrap());
+            let end = Duration::from_secs(10);
+            let mut watch = Watch::new(Duration::ZERO, Some(vec![before]));
+            watch.add(end, vec![after], end);
+            let side = ServerSide::of(&watch.over(&(Duration::ZERO..end)).unwrap(), &[]);
+            assert_eq!((side.drafted_mean, side.accepted_mean), (drafted, accepted), "{}", pages[1]);
         }
     }
 

@@ -81,6 +81,7 @@ fn compute(change: &ComputeChange, flag: &str) -> String {
                 least.unwrap_or_default()
             )
         }
+        ComputeChange::NoDrafting => format!("Serve without drafting tokens: leave out {flag}"),
         ComputeChange::CaptureGraphs { share } => format!(
             "{} of a token's time is not reading memory: see that kernels are not launched one by one, {flag}",
             percent(*share)
@@ -122,6 +123,9 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         }
         DeploymentChange::FreeClocks => {
             "Take back the clocks that were set: nvidia-smi -rgc (locked clocks) and -rac (application clocks), or lock higher ones with -lgc."
+        }
+        DeploymentChange::FewerDrafts => {
+            "Or draft fewer tokens at a time (num_speculative_tokens), with a draft model that is nearer to this one, or only under little load."
         }
         DeploymentChange::Capacity => {
             "This is the capacity of the server as it is: a queue in front of it only hides that for a while."

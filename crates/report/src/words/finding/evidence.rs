@@ -1,5 +1,6 @@
 //! The evidence of a finding in English.
 
+mod drafting;
 mod gpu;
 
 use super::value::by;
@@ -26,6 +27,7 @@ pub(crate) fn evidence(fact: &Fact) -> String {
         Fact::Throughput(fact) => throughput(fact),
         Fact::Hardware(fact) => hardware(fact),
         Fact::Gpu(fact) => gpu::gpu(fact),
+        Fact::Drafting(fact) => drafting::drafting(fact),
     }
 }
 
