@@ -5,10 +5,12 @@ use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, Memory
 use super::figure::{Figure, is_drafting};
 use super::flags::Knob;
 use super::pace::{self, Pace};
+use super::pool::{self, PoolSize};
 use super::settings::{Current, Value};
 use super::subject::Subject;
 use super::suggestion::{Basis, Flag, NewValue, Suggestion, suggestion};
 use crate::roofline::Precision;
+use goodput_core::slo::Metric;
 
 /// Time of a token of one request alone below which the host's work is taken for its larger part.
 const QUICK_MS: f64 = 8.0;
@@ -97,11 +99,11 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
             } else {
                 BatchChange::SmallerPrefillChunks
             };
-            vec![
-                first.into(),
-                DeploymentChange::PoolForPrompts.into(),
-                DeploymentChange::FasterCompute.into(),
-            ]
+            let pool = pool::size(s).map(Change::from);
+            std::iter::once(first.into())
+                .chain(pool)
+                .chain([DeploymentChange::FasterCompute.into()])
+                .collect()
         }
         Kind::CommunicationBound => {
             vec![ComputeChange::FewerGpusPerCopy.into(), DeploymentChange::CheckInterconnect.into()]
@@ -151,13 +153,16 @@ fn prefill(s: &Subject<'_>) -> Vec<Change> {
     if s.curve.hardware.as_ref().is_none_or(|(_, m)| m.bytes() > 1.5) {
         all.push(ComputeChange::EightBits.into());
     }
-    let more: [Change; 4] = [
+    let more: [Change; 3] = [
         DeploymentChange::FasterCompute.into(),
         ComputeChange::MoreGpusForPrefill.into(),
         DeploymentChange::ShorterPrompts.into(),
-        DeploymentChange::MoreReplicas.into(),
     ];
     all.extend(more);
+    // Tokens wait for the prompts of another class.
+    let pool = pool::size(s).filter(|size| s.focus() == Some(Metric::Tpot) && *size != PoolSize::Unknown);
+    all.extend(pool.map(Change::from));
+    all.push(DeploymentChange::MoreReplicas.into());
     all
 }
 

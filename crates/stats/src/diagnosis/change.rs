@@ -1,6 +1,7 @@
 //! Changes that a diagnosis can advise.
 
 use super::flags::Knob;
+use super::pool::PoolSize;
 use super::suggestion::Direction;
 use goodput_core::caveat::OwnFault;
 
@@ -22,6 +23,8 @@ pub enum Change {
     Compute(ComputeChange),
     /// The deployment and its workload: no setting of the server.
     Deployment(DeploymentChange),
+    /// Read long prompts on servers of their own.
+    Pool(PoolSize),
 }
 
 /// A change of the number of concurrent sequences and tokens.
@@ -98,8 +101,6 @@ pub enum DeploymentChange {
     FasterCompute,
     /// Use GPUs with more memory bandwidth.
     FasterMemory,
-    /// Read long prompts on servers of their own.
-    PoolForPrompts,
     /// Refuse requests beyond the safe rate.
     LimitAdmission,
     /// Send shorter prompts.
@@ -126,7 +127,7 @@ impl Change {
             Self::Batch(change) => Some((change.knob(), change.direction())),
             Self::Memory(change) => Some((change.knob(), change.direction())),
             Self::Compute(change) => Some((change.knob(), change.direction())),
-            Self::Client { .. } | Self::Deployment(_) => None,
+            Self::Client { .. } | Self::Deployment(_) | Self::Pool(_) => None,
         }
     }
 }
@@ -200,4 +201,10 @@ macro_rules! changes {
     };
 }
 
-changes!(Batch(BatchChange), Memory(MemoryChange), Compute(ComputeChange), Deployment(DeploymentChange));
+changes!(
+    Batch(BatchChange),
+    Memory(MemoryChange),
+    Compute(ComputeChange),
+    Deployment(DeploymentChange),
+    Pool(PoolSize),
+);

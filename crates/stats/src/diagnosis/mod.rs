@@ -16,6 +16,7 @@ pub mod floor;
 mod kind;
 pub mod next;
 mod pace;
+mod pool;
 mod remedy;
 pub mod rules;
 pub mod settings;
@@ -31,12 +32,13 @@ pub use fact::{
     CacheFact, DraftingFact, Fact, GpuFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft,
     Place, Reference, ServerFact, ThroughputFact,
 };
-pub use facts::{Accepts, Curve, Facts, LengthPoint, OwnLimit, StepFailures};
+pub use facts::{Accepts, Curve, Facts, LengthPoint, Mix, MixedClass, OwnLimit, StepFailures};
 pub use figure::{Evidence, Figure, Source};
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline};
 pub use kind::Kind;
 pub use next::{Measurement, Next, SetBy};
+pub use pool::{PoolGpus, PoolShare, PoolSize};
 pub use remedy::Remedy;
 pub use settings::{Current, Origin, Settings, Value};
 pub use subject::is_one;
