@@ -10,7 +10,7 @@ use goodput::diagnosis::{
 /// Returns the knob that a change moves; `None` for one that moves none in a simulated server.
 fn moved(change: &Change) -> Option<Knob> {
     match change {
-        Change::Client { .. } => None,
+        Change::Client { .. } | Change::Pool(_) => None,
         Change::Batch(change) => Some(match change {
             BatchChange::Cap | BatchChange::AdmitMore => Knob::Seats,
             BatchChange::MoreTokens | BatchChange::SmallerPrefillChunks => Knob::Tokens,
@@ -29,7 +29,7 @@ fn moved(change: &Change) -> Option<Knob> {
                 Some(Knob::FasterMemory)
             }
             ComputeChange::CaptureGraphs { .. } => Some(Knob::FasterHost),
-            ComputeChange::FewerGpusPerCopy => None,
+            ComputeChange::FewerGpusPerCopy | ComputeChange::NoDrafting => None,
         },
         Change::Deployment(change) => match change {
             DeploymentChange::MendErrors => Some(Knob::Errors),
@@ -43,8 +43,11 @@ fn moved(change: &Change) -> Option<Knob> {
             DeploymentChange::MoreReplicas
             | DeploymentChange::RouteByPrefix
             | DeploymentChange::CheckInterconnect
-            | DeploymentChange::PoolForPrompts
             | DeploymentChange::LimitAdmission
+            | DeploymentChange::RaisePowerLimit
+            | DeploymentChange::CoolGpus
+            | DeploymentChange::FreeClocks
+            | DeploymentChange::FewerDrafts
             | DeploymentChange::Capacity => None,
         },
     }

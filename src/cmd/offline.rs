@@ -16,7 +16,7 @@ pub(super) fn quoted(key: &str, value: &str) -> String {
 pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<ExitCode> {
     let plan = plan(purpose, sets, args)?;
     consent::ask(&[&plan], args.measure.yes)?;
-    let after = After { json: args.folder.json, try_advice: None };
+    let after = After { json: args.folder.json, try_advice: None, again: false };
     run(&plan, &options(&plan, &args.measure, &args.folder), after)
 }
 

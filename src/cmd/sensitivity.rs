@@ -5,14 +5,13 @@ mod design;
 use crate::cli::SensitivityArgs;
 use crate::cmd::consent;
 use crate::cmd::offline::quoted;
-use crate::cmd::sweep::{After, answer, drive, measure, options};
+use crate::cmd::sweep::{After, answer, measure, options};
 use crate::cmd::within::{self, Outcome};
 use crate::plan::{Plan, SensitivityPlan, Source};
 use crate::rundir::sensitivity::FOLDER;
 use crate::rundir::{self, PLAN, RESULT};
-use crate::sweep::{self, Options, Resumption};
+use crate::sweep::Resumption;
 use anyhow::{Result, bail};
-use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -31,7 +30,7 @@ pub(crate) fn sensitivity(args: &SensitivityArgs) -> Result<ExitCode> {
         bail!("{problem}");
     }
     consent::ask(&[&plan], args.measure.yes)?;
-    let after = After { json: args.folder.json, try_advice: None };
+    let after = After { json: args.folder.json, try_advice: None, again: false };
     measure(&plan, &options(&plan, &args.measure, &args.folder), after)
 }
 
@@ -84,27 +83,11 @@ pub(crate) fn after_sweep(dir: &Path, plan: &Plan) -> Outcome {
 fn pairs(dir: &Path, plan: &Plan, asked: &SensitivityPlan, again: bool) -> Outcome {
     let folder = dir.join(FOLDER);
     if folder.join(RESULT).is_file() && !again {
-        return resume(dir, &folder);
+        return within::resume(dir, &folder, Resumption::open(&folder, None)?);
     }
     let run = rundir::read(dir)?;
     let design = design::of(&run, plan, asked)?;
     let paired = plan.paired(&design.factors, &design.pairing)?;
     tracing::info!("{}", design::summary(&design, plan));
     within::measure(dir, &run, FOLDER, &paired, Some(asked.budget.0))
-}
-
-/// Resumes interrupted pairs. Does nothing if none are left.
-fn resume(dir: &Path, folder: &Path) -> Outcome {
-    let resumption = Resumption::open(folder, None)?;
-    resumption.check_plan(false)?;
-    if resumption.is_done() {
-        resumption.close(false)?;
-        return Ok(Ok(()));
-    }
-    let options = Options { progress: std::io::stderr().is_terminal(), ..Options::default() };
-    let groups = resumption.groups();
-    let measured = drive(resumption.virtual_time(), folder, &groups, async |interrupt| {
-        Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
-    })?;
-    Ok(measured.and_then(|()| within::interrupted(dir, folder)))
 }

@@ -88,11 +88,13 @@ pub(crate) struct After {
     pub(crate) json: bool,
     /// Largest number of remedies to try; `None` to try none.
     pub(crate) try_advice: Option<u32>,
+    /// Measure remedies again that were measured before.
+    pub(crate) again: bool,
 }
 
 impl After {
     const fn of(args: &SweepArgs) -> Self {
-        Self { json: args.folder.json, try_advice: args.try_advice }
+        Self { json: args.folder.json, try_advice: args.try_advice, again: args.folder.force }
     }
 }
 
@@ -111,7 +113,7 @@ fn finish(dir: &Path, plan: &Plan, after: After) -> Result<ExitCode> {
     }
     foresee(dir, plan)?;
     if let Some(most) = after.try_advice
-        && let Err(code) = try_advice::after_sweep(dir, plan, most as usize)?
+        && let Err(code) = try_advice::after_sweep(dir, plan, most as usize, after.again)?
     {
         return Ok(code);
     }
@@ -190,12 +192,17 @@ pub(crate) fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
 
 /// Logs how to resume an interrupted sweep, if there is something to resume.
 pub(super) fn hint(dir: &Path) {
+    hint_with(dir, "");
+}
+
+/// Logs how to resume an interrupted sweep with more arguments, if there is something to resume.
+pub(super) fn hint_with(dir: &Path, arguments: &str) {
     if dir.join(RESULT).is_file() || is_repeated(dir) {
         let shown = dir.display().to_string();
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@%".contains(c);
         let shown =
             if shown.chars().all(plain) { shown } else { format!("'{}'", shown.replace('\'', r"'\''")) };
-        tracing::warn!("to resume: goodput sweep --resume {shown}");
+        tracing::warn!("to resume: goodput sweep --resume {shown}{arguments}");
     }
 }
 

@@ -4,15 +4,17 @@ use crate::cmd::within::{self, Outcome};
 use crate::diagnosis::{Advice, Origin, Remedy, Settings};
 use crate::plan::{Plan, Series, Trial};
 use crate::rundir::tried::{Asked, FOLDER};
-use crate::rundir::{self, Run};
+use crate::rundir::{self, RESULT, Run};
+use crate::sweep::Resumption;
 use std::path::Path;
 
-/// Measures the first `most` remedies of a finished run, in the folder `advice` of the run.
-pub(crate) fn after_sweep(dir: &Path, plan: &Plan, most: usize) -> Outcome {
-    within::or_warn("the advice was not tried", try_first(dir, plan, most))
+/// Measures the first `most` remedies of a finished run, in the folder `advice` of the run. What was measured there before is
+/// kept, unless it is to be measured `again`.
+pub(crate) fn after_sweep(dir: &Path, plan: &Plan, most: usize, again: bool) -> Outcome {
+    within::or_warn("the advice was not tried", try_first(dir, plan, most, again))
 }
 
-fn try_first(dir: &Path, plan: &Plan, most: usize) -> Outcome {
+fn try_first(dir: &Path, plan: &Plan, most: usize, again: bool) -> Outcome {
     let run = rundir::read(dir)?;
     if !within::is_whole(&run) || !run.purpose.is_goodput() {
         return Ok(Ok(()));
@@ -27,8 +29,37 @@ fn try_first(dir: &Path, plan: &Plan, most: usize) -> Outcome {
     let names: Vec<String> = remedies.iter().map(|(name, _)| name.clone()).collect();
     tracing::info!("trying the advice: {}", names.join(", "));
     let trying = plan.trying(series, &remedies)?;
+    let folder = dir.join(FOLDER);
+    if let Some(earlier) = earlier(&folder, &trying).filter(|_| !again) {
+        let remedies = earlier.plan().variants.iter().map(|v| v.name.clone()).collect();
+        Asked { series: series.name.clone(), remedies }.write(dir)?;
+        return within::resume(dir, &folder, earlier);
+    }
     Asked { series: series.name.clone(), remedies: names }.write(dir)?;
     within::measure(dir, &run, FOLDER, &trying, None)
+}
+
+/// Opens an earlier trial in a folder, to go on with the remedies of `trying` as well. Returns `None` if there is none, or if it
+/// measured something else.
+fn earlier(folder: &Path, trying: &Plan) -> Option<Resumption> {
+    if !folder.join(RESULT).is_file() {
+        return None;
+    }
+    let opened = Resumption::open(folder, None).and_then(|earlier| {
+        let plan = with_earlier(trying, earlier.plan());
+        earlier.with_variants(plan)
+    });
+    opened.inspect_err(|e| tracing::warn!("the advice is measured anew: {e:#}")).ok()
+}
+
+/// Returns the plan of a trial with the variants of an earlier one before its own; of one that both have its own, since the
+/// earlier plan was read from a file, in which secrets are masked.
+fn with_earlier(trying: &Plan, earlier: &Plan) -> Plan {
+    let of = |plan: &Plan, name: &str| plan.variants.iter().find(|v| v.name == name).cloned();
+    let before = earlier.variants.iter().map(|v| of(trying, &v.name).unwrap_or_else(|| v.clone()));
+    let new = trying.variants.iter().filter(|v| of(earlier, &v.name).is_none()).cloned();
+    let variants = before.chain(new).collect();
+    Plan { variants, ..trying.clone() }
 }
 
 /// Returns the first remedies of the first series that has any, each with the change that it makes.

@@ -1,10 +1,11 @@
 //! Sweeps within the folder of a run: what is measured after its search, in a run folder of its own.
 
 use crate::caveat::{Caveat, SweepCaveat};
-use crate::cmd::sweep::{INTERRUPTED, drive, hint};
+use crate::cmd::sweep::{INTERRUPTED, drive, hint_with};
 use crate::plan::Plan;
+use crate::rundir::tried::FOLDER;
 use crate::rundir::{self, Run};
-use crate::sweep::{self, Options};
+use crate::sweep::{self, Options, Resumption};
 use anyhow::Result;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -36,11 +37,28 @@ pub(super) fn measure(dir: &Path, run: &Run, name: &str, plan: &Plan, budget: Op
     Ok(measured.and_then(|()| interrupted(dir, &folder)))
 }
 
+/// Resumes an earlier sweep in a folder of the run `dir`. Measures nothing if nothing of it is left.
+pub(super) fn resume(dir: &Path, folder: &Path, resumption: Resumption) -> Outcome {
+    resumption.check_plan(false)?;
+    if resumption.is_done() {
+        resumption.close(false)?;
+        return Ok(Ok(()));
+    }
+    let options = Options { progress: std::io::stderr().is_terminal(), ..Options::default() };
+    let groups = resumption.groups();
+    let measured = drive(resumption.virtual_time(), folder, &groups, async |interrupt| {
+        Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
+    })?;
+    Ok(measured.and_then(|()| interrupted(dir, folder)))
+}
+
 /// Returns the exit code as an error if the sweep in a folder of the run was interrupted, and logs how to resume.
-pub(super) fn interrupted(dir: &Path, folder: &Path) -> Result<(), ExitCode> {
+fn interrupted(dir: &Path, folder: &Path) -> Result<(), ExitCode> {
     let interrupted = Caveat::Sweep(SweepCaveat::Interrupted);
     if rundir::read(folder).is_ok_and(|run| run.caveats.contains(&interrupted)) {
-        hint(dir);
+        // The remedies that were asked for are those of the folder.
+        let tried = folder.file_name().is_some_and(|name| name == FOLDER);
+        hint_with(dir, if tried { " --try-advice" } else { "" });
         return Err(ExitCode::from(INTERRUPTED));
     }
     Ok(())

@@ -158,4 +158,23 @@ fn advice_is_tried() {
         .assert()
         .code(answers())
         .stdout(contains("Tried: "));
+    // What was measured is not measured again.
+    let steps = run.join("advice/steps.csv");
+    let measured = fs::read_to_string(&steps).unwrap();
+    let resume = |advice: &str, force: bool| {
+        let mut resume = goodput();
+        resume.args(["sweep", advice, "--resume"]).arg(&run);
+        if force {
+            resume.arg("--force");
+        }
+        resume.assert().code(answers()).stdout(contains("Tried: "));
+        fs::read_to_string(&steps).unwrap()
+    };
+    assert_eq!(resume("--try-advice", false), measured);
+    // A trial that was interrupted goes on with its next step.
+    let some: Vec<&str> = measured.split_inclusive('\n').take(3).collect();
+    fs::write(&steps, some.concat()).unwrap();
+    let resumed = resume("--try-advice", false);
+    assert!(resumed.starts_with(&some.concat()) && resumed.lines().count() == measured.lines().count());
+    assert_ne!(resume("--try-advice", true), measured, "measured again, at another time");
 }

@@ -69,21 +69,7 @@ impl Resumption {
                 imported.title()
             );
         }
-        let plan = &left.plan;
-        let mut next = None;
-        let died = |name: &str| left.meta.variants.iter().any(|v| v.name == name && v.state == State::Died);
-        for series in plan.series() {
-            // The results of a variant that died under load are final.
-            if series.variant.as_ref().is_some_and(|v| died(&v.name)) {
-                continue;
-            }
-            let search = series.plan.searcher().map_err(anyhow::Error::msg)?;
-            if let Next::Measure(ask) = search.next(&series.name, &left.steps) {
-                let late = over_budget(&series.plan, left.meta.budget, spent(&left), &ask);
-                next = Some(ask).filter(|_| !late);
-                break;
-            }
-        }
+        let next = next(&left)?;
         Ok(Self { dir: dir.to_owned(), run_lock, left, sweep_tally, next, groups: Groups::default() })
     }
 
@@ -97,6 +83,21 @@ impl Resumption {
     #[must_use]
     pub fn with_groups(self, groups: Groups) -> Self {
         Self { groups, ..self }
+    }
+
+    /// Continues the sweep under `plan`, which has all variants of the folder's plan and may have more; those are measured
+    /// too.
+    ///
+    /// # Errors
+    /// The plans differ in anything else. The message has one line per difference.
+    pub fn with_variants(mut self, plan: Plan) -> Result<Self> {
+        let mut alike = plan.clone();
+        alike.variants.retain(|v| self.left.plan.variants.iter().any(|known| known.name == v.name));
+        changes::check_plan(&self.dir, &self.left.meta, &alike, false)?;
+        self.left.meta.plan = Some(rundir::changed::stored(&plan)?);
+        self.left.plan = plan;
+        self.next = next(&self.left)?;
+        Ok(self)
     }
 
     /// Returns the plan, with the budget in force.
@@ -143,6 +144,23 @@ impl Resumption {
         let run = Run::assemble(&self.left.plan, run.plan_toml, meta, run.steps, run.failures, caveats)?;
         rundir::write_result(&self.dir, &json::result(&run))
     }
+}
+
+/// Returns the next step of an interrupted sweep; `None` if the search is done or no further step fits into the budget.
+fn next(left: &InterruptedSweep) -> Result<Option<Ask>> {
+    let died = |name: &str| left.meta.variants.iter().any(|v| v.name == name && v.state == State::Died);
+    for series in left.plan.series() {
+        // The results of a variant that died under load are final.
+        if series.variant.as_ref().is_some_and(|v| died(&v.name)) {
+            continue;
+        }
+        let search = series.plan.searcher().map_err(anyhow::Error::msg)?;
+        if let Next::Measure(ask) = search.next(&series.name, &left.steps) {
+            let late = over_budget(&series.plan, left.meta.budget, spent(left), &ask);
+            return Ok(Some(ask).filter(|_| !late));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the time that a sweep has spent, up to the end of its last valid step.

@@ -9,7 +9,7 @@ use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 use goodput_stats::server::facts::Facts;
-use goodput_stats::stats::server::{gpu_use, gpu_watts};
+use goodput_stats::stats::gpu::{gpu_use, gpu_watts};
 use goodput_stats::stats::step::{ClientSide, MetricRow, ServerLatency, Step, Verdict};
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const MOST: usize = 40;
 
 /// Returns all data from the server's side; empty if there is none.
 pub(super) fn section(run: &Run) -> Vec<Block> {
-    let parts = [gauges(run), latencies(run), agreement(run), gpus(run), series(run)];
+    let parts = [gauges(run), drafting(run), latencies(run), agreement(run), gpus(run), series(run)];
     parts.concat()
 }
 
@@ -116,6 +116,27 @@ fn gauges(run: &Run) -> Vec<Block> {
     ];
     let said = "Means and largest values of samples within the measured window; preemptions between the readings nearest to its ends.";
     let table = step_table(run, &steps, fields).captioned("Queue, cache and preemptions");
+    vec![Block::paragraph(said), table.into()]
+}
+
+/// Returns the drafted and accepted tokens of speculative decoding.
+fn drafting(run: &Run) -> Vec<Block> {
+    let steps = known(run, |s| s.server.accepted_mean.is_some());
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    let fields = vec![
+        field("drafted", |s| Cell::number(s.server.drafted_mean)),
+        field("accepted", |s| Cell::number(s.server.accepted_mean)),
+        field("share", |s| {
+            let drafted = s.server.drafted_mean.filter(|n| *n > 0.0);
+            Cell::share(s.server.accepted_mean.zip(drafted).map(|(accepted, drafted)| accepted / drafted))
+        }),
+        field("tokens of an iteration", |s| Cell::number(s.server.accepted_mean.map(|n| n + 1.0))),
+    ];
+    let said = "Speculative decoding: tokens drafted before each check by the model, and those of them that it accepted. An iteration writes \
+                these and one of its own.";
+    let table = step_table(run, &steps, fields).captioned("Drafted and accepted tokens");
     vec![Block::paragraph(said), table.into()]
 }
 
@@ -303,6 +324,15 @@ mod tests {
         ] {
             assert!(facts.contains(want), "{want}: {facts}");
         }
+    }
+
+    #[test]
+    fn drafts_have_a_table_of_their_own() {
+        let mut run = fixture::served();
+        run.steps.truncate(1);
+        (run.steps[0].server.drafted_mean, run.steps[0].server.accepted_mean) = (Some(5.0), Some(0.3));
+        let section = blocks(&section(&run), 3);
+        assert!(section.contains("| 1 | 5 req/s | 5 | 0.3 | 6 % | 1.3 |"), "{section}");
     }
 
     #[test]

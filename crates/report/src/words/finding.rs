@@ -26,6 +26,8 @@ pub(crate) const fn title(kind: Kind) -> &'static str {
         Kind::CacheMisses => "the prefix cache hits less than the prompts allow",
         Kind::BatchTooLarge => "the batch is too large for the limit on TPOT",
         Kind::Network => "network: time passes between the client and the server's clock",
+        Kind::Throttled => "throttled: the clocks of a GPU are held down",
+        Kind::DraftingCosts => "drafting costs: too few of the drafted tokens are accepted",
         Kind::SmallIterations => {
             "small iterations: each takes prompt tokens for less time than its fixed part"
         }
@@ -52,6 +54,8 @@ pub(crate) const fn question(kind: Kind) -> &'static str {
         Kind::CacheMisses => "whether the cache misses",
         Kind::BatchTooLarge => "whether the batch is too large",
         Kind::Network => "whether time passes between client and server",
+        Kind::Throttled => "whether the clocks of a GPU are held down",
+        Kind::DraftingCosts => "whether drafting tokens costs more than it gains",
         Kind::SmallIterations => "whether iterations are too small",
         Kind::PrefillStalls => "whether prefills stall decoding",
         Kind::CommunicationBound => "whether GPUs wait for one another",
@@ -78,5 +82,6 @@ pub(crate) const fn source(source: Source) -> &'static str {
         Source::Hardware => "the plan's [model] and [hardware]",
         Source::TensorParallel => "the plan's hardware.tensor-parallel",
         Source::OtherGpuCount => "the same with another number of GPUs to a copy of the model",
+        Source::GpuMetrics => "clocks and power of the GPUs ([[metrics]] of DCGM's exporter)",
     }
 }

@@ -44,6 +44,9 @@ pub struct Tried {
     pub unit: &'static str,
     /// The remedies that were measured.
     pub outcomes: Vec<Outcome>,
+    /// Status of the answer without any of it: with *not-reached*, `before` is the highest rate that was tried. `None` if there
+    /// is no answer.
+    pub before_status: Option<Status>,
 }
 
 /// The outcome of one remedy.
@@ -88,6 +91,7 @@ impl Tried {
         };
         Ok(Some(Self {
             before: answer.and_then(|a| a.goodput.rate()),
+            before_status: answer.map(|a| a.goodput.status()),
             unit: answer.map_or("req/s", |a| a.control.unit().trim()),
             // An earlier trial may have left others.
             outcomes: tried.variants.iter().filter(|v| asked.remedies.contains(&v.variant)).map(of).collect(),

@@ -1,6 +1,7 @@
 //! Diagnosis of a run: collects its input from the plan and the files of the run folder, and stores its findings.
 
 mod lengths;
+mod mix;
 pub(super) mod settings;
 
 use super::tried::Tried;
@@ -162,7 +163,8 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
     let own = part.answers.iter().filter(|a| a.series == one.name);
     let missed = |a: &Answer| {
         let (step, limit) = examined(part, a)?;
-        Some(Curve { step: step.step, limit, ..known.clone() })
+        let (tier, mix) = (Some(a.tier.clone()), mix::of(run, a, step));
+        Some(Curve { step: step.step, limit, tier, mix, ..known.clone() })
     };
     let mut all: Vec<Curve> = own.filter_map(missed).collect();
     if let Some(step) = heaviest(run, &one.name).filter(|_| all.is_empty()) {

@@ -2,16 +2,22 @@
 
 use super::Kind;
 use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
-use super::figure::Figure;
+use super::figure::{Figure, is_drafting};
+use super::flags::Knob;
 use super::forecast::Expected;
 use super::pace::{self, Pace};
+use super::pool::{self, PoolSize};
 use super::settings::{Current, Value};
 use super::subject::Subject;
 use super::suggestion::{Basis, Flag, NewValue, Suggestion, suggestion};
 use crate::roofline::Precision;
+use goodput_core::slo::Metric;
 
 /// Time of a token of one request alone below which the host's work is taken for its larger part.
 const QUICK_MS: f64 = 8.0;
+
+/// Part of the highest power limit from which on the present one counts as the highest: limits are whole watts of hundreds.
+pub(super) const HIGHEST_LIMIT: f64 = 0.99;
 
 /// A change that would help.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,6 +99,8 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
         Kind::BatchTooLarge => vec![BatchChange::Cap.into(), DeploymentChange::MoreReplicas.into()],
         Kind::CacheMisses => cache(s),
         Kind::Network => vec![DeploymentChange::NearerClient.into()],
+        Kind::Throttled => clocks(s),
+        Kind::DraftingCosts => vec![ComputeChange::NoDrafting.into(), DeploymentChange::FewerDrafts.into()],
         Kind::SmallIterations => vec![BatchChange::MoreTokens.into()],
         Kind::PrefillStalls => {
             let first = if pace::reads_whole_prompts(s) {
@@ -100,11 +108,11 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
             } else {
                 BatchChange::SmallerPrefillChunks
             };
-            vec![
-                first.into(),
-                DeploymentChange::PoolForPrompts.into(),
-                DeploymentChange::FasterCompute.into(),
-            ]
+            let pool = pool::size(s).map(Change::from);
+            std::iter::once(first.into())
+                .chain(pool)
+                .chain([DeploymentChange::FasterCompute.into()])
+                .collect()
         }
         Kind::CommunicationBound => {
             vec![ComputeChange::FewerGpusPerCopy.into(), DeploymentChange::CheckInterconnect.into()]
@@ -129,19 +137,41 @@ fn cache(s: &Subject<'_>) -> Vec<Change> {
     all
 }
 
+/// Returns what lets the clocks of the slowest GPU rise, as far as its counters tell what holds them down.
+fn clocks(s: &Subject<'_>) -> Vec<Change> {
+    let holds = |figure: Figure| figure.of(s).is_some_and(|told| told.value > 0.5);
+    let mut all: Vec<Change> = Vec::new();
+    if holds(Figure::HeldByHeat) {
+        all.push(DeploymentChange::CoolGpus.into());
+    }
+    if holds(Figure::HeldBySetting) {
+        all.push(DeploymentChange::FreeClocks.into());
+    }
+    let highest = Figure::LimitOfMost.of(s).is_some_and(|limit| limit.value > HIGHEST_LIMIT);
+    if highest || (holds(Figure::HeldByHeat) && !holds(Figure::HeldByPower)) {
+        all.push(DeploymentChange::FasterCompute.into());
+    } else if holds(Figure::HeldByPower) || all.is_empty() {
+        all.push(DeploymentChange::RaisePowerLimit.into());
+    }
+    all
+}
+
 fn prefill(s: &Subject<'_>) -> Vec<Change> {
     let mut all: Vec<Change> = Vec::new();
     // Eight bits read a prompt faster than the present sixteen.
     if s.curve.hardware.as_ref().is_none_or(|(_, m)| m.bytes() > 1.5) {
         all.push(ComputeChange::EightBits.into());
     }
-    let more: [Change; 4] = [
+    let more: [Change; 3] = [
         DeploymentChange::FasterCompute.into(),
         ComputeChange::MoreGpusForPrefill.into(),
         DeploymentChange::ShorterPrompts.into(),
-        DeploymentChange::MoreReplicas.into(),
     ];
     all.extend(more);
+    // Tokens wait for the prompts of another class.
+    let pool = pool::size(s).filter(|size| s.focus() == Some(Metric::Tpot) && *size != PoolSize::Unknown);
+    all.extend(pool.map(Change::from));
+    all.push(DeploymentChange::MoreReplicas.into());
     all
 }
 
@@ -161,8 +191,11 @@ fn decode(s: &Subject<'_>) -> Vec<Change> {
         ComputeChange::SmallerWeights { floor_ms }.into(),
         DeploymentChange::FasterMemory.into(),
         ComputeChange::MoreGpusForDecode.into(),
-        DeploymentChange::SpeculativeDecoding.into(),
     ];
+    let on = s.curve.settings.get(Knob::Speculative).is_some_and(|c| c.value == Value::Switch(true));
+    if !on && !is_drafting(s) {
+        all.push(DeploymentChange::SpeculativeDecoding.into());
+    }
     // Without a floor the two are not told apart. The host's work for an iteration takes some milliseconds in every
     // engine, and so is the larger part of a token that takes hardly longer.
     let quick = s.curve.hardware.is_none() && Pace::of(s).is_some_and(|pace| pace.base_ms < QUICK_MS);

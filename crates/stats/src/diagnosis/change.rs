@@ -1,6 +1,7 @@
 //! Changes that a diagnosis can advise.
 
 use super::flags::Knob;
+use super::pool::PoolSize;
 use super::suggestion::Direction;
 use goodput_core::caveat::OwnFault;
 
@@ -22,6 +23,8 @@ pub enum Change {
     Compute(ComputeChange),
     /// The deployment and its workload: no setting of the server.
     Deployment(DeploymentChange),
+    /// Read long prompts on servers of their own.
+    Pool(PoolSize),
 }
 
 /// A change of the number of concurrent sequences and tokens.
@@ -70,6 +73,8 @@ pub enum ComputeChange {
         /// The least TPOT with weights of 8 bits, in milliseconds.
         floor_ms: Option<f64>,
     },
+    /// Leave out speculative decoding.
+    NoDrafting,
     /// Launch kernels together instead of one by one.
     CaptureGraphs {
         /// Share of a token's time that is not reading memory.
@@ -96,8 +101,6 @@ pub enum DeploymentChange {
     FasterCompute,
     /// Use GPUs with more memory bandwidth.
     FasterMemory,
-    /// Read long prompts on servers of their own.
-    PoolForPrompts,
     /// Refuse requests beyond the safe rate.
     LimitAdmission,
     /// Send shorter prompts.
@@ -106,6 +109,14 @@ pub enum DeploymentChange {
     SpeculativeDecoding,
     /// No change: this is the capacity.
     Capacity,
+    /// Raise the power limit of the GPUs.
+    RaisePowerLimit,
+    /// Cool the GPUs better.
+    CoolGpus,
+    /// Take back clocks that were set.
+    FreeClocks,
+    /// Draft fewer tokens at a time, or with another draft model.
+    FewerDrafts,
 }
 
 impl Change {
@@ -116,7 +127,7 @@ impl Change {
             Self::Batch(change) => Some((change.knob(), change.direction())),
             Self::Memory(change) => Some((change.knob(), change.direction())),
             Self::Compute(change) => Some((change.knob(), change.direction())),
-            Self::Client { .. } | Self::Deployment(_) => None,
+            Self::Client { .. } | Self::Deployment(_) | Self::Pool(_) => None,
         }
     }
 }
@@ -165,12 +176,14 @@ impl ComputeChange {
             }
             Self::EightBits | Self::SmallerWeights { .. } => Knob::Quantisation,
             Self::CaptureGraphs { .. } => Knob::Graphs,
+            Self::NoDrafting => Knob::Speculative,
         }
     }
 
     const fn direction(&self) -> Direction {
         match self {
             Self::FewerGpusPerCopy => Direction::Lower,
+            Self::NoDrafting => Direction::Off,
             Self::MoreGpusForPrefill | Self::MoreGpusForDecode => Direction::Raise,
             Self::EightBits | Self::SmallerWeights { .. } | Self::CaptureGraphs { .. } => Direction::On,
         }
@@ -188,4 +201,10 @@ macro_rules! changes {
     };
 }
 
-changes!(Batch(BatchChange), Memory(MemoryChange), Compute(ComputeChange), Deployment(DeploymentChange));
+changes!(
+    Batch(BatchChange),
+    Memory(MemoryChange),
+    Compute(ComputeChange),
+    Deployment(DeploymentChange),
+    Pool(PoolSize),
+);

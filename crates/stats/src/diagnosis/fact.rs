@@ -1,5 +1,10 @@
 //! The facts that show a finding: the figures of one or two steps, with the steps' places.
 
+mod drafting;
+mod gpu;
+pub use drafting::DraftingFact;
+pub use gpu::GpuFact;
+
 use super::facts::StepFailures;
 use super::forecast::{Altered, Expected};
 use super::settings::Origin;
@@ -92,6 +97,10 @@ pub enum Fact {
         /// The goodput without and with it.
         expected: Expected,
     },
+    /// Clocks, power and heat of GPUs.
+    Gpu(GpuFact),
+    /// Speculative decoding.
+    Drafting(DraftingFact),
 }
 
 /// A fact from the server's counters and histograms.
@@ -336,6 +345,8 @@ pub enum IterationFact {
         base_ms: f64,
         /// Time to read these tokens.
         reading_ms: f64,
+        /// True if that time is an upper bound, since it includes what every request costs.
+        at_most: bool,
     },
     /// An iteration that reads a chunk of a long prompt.
     Chunk {
@@ -343,6 +354,8 @@ pub enum IterationFact {
         tokens: f64,
         /// Time of the iteration.
         chunk_ms: f64,
+        /// True if that time is an upper bound, since it includes what every request costs.
+        at_most: bool,
         /// The limit on TPOT or ITL.
         limit_ms: f64,
     },
@@ -357,11 +370,11 @@ pub enum IterationFact {
         /// The step.
         at: Place,
     },
-    /// The longest request.
-    LongestRequest {
-        /// Its input and output tokens.
+    /// The longest prompt.
+    LongestPrompt {
+        /// Its tokens.
         tokens: f64,
-        /// Those of a mean request.
+        /// Those of a mean prompt.
         mean: f64,
     },
     /// Sequences that can run within a limit.
@@ -377,6 +390,8 @@ pub enum IterationFact {
     PrefillOfTime {
         /// The share.
         share: f64,
+        /// True if the share is an upper bound, since it includes what every request costs.
+        at_most: bool,
         /// The step.
         at: Place,
     },

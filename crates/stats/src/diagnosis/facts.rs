@@ -74,6 +74,8 @@ pub struct Curve {
     pub step: u32,
     /// Key of the limit that is missed there, or that binds: `ttft.p99`, `stability`; `None` if there is none.
     pub limit: Option<String>,
+    /// Tier of the SLO of that limit; `None` if no tier is examined alone.
+    pub tier: Option<String>,
     /// Subject of the question that was asked, if there was no limit (a row of a matrix): `ttft`.
     pub question: Option<String>,
     /// Identity of the deployment: the server and its hardware. Curves with equal values may be compared.
@@ -98,6 +100,30 @@ pub struct Curve {
     pub fixed_input: Option<u32>,
     /// The GPUs of one copy of the model, and the model's parameters for its speed.
     pub hardware: Option<(Machine, Model)>,
+    /// The mix of classes; `None` if there are not several.
+    pub mix: Option<Mix>,
+}
+
+/// A mix of several classes of requests.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Mix {
+    /// Its classes.
+    pub classes: Vec<MixedClass>,
+    /// Its goodput on all servers, in requests per second; `None` if it has no estimate.
+    pub goodput: Option<f64>,
+}
+
+/// A class of a mix, in it and alone.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MixedClass {
+    /// Name of the class.
+    pub name: String,
+    /// Its share of the requests of the mix.
+    pub share: f64,
+    /// Mean input tokens of its requests.
+    pub input_tokens: f64,
+    /// Goodput of all servers with this class alone, in requests per second; `None` if it was not measured, or has no estimate.
+    pub alone: Option<f64>,
 }
 
 /// Failures of one kind in one step.

@@ -3,6 +3,9 @@
 
 mod counters;
 pub(super) use counters::seats;
+mod drafting;
+pub(super) use drafting::is_drafting;
+mod gpu;
 mod latency;
 mod together;
 
@@ -52,6 +55,8 @@ pub enum Source {
     TensorParallel,
     /// Steps with another number of GPUs per copy of the model.
     OtherGpuCount,
+    /// Clocks and power of the GPUs, from `[[metrics]]`.
+    GpuMetrics,
 }
 
 macro_rules! figures {
@@ -118,8 +123,8 @@ figures! {
     ReadingOverBase = "reading-over-iteration" from UnloadedStep, together::reading_over_base;
     /// Tail of TPOT divided by its median.
     TpotTailTimesMedian = "tpot-tail-over-median" from Steps, latency::tpot_tail_over_median;
-    /// Tokens of the longest request, divided by those of a mean one.
-    LongestTimesMean = "longest-request-over-mean" from Lengths, together::longest_over_mean;
+    /// Tokens of the longest prompt, divided by those of a mean one.
+    LongestTimesMean = "longest-prompt-over-mean" from Lengths, together::longest_over_mean;
     /// Time to read a part of the longest prompt, divided by the limit on TPOT.
     ReadingOfLimit = "reading-of-tpot-limit" from UnloadedStep, together::reading_of_limit;
     /// TPOT of one request alone divided by its limit; 0 without one.
@@ -186,6 +191,24 @@ figures! {
     LostBetweenGpus = "lost-between-gpus" from OtherGpuCount, together::lost_between_gpus;
     /// Gain of the best simulated change, as a share of the present goodput.
     ForecastGain = "forecast-gain" from Steps, super::forecast::gain;
+    /// Share by which the clock of the slowest GPU is below the highest known one.
+    ClockLost = "clock-below-highest" from GpuMetrics, gpu::clock_lost;
+    /// 1 if power held its clock down, by its counters; else 0.
+    HeldByPower = "clock-held-by-power" from GpuMetrics, gpu::held_by_power;
+    /// 1 if heat held its clock down, by its counters; else 0.
+    HeldByHeat = "clock-held-by-heat" from GpuMetrics, gpu::held_by_heat;
+    /// 1 if clocks that were set held its clock down, by its counters; else 0.
+    HeldBySetting = "clock-held-by-setting" from GpuMetrics, gpu::held_by_setting;
+    /// Its mean power, divided by the limit in force.
+    PowerOfLimit = "power-of-limit" from GpuMetrics, gpu::power_of_limit;
+    /// The power limit in force, divided by the highest that the board accepts.
+    LimitOfMost = "power-limit-of-highest" from GpuMetrics, gpu::limit_of_most;
+    /// Share of the drafted tokens that the model accepts.
+    AcceptedOfDrafted = "accepted-of-drafted" from Counters, drafting::accepted_of_drafted;
+    /// Tokens that an iteration writes, divided by those from which on drafting is not slower.
+    WrittenOfBreakEven = "written-of-break-even" from Counters, drafting::written_of_break_even;
+    /// Tokens that an iteration writes, divided by those that make up for the time of checking drafts alone.
+    WrittenOfChecking = "written-of-checking" from Hardware, drafting::written_of_checking;
 }
 
 impl Serialize for Figure {
@@ -194,10 +217,33 @@ impl Serialize for Figure {
     }
 }
 
+/// The relation of a figure to its true value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// It is the true value, but for the scatter of measurements.
+    Exact,
+    /// The true value may be smaller.
+    AtMost,
+    /// The true value may be larger.
+    AtLeast,
+}
+
+impl Side {
+    /// Returns the side of a figure that falls where this one grows.
+    pub(super) const fn inverse(self) -> Self {
+        match self {
+            Self::Exact => Self::Exact,
+            Self::AtMost => Self::AtLeast,
+            Self::AtLeast => Self::AtMost,
+        }
+    }
+}
+
 /// The value of a figure, with the steps that it comes from.
 #[derive(Debug, Clone)]
 pub(super) struct Reading {
     pub(super) value: f64,
+    pub(super) side: Side,
     pub(super) steps: Vec<u32>,
     /// The fact that shows it; `None` for a figure that only rules need.
     pub(super) fact: Option<Fact>,
@@ -205,11 +251,16 @@ pub(super) struct Reading {
 
 impl Reading {
     pub(super) fn new(value: f64, steps: impl Into<Vec<u32>>, fact: impl Into<Fact>) -> Self {
-        Self { value, steps: steps.into(), fact: Some(fact.into()) }
+        Self { value, side: Side::Exact, steps: steps.into(), fact: Some(fact.into()) }
     }
 
     /// Returns a value without a fact to report.
     fn silent(value: f64, steps: impl Into<Vec<u32>>) -> Self {
-        Self { value, steps: steps.into(), fact: None }
+        Self { value, side: Side::Exact, steps: steps.into(), fact: None }
+    }
+
+    /// Returns the reading as a bound.
+    fn on(self, side: Side) -> Self {
+        Self { side, ..self }
     }
 }

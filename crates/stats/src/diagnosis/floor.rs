@@ -109,7 +109,7 @@ impl Roofline {
 }
 
 /// Returns the number of sequences written at the same time: tokens per second times the time of one (Little's law).
-fn batch(s: &Step, tpot_ms: f64, copies: f64) -> f64 {
+pub(super) fn batch(s: &Step, tpot_ms: f64, copies: f64) -> f64 {
     if is_one(s) { 1.0 } else { (s.output_tokens_per_s * tpot_ms / 1e3 / copies).max(1.0) }
 }
 

@@ -137,7 +137,7 @@ impl Altered {
     /// Returns the simulated change that an advised one comes nearest to, with any number; `None` if it was not simulated.
     const fn of(change: &Change) -> Option<Self> {
         match change {
-            Change::Client { .. } => None,
+            Change::Client { .. } | Change::Pool(_) => None,
             Change::Batch(change) => Some(match change {
                 BatchChange::Cap => Self::FewerSequences(0),
                 BatchChange::AdmitMore => Self::MoreSequences(0),
@@ -158,7 +158,7 @@ impl Altered {
                     Some(Self::FasterMemory)
                 }
                 ComputeChange::CaptureGraphs { .. } => Some(Self::FasterHost),
-                ComputeChange::FewerGpusPerCopy => None,
+                ComputeChange::FewerGpusPerCopy | ComputeChange::NoDrafting => None,
             },
             Change::Deployment(change) => match change {
                 DeploymentChange::FasterCompute => Some(Self::FasterCompute),
@@ -172,7 +172,10 @@ impl Altered {
                 | DeploymentChange::CheckInterconnect
                 | DeploymentChange::MendErrors
                 | DeploymentChange::NearerClient
-                | DeploymentChange::PoolForPrompts
+                | DeploymentChange::RaisePowerLimit
+                | DeploymentChange::CoolGpus
+                | DeploymentChange::FreeClocks
+                | DeploymentChange::FewerDrafts
                 | DeploymentChange::LimitAdmission
                 | DeploymentChange::Capacity => None,
             },

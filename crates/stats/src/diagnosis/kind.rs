@@ -22,6 +22,10 @@ pub enum Kind {
     CacheMisses,
     /// Time passes between the clocks of client and server.
     Network,
+    /// The clocks of a GPU are held down by power, heat or a setting.
+    Throttled,
+    /// Speculative decoding takes longer than the tokens gain that it drafts.
+    DraftingCosts,
     /// An iteration has tokens for few prompts, and takes a large fixed time.
     SmallIterations,
     /// Tokens wait while prompts of other requests are read.
@@ -42,7 +46,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds; with equal weight, causes come before their effects.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 18] = [
         Self::ClientLimited,
         Self::Errors,
         Self::Preemption,
@@ -51,6 +55,8 @@ impl Kind {
         Self::BatchTooLarge,
         Self::CacheMisses,
         Self::Network,
+        Self::Throttled,
+        Self::DraftingCosts,
         Self::SmallIterations,
         Self::PrefillStalls,
         Self::CommunicationBound,
@@ -72,6 +78,8 @@ impl Kind {
             Self::BatchTooLarge => "batch-too-large",
             Self::CacheMisses => "cache-misses",
             Self::Network => "network",
+            Self::Throttled => "throttled",
+            Self::DraftingCosts => "drafting-costs",
             Self::SmallIterations => "small-iterations",
             Self::PrefillStalls => "prefill-stalls",
             Self::CommunicationBound => "communication-bound",
@@ -114,6 +122,8 @@ impl Kind {
             Self::BatchTooLarge
             | Self::CacheMisses
             | Self::Network
+            | Self::Throttled
+            | Self::DraftingCosts
             | Self::SmallIterations
             | Self::PrefillStalls
             | Self::CommunicationBound => false,
@@ -129,6 +139,8 @@ impl Kind {
             | Self::BatchTooLarge
             | Self::CacheMisses
             | Self::Network
+            | Self::Throttled
+            | Self::DraftingCosts
             | Self::SmallIterations
             | Self::PrefillStalls
             | Self::CommunicationBound => Rank::Cause,

@@ -17,6 +17,7 @@ pub mod forecast;
 mod kind;
 pub mod next;
 mod pace;
+mod pool;
 mod remedy;
 pub mod rules;
 pub mod settings;
@@ -29,16 +30,17 @@ mod tests;
 pub use advice::{Advice, Target};
 pub use change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 pub use fact::{
-    CacheFact, Fact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place, Reference,
-    ServerFact, ThroughputFact,
+    CacheFact, DraftingFact, Fact, GpuFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft,
+    Place, Reference, ServerFact, ThroughputFact,
 };
-pub use facts::{Accepts, Curve, Facts, LengthPoint, OwnLimit, StepFailures};
+pub use facts::{Accepts, Curve, Facts, LengthPoint, Mix, MixedClass, OwnLimit, StepFailures};
 pub use figure::{Evidence, Figure, Source};
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline};
 pub use forecast::{Altered, Effect, Expected, Forecast};
 pub use kind::Kind;
 pub use next::{Measurement, Next, SetBy};
+pub use pool::{PoolGpus, PoolShare, PoolSize};
 pub use remedy::Remedy;
 pub use settings::{Current, Origin, Settings, Value};
 pub use subject::is_one;
@@ -248,21 +250,28 @@ fn at_its_step<'a>(rule: &Rule, subject: &Subject<'a>) -> (Outcome, Subject<'a>)
 
 fn outcome(rule: &Rule, subject: &Subject<'_>) -> Outcome {
     let (mut evidence, mut missing) = (Vec::new(), Vec::new());
+    let mut confidence = Some(Confidence::High);
     for test in rule.when {
         match test.figure.of(subject) {
             Some(reading) if !test.holds(reading.value) => return Outcome::Not,
-            Some(reading) => evidence.extend(told(test.figure, reading)),
+            Some(reading) => {
+                // A bound that the true value may miss shows no more than the shape of a cause.
+                if !test.is_shown_by(reading.side) {
+                    confidence = Some(Confidence::Medium);
+                }
+                evidence.extend(told(test.figure, reading));
+            }
             None => missing.push(test.figure.source()),
         }
     }
     if !missing.is_empty() {
         return Outcome::Unknown(missing);
     }
-    let mut confidence = Some(Confidence::High);
     for test in rule.shown {
         let seen = test.figure.of(subject);
         let to = match &seen {
-            Some(e) if test.holds(e.value) => Some(Confidence::High),
+            Some(e) if test.holds(e.value) && test.is_shown_by(e.side) => Some(Confidence::High),
+            Some(e) if test.holds(e.value) => Some(rule.blind),
             Some(_) => rule.denied,
             None => Some(rule.blind),
         };

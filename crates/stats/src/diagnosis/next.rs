@@ -3,6 +3,7 @@
 use super::Kind;
 use super::figure::Figure;
 use super::flags::Knob;
+use super::pool::{self, PoolSize};
 use super::settings::Value;
 use super::subject::Subject;
 use super::suggestion::{Direction, Flag, NewValue, Suggestion, flag, flags, suggestion};
@@ -63,6 +64,8 @@ pub enum Measurement {
     LengthsAroundTheMean,
     /// An unloaded step before the others.
     UnloadedStep,
+    /// The mix, and each of its classes alone.
+    ClassesAlone,
     /// This sweep once more, if the plan takes no override that would show more.
     Again,
 }
@@ -115,11 +118,18 @@ fn candidates(kind: Kind, s: &Subject<'_>) -> Vec<Candidate> {
         Kind::Errors => vec![lower()],
         Kind::Preemption | Kind::KvExhaustion => vec![with_advice(s, Knob::Memory, Direction::Raise)],
         Kind::Network => one_request_alone(s),
+        Kind::Throttled | Kind::DraftingCosts => vec![(Measurement::WithAdvice, Vec::new())],
         Kind::SmallIterations => vec![with_advice(s, Knob::Tokens, Direction::Raise)],
         Kind::PrefillStalls if super::pace::reads_whole_prompts(s) => {
             vec![with_advice(s, Knob::ChunkedPrefill, Direction::On)]
         }
-        Kind::PrefillStalls => vec![with_advice(s, Knob::Tokens, Direction::Lower)],
+        Kind::PrefillStalls => {
+            let advised = with_advice(s, Knob::Tokens, Direction::Lower);
+            let classes = (Measurement::ClassesAlone, vec![pool::CLASSES_ALONE.to_owned()]);
+            // Where the plan cannot follow the first advice, it can size the pool of the second.
+            let sized = advised.1.is_empty() && pool::size(s) == Some(PoolSize::Measurable);
+            if sized { vec![classes, advised] } else { vec![advised] }
+        }
         Kind::BatchTooLarge => vec![with_advice(s, Knob::Sequences, Direction::Lower)],
         Kind::BatchTooSmall => {
             let more = super::figure::seats(s).map_or(2, |n| 2 * n as u32).max(2);
@@ -165,6 +175,8 @@ const fn row(kind: Kind) -> Option<Measurement> {
         | Kind::Errors
         | Kind::BatchTooLarge
         | Kind::Network
+        | Kind::Throttled
+        | Kind::DraftingCosts
         | Kind::SmallIterations
         | Kind::PrefillStalls
         | Kind::CommunicationBound => None,
@@ -188,6 +200,8 @@ pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
         | Kind::Errors
         | Kind::BatchTooLarge
         | Kind::Network
+        | Kind::Throttled
+        | Kind::DraftingCosts
         | Kind::SmallIterations
         | Kind::PrefillStalls
         | Kind::Preemption

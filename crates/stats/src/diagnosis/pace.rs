@@ -5,7 +5,7 @@
 //! tokens that are left (Yu et al., *Orca*, OSDI 2022; Agrawal et al., *Sarathi-Serve*, OSDI 2024). The time of an
 //! iteration is taken as linear in the sequences that decode and in the prompt tokens that it reads.
 
-use super::figure::Figure;
+use super::figure::{Figure, Side};
 use super::flags::Knob;
 use super::floor::uncached;
 use super::settings::Value;
@@ -30,6 +30,9 @@ pub(super) struct Pace {
     pub(super) base_ms: f64,
     /// Time to read one prompt token, in milliseconds; `None` if the prompts are too short to tell.
     pub(super) token_ms: Option<f64>,
+    /// True if `token_ms` is an upper bound: prompts of one length do not tell reading from what every request costs before
+    /// its first token (tokenising, scheduling, the first sampling).
+    pub(super) is_upper_bound: bool,
 }
 
 impl Pace {
@@ -37,16 +40,21 @@ impl Pace {
     pub(super) fn of(s: &Subject<'_>) -> Option<Self> {
         let alone = s.alone.filter(|step| super::is_one(step))?;
         let base_ms = s.quantiles(alone, Metric::Tpot).p50.filter(|t| *t > 0.0)?;
-        Some(Self { base_ms, token_ms: token_ms(s, base_ms) })
+        let line = super::fit::line(&s.facts.lengths, &s.curve.deployment);
+        let is_upper_bound = line.is_none();
+        let token_ms = line.map(|line| line.per_token_ms).or_else(|| most_token_ms(s, base_ms));
+        Some(Self { base_ms, token_ms, is_upper_bound })
+    }
+
+    /// Returns how a figure that grows with `token_ms` relates to its true value.
+    pub(super) const fn reading_side(self) -> Side {
+        if self.is_upper_bound { Side::AtMost } else { Side::Exact }
     }
 }
 
-/// Returns the time per prompt token: the slope of TTFT over length, or else what the TTFT of one request alone leaves
-/// after an iteration for each part of its prompt.
-fn token_ms(s: &Subject<'_>, base_ms: f64) -> Option<f64> {
-    if let Some(line) = super::fit::line(&s.facts.lengths, &s.curve.deployment) {
-        return Some(line.per_token_ms);
-    }
+/// Returns the longest time per prompt token that a step with one request at a time allows: what its TTFT leaves after an
+/// iteration for each part of its prompt.
+fn most_token_ms(s: &Subject<'_>, base_ms: f64) -> Option<f64> {
     let alone = s.alone?;
     let ttft = s.quantiles(alone, Metric::Ttft).p50?;
     let read = uncached(alone)?;
@@ -67,9 +75,9 @@ pub(super) fn reads_whole_prompts(s: &Subject<'_>) -> bool {
     s.curve.settings.get(Knob::ChunkedPrefill).is_some_and(|c| c.value == Value::Switch(false))
 }
 
-/// Returns the prompt tokens of the longest request that an iteration can take at once.
+/// Returns the tokens of the longest prompt that an iteration can take at once.
 fn chunk(s: &Subject<'_>) -> Option<f64> {
-    let longest = s.curve.settings.longest_request? as f64;
+    let longest = s.curve.settings.longest_prompt? as f64;
     Some(if reads_whole_prompts(s) { longest } else { iteration_tokens(s)?.min(longest) })
 }
 
@@ -91,7 +99,7 @@ pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<f64> {
 /// An answer of O tokens meets min(O, L/B) of the iterations that read a prompt of L tokens in chunks of B, each longer by
 /// the time of B tokens: its TPOT grows by the time of min(B, L/O). Chunks above L/O are no worse than a prompt read whole.
 pub(super) fn stalling_tokens(s: &Subject<'_>) -> Option<f64> {
-    let longest = s.curve.settings.longest_request? as f64;
+    let longest = s.curve.settings.longest_prompt? as f64;
     let answer = s.at.output_tokens_mean?.max(1.0);
     Some(chunk(s)?.min(longest / answer))
 }
@@ -101,7 +109,7 @@ pub(super) fn stalling_tokens(s: &Subject<'_>) -> Option<f64> {
 pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let limit = s.tpot_limit()?;
     let token_ms = Pace::of(s)?.token_ms?;
-    let decode = s.quantiles(s.at, Metric::Tpot).p50?;
+    let decode = s.token_median(s.at)?;
     let tokens = (ROOM * limit - decode) / token_ms;
     let per_second = 1e3 * tokens / limit;
     (tokens >= 1.0 && per_second > SPARE * tokens_read_per_s(s)?).then_some(tokens)
@@ -115,7 +123,7 @@ pub(super) fn tokens_within_tpot(s: &Subject<'_>) -> Option<f64> {
 pub(super) fn sequences_within_tpot(s: &Subject<'_>) -> Option<f64> {
     let (limit, base) = (s.tpot_limit()?, Pace::of(s)?.base_ms);
     let running = s.at.server.running_mean.map(|n| n / s.counted_copies()).filter(|n| *n > SEVERAL)?;
-    let tail = s.tail(s.at, Metric::Tpot)?.0;
+    let tail = s.token_tail(s.at)?.0;
     let most = running + 2.0 * running.sqrt();
     // Far beyond the limit a tail tells little about the boundary.
     let room = ((limit - base) / (tail - base)).max(LEAST_ROOM);

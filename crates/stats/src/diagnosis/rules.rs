@@ -1,6 +1,8 @@
 //! The rules: which figures show which cause, and their thresholds. The only table of thresholds, each with its source.
 
+use super::advice::HIGHEST_LIMIT;
 use super::figure::Figure::{self, *};
+use super::figure::Side;
 use super::{Confidence, Kind};
 
 /// The condition on the limit or question of a curve for a rule to apply.
@@ -40,6 +42,15 @@ impl Test {
     pub fn holds(&self, value: f64) -> bool {
         if self.above { value > self.threshold } else { value < self.threshold }
     }
+
+    /// Returns true if the true value passes wherever a reading on this side of it does.
+    pub(super) const fn is_shown_by(&self, side: Side) -> bool {
+        match side {
+            Side::Exact => true,
+            Side::AtMost => !self.above,
+            Side::AtLeast => self.above,
+        }
+    }
 }
 
 const fn over(figure: Figure, threshold: f64) -> Test {
@@ -50,7 +61,8 @@ const fn under(figure: Figure, threshold: f64) -> Test {
     Test { figure, above: false, threshold }
 }
 
-/// A rule: it fires if all of `when` are known and hold. Several rules of a kind are different ways to detect it; the
+/// A rule: it fires if all of `when` are known and hold; with a confidence that is not high if one of them is known only as a
+/// bound that the true value may miss. Several rules of a kind are different ways to detect it; the
 /// one with the highest confidence counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
@@ -169,6 +181,52 @@ pub const RULES: &[Rule] = &[
         when: &[over(NetworkOfTtft, 0.25), over(NetworkOfMissed, 0.1)],
         ..USUAL
     },
+    // A tenth: reading prompts is bound by computing, whose rate is that of the clock (roofline), so that it loses as much; less is
+    // within the 90 % interval of a search. That clocks dip is no fault by itself: a counter has to show what holds them down
+    // (NVML's violation times and clock event reasons).
+    Rule {
+        kind: Kind::Throttled,
+        when: &[over(ClockLost, 0.1), over(HeldByHeat, 0.5)],
+        also: &[PowerOfLimit],
+        weight: Some(ClockLost),
+        ..USUAL
+    },
+    Rule {
+        kind: Kind::Throttled,
+        when: &[over(ClockLost, 0.1), over(HeldBySetting, 0.5)],
+        weight: Some(ClockLost),
+        ..USUAL
+    },
+    // A board whose limit is the highest that it accepts does what it can: that is a sign of load.
+    Rule {
+        kind: Kind::Throttled,
+        when: &[over(ClockLost, 0.1), over(HeldByPower, 0.5)],
+        shown: &[under(LimitOfMost, HIGHEST_LIMIT)],
+        denied: Some(Confidence::Low),
+        also: &[PowerOfLimit],
+        weight: Some(ClockLost),
+        ..USUAL
+    },
+    // Without counters: mean power at its limit. The driver holds the power of a capped board a few per cent below the limit,
+    // hence 95 %.
+    Rule {
+        kind: Kind::Throttled,
+        when: &[over(ClockLost, 0.1), over(PowerOfLimit, 0.95)],
+        shown: &[under(LimitOfMost, HIGHEST_LIMIT)],
+        denied: Some(Confidence::Low),
+        weight: Some(ClockLost),
+        ..USUAL
+    },
+    // Below the break-even of drafting (figure/drafting.rs), which takes the time of a draft as Leviathan et al. (2023) measured it
+    // at most; where checking alone takes longer than the accepted tokens gain, that time does not matter.
+    Rule {
+        kind: Kind::DraftingCosts,
+        when: &[under(WrittenOfBreakEven, 1.0)],
+        shown: &[under(WrittenOfChecking, 1.0)],
+        denied: Some(Confidence::Medium),
+        also: &[AcceptedOfDrafted],
+        ..USUAL
+    },
     // An iteration full of prompt tokens spends a third of its time on its fixed part, or more: twice the tokens then read
     // prompts a fifth faster (2·(1 + r) / (2 + r) with r = fixed / reading is 1.2 at r = 0.5). Not where TPOT is at its
     // limit: larger iterations lengthen it.
@@ -273,7 +331,7 @@ pub const RULES: &[Rule] = &[
         weight: Some(PrefillBusy),
         ..USUAL
     },
-    // A tail of TPOT half as long again as its median, where some requests are several times as long as most: only their
+    // A tail of TPOT half as long again as its median, where some prompts are several times as long as most: only their
     // prompts make some answers that much slower than others (a batch that varies moves p99 TPOT by a fifth or a third).
     Rule {
         kind: Kind::PrefillBound,

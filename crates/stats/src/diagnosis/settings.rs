@@ -112,6 +112,8 @@ pub struct Settings {
     pub divided_context: bool,
     /// Input and output tokens of the longest request that was sent.
     pub longest_request: Option<u64>,
+    /// Input tokens of the longest prompt that was sent.
+    pub longest_prompt: Option<u64>,
 }
 
 impl Settings {

@@ -1,9 +1,9 @@
 //! The input of a rule: a step of a curve, with an unloaded one for comparison.
 
 use super::facts::{Curve, Facts};
-use crate::stats::step::{Quantiles, Step, StepKind, Verdict};
+use crate::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
-use goodput_core::slo::{AnswerPart, Metric, split_limit_key};
+use goodput_core::slo::{ALL, AnswerPart, Metric, split_limit_key};
 
 /// Steps with up to this multiple of the examined step's load are also examined by some rules. What only more load fills
 /// is an effect of that load.
@@ -129,9 +129,40 @@ impl<'a> Subject<'a> {
         f64::from(self.curve.settings.copies().max(self.curve.replicas.unwrap_or(1)))
     }
 
-    /// Returns the strictest limit on TPOT or ITL of the examined step, in milliseconds; `None` if neither is limited.
+    /// Returns the limit on TPOT or ITL that the examined step has to keep, in milliseconds; `None` if neither is limited.
     pub(super) fn tpot_limit(&self) -> Option<f64> {
-        self.limits_of(&[Metric::Tpot, Metric::Itl]).reduce(f64::min)
+        self.token_limit().map(|(_, limit_ms)| limit_ms)
+    }
+
+    /// Returns the percentile of TPOT or ITL that this limit judges, at a step; of TPOT without a limit.
+    pub(super) fn token_tail(&self, step: &Step) -> Option<(f64, &'static str)> {
+        match self.token_limit() {
+            Some((row, _)) => limited(step, row),
+            None => self.tail(step, Metric::Tpot),
+        }
+    }
+
+    /// Returns the median TPOT of the requests that this limit judges, at a step.
+    pub(super) fn token_median(&self, step: &Step) -> Option<f64> {
+        match self.token_limit() {
+            Some((row, _)) => judged(step, &row.class, Metric::Tpot).p50,
+            None => self.quantiles(step, Metric::Tpot).p50,
+        }
+    }
+
+    /// Returns the row of the limit on TPOT or ITL that is examined, or else of the one that the examined step comes nearest
+    /// to missing, with the limit in milliseconds.
+    fn token_limit(&self) -> Option<(&'a LimitRow, f64)> {
+        let all: Vec<(&LimitRow, f64)> = self.limits_of(&[Metric::Tpot, Metric::Itl]).collect();
+        let examined = |row: &LimitRow| self.curve.limit.as_deref().is_some_and(|key| row.is(key));
+        let used = |(row, limit_ms): &(&LimitRow, f64)| {
+            limited(self.at, row).map_or(0.0, |(tail, _)| tail / limit_ms.max(f64::MIN_POSITIVE))
+        };
+        let nearest = |a: &(&LimitRow, f64), b: &(&LimitRow, f64)| {
+            used(a).total_cmp(&used(b)).then(b.1.total_cmp(&a.1))
+        };
+        let own = all.iter().copied().find(|(row, _)| examined(row));
+        own.or_else(|| all.iter().copied().max_by(nearest))
     }
 
     /// Returns true if the time to the first token, or that of the whole answer, is limited.
@@ -139,17 +170,37 @@ impl<'a> Subject<'a> {
         self.limits_of(&[Metric::Ttft, Metric::Ttfc, Metric::E2e]).next().is_some()
     }
 
-    fn limits_of<'b>(&'b self, metrics: &'b [Metric]) -> impl Iterator<Item = f64> + use<'b, 'a> {
+    /// Returns the class of the requests that the examined limit judges.
+    fn class(&self) -> &'a str {
+        self.curve.limit.as_deref().map_or(ALL, |limit| split_limit_key(limit).0)
+    }
+
+    /// Returns the row of the examined limit at the examined step.
+    pub(super) fn limit_row(&self) -> Option<&'a LimitRow> {
+        let key = self.curve.limit.as_deref()?;
+        let tier = self.curve.tier.as_deref();
+        self.at.limits.iter().find(|row| row.is(key) && tier.is_none_or(|tier| row.tier == tier))
+    }
+
+    /// Returns the limits on these metrics, in milliseconds, that hold in the tier of the examined limit for its requests: for
+    /// a limit of a class those of the class and of all requests, for a limit of all requests those of every class.
+    fn limits_of<'b>(
+        &'b self,
+        metrics: &'b [Metric],
+    ) -> impl Iterator<Item = (&'a LimitRow, f64)> + use<'b, 'a> {
+        let (tier, class) = (self.curve.tier.as_deref(), self.class());
         let of = |key: &str| Metric::of_limit(key).is_some_and(|m| metrics.contains(&m));
-        self.at.limits.iter().filter(move |row| of(&row.limit)).filter_map(|row| row.limit_ms)
+        let with = move |row: &&LimitRow| {
+            tier.is_none_or(|tier| row.tier == tier)
+                && (class == ALL || row.class == ALL || row.class == class)
+                && of(&row.limit)
+        };
+        self.at.limits.iter().filter(with).filter_map(|row| Some((row, row.limit_ms?)))
     }
 
     /// Returns the percentiles of a metric over the requests that the limit judges.
     pub(super) fn quantiles(&self, step: &Step, metric: Metric) -> Quantiles {
-        let class =
-            self.curve.limit.as_deref().map_or(goodput_core::slo::ALL, |limit| split_limit_key(limit).0);
-        let own = step.quantiles_of(class, metric);
-        if own.n > 0 { own } else { step.quantiles(metric) }
+        judged(step, self.class(), metric)
     }
 
     /// Returns the value and the name of the limited percentile, or of p99.
@@ -174,6 +225,23 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// Returns the percentiles of a metric over the requests of a class, or over all where the step has none of that class.
+fn judged(step: &Step, class: &str, metric: Metric) -> Quantiles {
+    let own = step.quantiles_of(class, metric);
+    if own.n > 0 { own } else { step.quantiles(metric) }
+}
+
+/// Returns the value and the name of the percentile that a limit judges at a step; of p99 for one that steps do not have.
+fn limited(step: &Step, row: &LimitRow) -> Option<(f64, &'static str)> {
+    let q = judged(step, &row.class, Metric::of_limit(&row.limit)?);
+    match row.limit.split_once('.').map(|(_, percentile)| percentile) {
+        Some("p50") => q.p50.map(|v| (v, "p50")),
+        Some("p90") => q.p90.map(|v| (v, "p90")),
+        Some("p95") => q.p95.map(|v| (v, "p95")),
+        Some(_) | None => q.p99.map(|v| (v, "p99")),
+    }
+}
+
 /// Returns true if a step had one request at a time.
 pub fn is_one(s: &Step) -> bool {
     let closed = s.level.control == Control::Concurrency && s.level.value < 1.5;
@@ -183,4 +251,62 @@ pub fn is_one(s: &Step) -> bool {
 /// Returns true if a step can be evaluated: it has enough answers, and the client was not the limit.
 pub(super) fn told(s: &Step) -> bool {
     s.completed >= LEAST && s.verdict != Verdict::Invalid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use std::collections::BTreeMap;
+
+    /// Rows: the examined limit with its tier, the limit on TPOT that holds with it, and whether the first token is limited.
+    #[test]
+    fn limits_are_compared_that_judge_the_same_requests() {
+        let rows = [
+            ("fast", ALL, "ttft.p99", 100.0),
+            ("fast", "chat", "tpot.p99", 20.0),
+            ("fast", "long", "tpot.p50", 30.0),
+            ("slow", ALL, "tpot.p50", 12.0),
+            ("slow", ALL, "tpot.p99", 50.0),
+            ("other", "long", "e2e.p99", 900.0),
+        ];
+        let mut step = fixture::found()[0].clone();
+        let row = step.limits[0].clone();
+        let limit = |(tier, class, limit, ms): &(&str, &str, &str, f64)| LimitRow {
+            tier: (*tier).into(),
+            class: (*class).into(),
+            limit: (*limit).into(),
+            limit_ms: Some(*ms),
+            ..row.clone()
+        };
+        step.limits = rows.iter().map(limit).collect();
+        let q = Quantiles { n: 900, p50: Some(10.0), p99: Some(40.0), ..Quantiles::default() };
+        step.latency = BTreeMap::from([(Metric::Tpot, q)]);
+        step.groups.clear();
+        for (tier, key, token, tail, first) in [
+            (Some("fast"), "ttft.p99", Some(20.0), Some((40.0, "p99")), true),
+            (Some("fast"), "chat/tpot.p99", Some(20.0), Some((40.0, "p99")), true),
+            (Some("fast"), "long/tpot.p50", Some(30.0), Some((10.0, "p50")), true),
+            (Some("fast"), "long/ttft.p99", Some(30.0), Some((10.0, "p50")), true),
+            // Of two percentiles the one that is nearer to its limit: 10 of 12 ms, not 40 of 50.
+            (Some("slow"), "stability", Some(12.0), Some((10.0, "p50")), false),
+            (Some("slow"), "tpot.p99", Some(50.0), Some((40.0, "p99")), false),
+            (Some("other"), "chat/error-rate", None, Some((40.0, "p99")), false),
+            (Some("other"), "error-rate", None, Some((40.0, "p99")), true),
+            (None, "error-rate", Some(20.0), Some((40.0, "p99")), true),
+        ] {
+            let curve = Curve {
+                series: step.series.clone(),
+                step: step.step,
+                limit: Some(key.into()),
+                tier: tier.map(Into::into),
+                ..Curve::default()
+            };
+            let (steps, facts) = ([step.clone()], Facts::default());
+            let s = Subject::of(&steps, &facts, &curve).unwrap();
+            assert_eq!(s.tpot_limit(), token, "{tier:?} {key}");
+            assert_eq!(s.token_tail(s.at), tail, "{tier:?} {key}");
+            assert_eq!(s.first_is_limited(), first, "{tier:?} {key}");
+        }
+    }
 }

@@ -6,7 +6,9 @@ use crate::fixture;
 use crate::roofline::{Machine, Model};
 use goodput_core::level::Level;
 
-use crate::stats::step::{ClientSide, LimitRow, Quantiles, ServerLatency, ServerSide, StepKind, Verdict};
+use crate::stats::step::{
+    ClientSide, LimitRow, MetricRow, Quantiles, ServerLatency, ServerSide, StepKind, Verdict,
+};
 use std::collections::BTreeMap;
 
 /// Returns a step: number, level, TTFT p50 and p99, TPOT p50, in milliseconds.
@@ -125,6 +127,26 @@ fn on_tpot(steps: &mut [Step], facts: &mut Facts, tpot: f64) {
 /// Sets the tokens of an iteration.
 fn tokens(facts: &mut Facts, n: u64) {
     facts.curves[0].settings.set(Knob::Tokens, Value::Count(n), Origin::CommandLine);
+}
+
+/// Gives every step a GPU of 1,410 MHz, which runs at `mhz` in the last one; there it has further series.
+fn clock(steps: &mut [Step], mhz: f64, further: &[(&str, f64)]) {
+    let row = |name: &str, value: f64| MetricRow {
+        source: "gpus".into(),
+        name: name.into(),
+        labels: "gpu=\"3\"".into(),
+        n: 60,
+        min: Some(value),
+        mean: Some(value),
+        max: Some(value),
+        per_s: None,
+    };
+    for step in steps.iter_mut() {
+        step.metrics = vec![row("DCGM_FI_DEV_SM_CLOCK", 1410.0)];
+    }
+    let last = &mut steps[2].metrics;
+    last[0] = row("DCGM_FI_DEV_SM_CLOCK", mhz);
+    last.extend(further.iter().map(|(name, value)| row(name, *value)));
 }
 
 /// Fills eight seats, with a queue before them.
@@ -433,6 +455,80 @@ const CASES: &[(&str, Change, &str)] = &[
         },
         "",
     ),
+    // Clocks of the GPUs.
+    (
+        "a clock falls, and power is at its limit",
+        |s, _| {
+            clock(
+                s,
+                1095.0,
+                &[("DCGM_FI_DEV_POWER_USAGE", 298.0), ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 300.0)],
+            )
+        },
+        "throttled medium",
+    ),
+    (
+        "and the board accepts more",
+        |s, _| {
+            let limits =
+                [("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 300.0), ("DCGM_FI_DEV_POWER_MGMT_LIMIT_MAX", 400.0)];
+            clock(s, 1095.0, &[&[("DCGM_FI_DEV_POWER_USAGE", 298.0)], &limits[..]].concat());
+        },
+        "throttled high",
+    ),
+    (
+        "and the board accepts no more",
+        |s, _| {
+            let limits =
+                [("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 400.0), ("DCGM_FI_DEV_POWER_MGMT_LIMIT_MAX", 400.0)];
+            clock(s, 1095.0, &[&[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 4.0)], &limits[..]].concat());
+        },
+        "throttled low",
+    ),
+    (
+        "a clock falls, and its reasons are heat",
+        |s, _| clock(s, 1095.0, &[("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", 64.0)]),
+        "throttled high",
+    ),
+    (
+        "a clock is set below the highest",
+        |s, _| {
+            clock(
+                s,
+                1410.0,
+                &[("DCGM_FI_DEV_MAX_SM_CLOCK", 1980.0), ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 2.0)],
+            );
+        },
+        "throttled high",
+    ),
+    ("a clock falls, and nothing tells why", |s, _| clock(s, 1095.0, &[]), ""),
+    (
+        "a clock falls because the GPU is idle",
+        |s, _| clock(s, 1095.0, &[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 1.0)]),
+        "",
+    ),
+    ("a clock falls by little", |s, _| clock(s, 1350.0, &[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 4.0)]), ""),
+    // Speculative decoding.
+    (
+        "few of the drafted tokens are accepted",
+        |s, _| (s[2].server.drafted_mean, s[2].server.accepted_mean) = (Some(5.0), Some(0.2)),
+        "drafting-costs medium",
+    ),
+    (
+        "enough of them are",
+        |s, _| (s[2].server.drafted_mean, s[2].server.accepted_mean) = (Some(5.0), Some(0.3)),
+        "",
+    ),
+    (
+        "checking them takes longer than they gain, with many sequences",
+        |s, f| {
+            (s[2].server.drafted_mean, s[2].server.accepted_mean) = (Some(7.0), Some(1.0));
+            f.curves[0].hardware = hardware(1, EIGHT);
+            s[2].output_tokens_per_s = 20_000.0;
+        },
+        "drafting-costs high",
+    ),
+    ("none are drafted", |s, _| s[2].server.accepted_mean = Some(0.0), ""),
     // The size of an iteration.
     (
         "iterations of few prompt tokens",
@@ -449,7 +545,19 @@ const CASES: &[(&str, Change, &str)] = &[
             on_tpot(s, f, 7.0);
             only_tpot(s, 10.0);
             tokens(f, 8192);
-            f.curves[0].settings.longest_request = Some(9_000);
+            f.curves[0].settings.longest_prompt = Some(9_000);
+            (s[2].achieved_rate, s[2].output_tokens_mean) = (3.0, Some(20.0));
+        },
+        "prefill-stalls medium, prefill-bound medium, decode-bound medium",
+    ),
+    (
+        "the same, and prompts of several lengths tell what reading takes",
+        |s, f| {
+            on_tpot(s, f, 7.0);
+            only_tpot(s, 10.0);
+            tokens(f, 8192);
+            f.curves[0].settings.longest_prompt = Some(9_000);
+            f.lengths = lengths(&[(200.0, 8.0), (600.0, 15.0), (1200.0, 25.5)]);
             (s[2].achieved_rate, s[2].output_tokens_mean) = (3.0, Some(20.0));
         },
         "prefill-stalls high, prefill-bound high, decode-bound medium",
@@ -700,4 +808,47 @@ fn a_queue_without_anything_else_is_told() {
         let (p50, p99) = (times[100_000], times[198_000]);
         assert!(p99 > 2.0 && p99 / p50 > 2.4, "{load}: {p50} {p99}");
     }
+}
+
+#[test]
+fn what_holds_a_clock_down_decides_what_is_advised() {
+    let advice = |further: &[(&str, f64)]| -> Vec<super::change::Change> {
+        let (mut steps, facts) = usual();
+        clock(&mut steps, 1000.0, further);
+        let found = diagnose(&steps, &facts).findings.remove(0);
+        found.advice.iter().map(|advice| advice.change).collect::<Vec<_>>()
+    };
+    let of = |change: DeploymentChange| super::change::Change::from(change);
+    let limit = |watts, most| {
+        [
+            ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 4.0),
+            ("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", watts),
+            ("DCGM_FI_DEV_POWER_MGMT_LIMIT_MAX", most),
+        ]
+    };
+    assert_eq!(advice(&limit(300.0, 400.0)), [of(DeploymentChange::RaisePowerLimit)]);
+    assert_eq!(advice(&limit(400.0, 400.0)), [of(DeploymentChange::FasterCompute)]);
+    let heat = advice(&[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 32.0)]);
+    assert_eq!(heat, [of(DeploymentChange::CoolGpus), of(DeploymentChange::FasterCompute)]);
+    let set = advice(&[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 2.0)]);
+    assert_eq!(set, [of(DeploymentChange::FreeClocks)]);
+}
+
+#[test]
+fn drafting_is_not_advised_where_it_is_on() {
+    let advised = |change: Change| {
+        let (mut steps, mut facts) = usual();
+        on_tpot(&mut steps, &mut facts, 7.0);
+        change(&mut steps, &mut facts);
+        let all = diagnose(&steps, &facts).findings;
+        let drafting = super::change::Change::from(DeploymentChange::SpeculativeDecoding);
+        all.iter().flat_map(|f| &f.advice).any(|advice| advice.change == drafting)
+    };
+    assert!(advised(|_, _| ()));
+    assert!(!advised(|s, _| (s[2].server.drafted_mean, s[2].server.accepted_mean) = (Some(4.0), Some(2.5))));
+    assert!(!advised(|_, f| f.curves[0].settings.set(
+        Knob::Speculative,
+        Value::Switch(true),
+        Origin::CommandLine
+    )));
 }

@@ -118,11 +118,21 @@ pub enum Signal {
     GenerationTokens,
     /// Requests finished since the start.
     Finished,
+    /// Drafts of speculative decoding since the start: each is checked in one iteration.
+    Drafts,
+    /// Tokens drafted since the start.
+    DraftTokens,
+    /// Drafted tokens that the model accepted since the start.
+    AcceptedTokens,
+    /// Tokens that an iteration writes with speculative decoding, those of its own included (gauge); 0 without it.
+    AcceptedLength,
+    /// Share of the drafted tokens that the model accepts (gauge).
+    AcceptedShare,
 }
 
 impl Signal {
     /// Every signal, in the order of their index in a reading.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 15] = [
         Self::Running,
         Self::Waiting,
         Self::KvUse,
@@ -133,6 +143,11 @@ impl Signal {
         Self::PromptTokens,
         Self::GenerationTokens,
         Self::Finished,
+        Self::Drafts,
+        Self::DraftTokens,
+        Self::AcceptedTokens,
+        Self::AcceptedLength,
+        Self::AcceptedShare,
     ];
 
     /// Returns the name in `server-metrics.csv`.
@@ -148,17 +163,38 @@ impl Signal {
             Self::PromptTokens => "prompt_tokens",
             Self::GenerationTokens => "generation_tokens",
             Self::Finished => "finished",
+            Self::Drafts => "drafts",
+            Self::DraftTokens => "draft_tokens",
+            Self::AcceptedTokens => "accepted_tokens",
+            Self::AcceptedLength => "accepted_length",
+            Self::AcceptedShare => "accepted_share",
         }
     }
 
     /// Returns true if it only grows while the server runs.
     pub const fn is_counter(self) -> bool {
-        !matches!(self, Self::Running | Self::Waiting | Self::KvUse | Self::HitRate)
+        match self {
+            Self::Running
+            | Self::Waiting
+            | Self::KvUse
+            | Self::HitRate
+            | Self::AcceptedLength
+            | Self::AcceptedShare => false,
+            Self::Preemptions
+            | Self::Queries
+            | Self::Hits
+            | Self::PromptTokens
+            | Self::GenerationTokens
+            | Self::Finished
+            | Self::Drafts
+            | Self::DraftTokens
+            | Self::AcceptedTokens => true,
+        }
     }
 
     /// Returns true if it is a share between 0 and 1.
     pub const fn is_share(self) -> bool {
-        matches!(self, Self::KvUse | Self::HitRate)
+        matches!(self, Self::KvUse | Self::HitRate | Self::AcceptedShare)
     }
 }
 
@@ -269,6 +305,9 @@ const VLLM: &[Source] = &[
     value(Signal::PromptTokens, &["prompt_tokens"]),
     value(Signal::GenerationTokens, &["generation_tokens"]),
     value(Signal::Finished, &["request_success"]).without("finished_reason", "abort"),
+    value(Signal::Drafts, &["spec_decode_num_drafts"]),
+    value(Signal::DraftTokens, &["spec_decode_num_draft_tokens"]),
+    value(Signal::AcceptedTokens, &["spec_decode_num_accepted_tokens"]),
     histogram(Latency::Ttft, &["time_to_first_token_seconds"]),
     histogram(Latency::Queue, &["request_queue_time_seconds"]),
     histogram(Latency::Prefill, &["request_prefill_time_seconds"]),
@@ -277,7 +316,8 @@ const VLLM: &[Source] = &[
     histogram(Latency::E2e, &["e2e_request_latency_seconds"]),
 ];
 
-/// The gauge `num_retracted_reqs` covers the last batch only, so only the newer counter is read.
+/// The gauge `num_retracted_reqs` covers the last batch only, so only the newer counter is read. Speculative decoding has gauges
+/// alone, of each data-parallel rank; the length includes the token that the model writes itself.
 const SGLANG: &[Source] = &[
     value(Signal::Running, &["num_running_reqs"]),
     value(Signal::Waiting, &["num_queue_reqs"]),
@@ -289,6 +329,8 @@ const SGLANG: &[Source] = &[
     value(Signal::PromptTokens, &["prompt_tokens"]),
     value(Signal::GenerationTokens, &["generation_tokens"]),
     value(Signal::Finished, &["num_requests"]),
+    value(Signal::AcceptedLength, &["spec_accept_length"]).max(),
+    value(Signal::AcceptedShare, &["spec_accept_rate"]),
     histogram(Latency::Ttft, &["time_to_first_token_seconds"]),
     histogram(Latency::Queue, &["queue_time_seconds"]),
     histogram(Latency::Itl, &["inter_token_latency_seconds", "time_per_output_token_seconds"]),

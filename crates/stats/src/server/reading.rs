@@ -64,8 +64,18 @@ impl Reading {
             let (a, b) = self.values[i].zip(other.values[i])?;
             Some(match Signal::ALL[i] {
                 Signal::KvUse => a.max(b),
-                Signal::HitRate => 0.5 * (a + b),
-                _ => a + b,
+                Signal::HitRate | Signal::AcceptedLength | Signal::AcceptedShare => 0.5 * (a + b),
+                Signal::Running
+                | Signal::Waiting
+                | Signal::Preemptions
+                | Signal::Queries
+                | Signal::Hits
+                | Signal::PromptTokens
+                | Signal::GenerationTokens
+                | Signal::Finished
+                | Signal::Drafts
+                | Signal::DraftTokens
+                | Signal::AcceptedTokens => a + b,
             })
         });
         let histograms = std::array::from_fn(|i| {

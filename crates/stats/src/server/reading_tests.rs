@@ -7,6 +7,7 @@ const TWO: &str = include_str!("../../../../tests/fixtures/metrics/vllm-two-engi
 const CACHE: &str = include_str!("../../../../tests/fixtures/metrics/vllm-prefix-cache.txt");
 const BEFORE: &str = include_str!("../../../../tests/fixtures/metrics/vllm-preempt-before.txt");
 const AFTER: &str = include_str!("../../../../tests/fixtures/metrics/vllm-preempt-after.txt");
+const SPECULATIVE: &str = include_str!("../../../../tests/fixtures/metrics/vllm-speculative.txt");
 const LLAMACPP: &str = include_str!("../../../../tests/fixtures/metrics/llamacpp.txt");
 
 /// Two data-parallel ranks with two tensor-parallel ranks each, which report the same values.
@@ -61,7 +62,7 @@ nv_inference_request_success{model="tensorrt_llm"} 38
 
 type Row = (&'static str, &'static str, Engine, [Option<f64>; 10]);
 
-/// Rows: case, page, engine, and the values in the order of [`Signal::ALL`]: running, waiting, use of the KV cache, hit rate,
+/// Rows: case, page, engine, and the values of the first ten of [`Signal::ALL`]: running, waiting, use of the KV cache, hit rate,
 /// preemptions, queries, hits, prompt and output tokens, finished.
 const ROWS: [Row; 9] = {
     let n = None;
@@ -147,6 +148,30 @@ fn every_engine_is_parsed() {
     }
     assert_eq!(Reading::read(SGLANG).unwrap().engines, 2);
     assert_eq!(Reading::read(TWO).unwrap().in_server(), Some(45.0), "vLLM, data parallel");
+}
+
+#[test]
+fn speculative_decoding_is_counted() {
+    let of = |page: &str| {
+        let read = Reading::read(page).unwrap();
+        [
+            Signal::Drafts,
+            Signal::DraftTokens,
+            Signal::AcceptedTokens,
+            Signal::AcceptedLength,
+            Signal::AcceptedShare,
+        ]
+        .map(|signal| read.value(signal))
+    };
+    assert_eq!(
+        of(SPECULATIVE),
+        [Some(2_000.0), Some(10_000.0), Some(1_200.0), None, None],
+        "not by position"
+    );
+    let sglang = "sglang:spec_accept_length{dp_rank=\"0\"} 1.55\nsglang:spec_accept_length{dp_rank=\"1\"} 1.5\n\
+                  sglang:spec_accept_rate{dp_rank=\"0\"} 0.11\n";
+    assert_eq!(of(sglang), [None, None, None, Some(1.55), Some(0.11)]);
+    assert_eq!(of(BEFORE), [None; 5], "without drafting");
 }
 
 #[test]

@@ -51,6 +51,10 @@ pub struct Gauges {
     pub in_server: Gauge,
     /// Share of the KV cache in use.
     pub kv_use: Gauge,
+    /// Tokens that an iteration writes with speculative decoding.
+    pub accepted_length: Gauge,
+    /// Share of the drafted tokens that the model accepts.
+    pub accepted_share: Gauge,
 }
 
 impl Gauges {
@@ -60,6 +64,10 @@ impl Gauges {
         self.waiting.add(now.value(Signal::Waiting));
         self.in_server.add(now.in_server());
         self.kv_use.add(now.value(Signal::KvUse));
+        // Servers that draft nothing report a length of 0.
+        let drafts = |signal| now.value(signal).filter(|_| now.value(Signal::AcceptedLength) > Some(0.0));
+        self.accepted_length.add(drafts(Signal::AcceptedLength));
+        self.accepted_share.add(drafts(Signal::AcceptedShare));
     }
 }
 

@@ -10,7 +10,7 @@
 //! - `steady` (whether the backlog grows).
 //!
 //! `meta` pools the answers of several runs. `replicas` splits the requests of a step by server, `groups` by class and turn;
-//! `server` summarises the server's own counters.
+//! `server` summarises the server's own counters, and `gpu` what `[[metrics]]` tells of the GPUs.
 
 pub(crate) mod binomial;
 pub mod client;
@@ -20,6 +20,7 @@ pub mod cluster;
 pub mod co_misses;
 pub mod compact_record;
 pub mod elasticity;
+pub mod gpu;
 pub mod groups;
 mod halt;
 pub mod itl;

@@ -2,7 +2,7 @@
 
 use super::compact_record::CompactRecord;
 use super::step::{Step, Verdict};
-use crate::server::watch::ObservedWindow;
+use crate::server::watch::{Gauges, ObservedWindow};
 use crate::server::{Histogram, Latency, Signal, TokenCounting};
 use goodput_core::units::ms;
 use serde::Serialize;
@@ -72,6 +72,10 @@ pub struct ServerSide {
     pub client: Option<ClientSide>,
     /// True if a counter went back: the server restarted within the step.
     pub restarted: bool,
+    /// Mean number of tokens that speculative decoding drafts before each check by the model.
+    pub drafted_mean: Option<f64>,
+    /// Mean number of these that the model accepts; an iteration writes one more.
+    pub accepted_mean: Option<f64>,
 }
 
 /// The client's observations between the two readings that the server's counters are differences of, for comparison with these.
@@ -99,6 +103,7 @@ impl ServerSide {
         };
         let value = |signal| counted.and_then(|c| c.value(signal));
         let latency = |of| counted.and_then(|c| c.histogram(of)).and_then(ServerLatency::of);
+        let (drafted_mean, accepted_mean) = drafting(value, gauges);
         Self {
             samples: Some(u64::from(gauges.samples)),
             seconds: range.map(|r| (r.end - r.start).as_secs_f64()),
@@ -121,6 +126,8 @@ impl ServerSide {
             e2e: latency(Latency::E2e),
             client: range.map(|range| ClientSide::of(records, range, seen.engine.token_counting())),
             restarted: seen.restarted,
+            drafted_mean,
+            accepted_mean,
         }
     }
 
@@ -140,6 +147,20 @@ impl ServerSide {
     pub fn is_known(&self) -> bool {
         *self != Self::default()
     }
+}
+
+/// Returns the tokens that a draft has on average, and those of them that are accepted: from counters, or else from gauges of
+/// the tokens that an iteration writes and of the share that is accepted.
+fn drafting(value: impl Fn(Signal) -> Option<f64>, gauges: &Gauges) -> (Option<f64>, Option<f64>) {
+    if let Some(drafts) = value(Signal::Drafts).filter(|n| *n > 0.0) {
+        return (
+            value(Signal::DraftTokens).map(|n| n / drafts),
+            value(Signal::AcceptedTokens).map(|n| n / drafts),
+        );
+    }
+    let accepted = gauges.accepted_length.mean().map(|length| (length - 1.0).max(0.0));
+    let share = gauges.accepted_share.mean().filter(|share| *share > 0.0);
+    (accepted.zip(share).map(|(accepted, share)| accepted / share), accepted)
 }
 
 impl ServerLatency {
@@ -238,50 +259,6 @@ pub struct MetricRow {
     pub per_s: Option<f64>,
 }
 
-/// Metrics of GPU utilisation, with the factor that turns them into a share.
-const GPU_USE: [(&str, f64); 4] = [
-    // NVIDIA's DCGM exporter: percent of the time in which a kernel ran.
-    ("DCGM_FI_DEV_GPU_UTIL", 0.01),
-    // nvidia_gpu_exporter, which reads the same from nvidia-smi.
-    ("nvidia_smi_utilization_gpu_ratio", 1.0),
-    // Exporters over NVML.
-    ("nvidia_gpu_duty_cycle", 0.01),
-    ("nvidia_gpu_utilization_gpu", 0.01),
-];
-
-/// Metrics of GPU power, with the factor that turns them into watts.
-const GPU_POWER: [(&str, f64); 4] = [
-    ("DCGM_FI_DEV_POWER_USAGE", 1.0),
-    ("nvidia_smi_power_draw_watts", 1.0),
-    ("nvidia_smi_power_draw_instant_watts", 1.0),
-    ("nvidia_gpu_power_usage_milliwatts", 1e-3),
-];
-
-/// Returns the mean utilisation over the GPUs, as a share, and their number; `None` if `[[metrics]]` has none.
-pub fn gpu_use(rows: &[MetricRow]) -> Option<(f64, usize)> {
-    let all = gpu_means(rows, &GPU_USE)?;
-    Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
-}
-
-/// Returns the mean power of all GPUs together, in watts; `None` if `[[metrics]]` has none.
-pub fn gpu_watts(rows: &[MetricRow]) -> Option<f64> {
-    Some(gpu_means(rows, &GPU_POWER)?.iter().sum())
-}
-
-/// Returns the mean power per GPU, in watts, and the number of GPUs; `None` if `[[metrics]]` has none.
-pub fn mean_watts_per_gpu(rows: &[MetricRow]) -> Option<(f64, usize)> {
-    let all = gpu_means(rows, &GPU_POWER)?;
-    Some((all.iter().sum::<f64>() / all.len() as f64, all.len()))
-}
-
-/// Returns the means, one per GPU, of the first known metric that is present, times its factor.
-fn gpu_means(rows: &[MetricRow], known: &[(&str, f64)]) -> Option<Vec<f64>> {
-    known.iter().find_map(|(name, factor)| {
-        let own = rows.iter().filter(|r| r.name == *name).filter_map(|r| Some(r.mean? * factor));
-        Some(own.collect::<Vec<f64>>()).filter(|all| !all.is_empty())
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -331,6 +308,29 @@ mod tests {
         }
     }
 
+    /// Rows: two pages, and the tokens that are drafted and accepted at a time between them.
+    #[test]
+    fn drafts_are_summarised() {
+        let vllm = include_str!("../../../../tests/fixtures/metrics/vllm-speculative.txt");
+        let later =
+            vllm.replace(" 2000.0", " 3000.0").replace(" 10000.0", " 15000.0").replace(" 1200.0", " 1500.0");
+        let sglang = "sglang:spec_accept_length 1.5\nsglang:spec_accept_rate 0.1\n";
+        let off = "sglang:spec_accept_length 0.0\nsglang:spec_accept_rate 0.0\n";
+        for (pages, drafted, accepted) in [
+            ([vllm, &later], Some(5.0), Some(0.3)),
+            ([vllm, vllm], None, None),
+            ([sglang, sglang], Some(5.0), Some(0.5)),
+            ([off, off], None, None),
+        ] {
+            let [before, after] = pages.map(|page| Reading::read(page).unwrap());
+            let end = Duration::from_secs(10);
+            let mut watch = Watch::new(Duration::ZERO, Some(vec![before]));
+            watch.add(end, vec![after], end);
+            let side = ServerSide::of(&watch.over(&(Duration::ZERO..end)).unwrap(), &[]);
+            assert_eq!((side.drafted_mean, side.accepted_mean), (drafted, accepted), "{}", pages[1]);
+        }
+    }
+
     #[test]
     fn recorded_pages_are_summarised() {
         let before =
@@ -350,28 +350,5 @@ mod tests {
             "its TTFT includes the queue: {side:?}"
         );
         assert!(!side.restarted && side.is_known() && !ServerSide::default().is_known());
-    }
-
-    #[test]
-    fn gpu_metrics_are_recognised_by_name() {
-        let row = |name: &str, mean| MetricRow {
-            source: "gpu".into(),
-            name: name.into(),
-            labels: String::new(),
-            n: 3,
-            min: None,
-            mean: Some(mean),
-            max: None,
-            per_s: None,
-        };
-        let rows = [
-            row("DCGM_FI_DEV_GPU_UTIL", 90.0),
-            row("DCGM_FI_DEV_GPU_UTIL", 70.0),
-            row("DCGM_FI_DEV_POWER_USAGE", 300.0),
-            row("DCGM_FI_DEV_POWER_USAGE", 250.0),
-        ];
-        assert!(gpu_use(&rows).is_some_and(|(share, n)| (share - 0.8).abs() < 1e-12 && n == 2));
-        assert_eq!((gpu_watts(&rows), gpu_watts(&rows[..2]), gpu_use(&[])), (Some(550.0), None, None));
-        assert_eq!(gpu_use(&[row("nvidia_smi_utilization_gpu_ratio", 0.5)]), Some((0.5, 1)));
     }
 }

@@ -16,7 +16,7 @@ use goodput_stats::capacity::sizing::{Candidate, MeasurementConditions};
 use goodput_stats::capacity::workload_change::WorkloadChange;
 use goodput_stats::capacity::{Capacity, Hardware};
 use goodput_stats::search::answer::{Answer, Status};
-use goodput_stats::stats::server::mean_watts_per_gpu;
+use goodput_stats::stats::gpu::mean_watts_per_gpu;
 use std::num::NonZeroU32;
 use std::path::Path;
 

@@ -2,7 +2,10 @@
 
 use super::evidence::{percent, time};
 use super::value::flag_with_values;
-use goodput_stats::diagnosis::{Advice, BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
+use crate::words::level_number;
+use goodput_stats::diagnosis::{
+    Advice, BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange, PoolShare, PoolSize,
+};
 use goodput_stats::stats::client_fault;
 
 /// Returns a change that would help, as a sentence.
@@ -15,6 +18,7 @@ pub fn advice(advice: &Advice) -> String {
         Change::Client { fault: Some(_), imported: true } => return client_fault::OTHER_TOOL.into(),
         Change::Client { fault: Some(fault), imported: false } => return client_fault::advice(fault).into(),
         Change::Deployment(change) => return deployment(*change).into(),
+        Change::Pool(size) => pool(size),
         Change::Batch(change) => batch(*change, &flag),
         Change::Memory(change) => memory(*change, &flag),
         Change::Compute(change) => compute(change, &flag),
@@ -81,10 +85,30 @@ fn compute(change: &ComputeChange, flag: &str) -> String {
                 least.unwrap_or_default()
             )
         }
+        ComputeChange::NoDrafting => format!("Serve without drafting tokens: leave out {flag}"),
         ComputeChange::CaptureGraphs { share } => format!(
             "{} of a token's time is not reading memory: see that kernels are not launched one by one, {flag}",
             percent(*share)
         ),
+    }
+}
+
+fn pool(size: &PoolSize) -> String {
+    let change = "Or let long prompts be read by servers of their own";
+    match size {
+        PoolSize::Unknown => change.into(),
+        PoolSize::Measurable => {
+            format!("{change}: each class measured alone tells how many (--set workload.alone=true)")
+        }
+        PoolSize::Known(PoolShare { gpus: Some(gpus), .. }) => format!(
+            "{change}: of {} GPUs, {} for long prompts; the two pools then take about {} requests/s of this mix",
+            gpus.all,
+            gpus.long,
+            level_number(gpus.rate)
+        ),
+        PoolSize::Known(PoolShare { share, gpus: None }) => {
+            format!("{change}: about {} of the GPUs for long prompts", percent(*share))
+        }
     }
 }
 
@@ -108,12 +132,23 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         }
         DeploymentChange::FasterCompute => "Take a GPU that computes faster.",
         DeploymentChange::FasterMemory => "Take a GPU with more memory bandwidth.",
-        DeploymentChange::PoolForPrompts => "Or let long prompts be read by servers of their own.",
         DeploymentChange::LimitAdmission => {
             "Refuse requests beyond the safe rate (429) in front of the server, rather than let all of them wait."
         }
         DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
         DeploymentChange::SpeculativeDecoding => "Write several tokens at a time (speculative decoding).",
+        DeploymentChange::RaisePowerLimit => {
+            "Raise the power limit of the GPUs as far as the board and its power supply allow: nvidia-smi -pl WATTS (nvidia-smi -q -d POWER has the range)."
+        }
+        DeploymentChange::CoolGpus => {
+            "Cool the GPUs better: look at fans, air flow and the temperature at the inlet (nvidia-smi -q -d TEMPERATURE has the slowdown temperature)."
+        }
+        DeploymentChange::FreeClocks => {
+            "Take back the clocks that were set: nvidia-smi -rgc (locked clocks) and -rac (application clocks), or lock higher ones with -lgc."
+        }
+        DeploymentChange::FewerDrafts => {
+            "Or draft fewer tokens at a time (num_speculative_tokens), with a draft model that is nearer to this one, or only under little load."
+        }
         DeploymentChange::Capacity => {
             "This is the capacity of the server as it is: a queue in front of it only hides that for a while."
         }
@@ -123,7 +158,29 @@ const fn deployment(change: DeploymentChange) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goodput_stats::diagnosis::{Basis, Current, Flag, Origin, Target, Value};
+    use goodput_stats::diagnosis::{Basis, Current, Flag, Origin, PoolGpus, Target, Value};
+
+    #[test]
+    fn a_pool_is_told_with_its_gpus() {
+        let of = |size: PoolSize| {
+            advice(&Advice { change: size.into(), flag: None, from: None, to: None, expected: None })
+        };
+        let gpus = Some(PoolGpus { long: 5, all: 8, rate: 31.0 });
+        for (size, says) in [
+            (PoolSize::Unknown, "."),
+            (PoolSize::Measurable, ": each class measured alone tells how many (--set workload.alone=true)."),
+            (
+                PoolSize::Known(PoolShare { share: 0.64, gpus }),
+                ": of 8 GPUs, 5 for long prompts; the two pools then take about 31 requests/s of this mix.",
+            ),
+            (
+                PoolSize::Known(PoolShare { share: 0.64, gpus: None }),
+                ": about 64 % of the GPUs for long prompts.",
+            ),
+        ] {
+            assert_eq!(of(size), format!("Or let long prompts be read by servers of their own{says}"));
+        }
+    }
 
     #[test]
     fn advice_names_the_flag_and_its_values() {

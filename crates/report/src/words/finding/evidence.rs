@@ -1,5 +1,8 @@
 //! The evidence of a finding in English.
 
+mod drafting;
+mod gpu;
+
 use super::expected::foreseen;
 use super::value::by;
 use crate::words::level_number;
@@ -25,6 +28,8 @@ pub(crate) fn evidence(fact: &Fact) -> String {
         Fact::Throughput(fact) => throughput(fact),
         Fact::Hardware(fact) => hardware(fact),
         Fact::Forecast { altered, expected } => foreseen(*altered, expected),
+        Fact::Gpu(fact) => gpu::gpu(fact),
+        Fact::Drafting(fact) => drafting::drafting(fact),
     }
 }
 
@@ -181,15 +186,17 @@ fn latency(fact: &LatencyFact) -> String {
 
 fn iteration(fact: &IterationFact) -> String {
     match fact {
-        IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms } => format!(
-            "an iteration takes {} without any prompt, and reading the {} tokens that it may have takes {}",
+        IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms, at_most } => format!(
+            "an iteration takes {} without any prompt, and reading the {} tokens that it may have takes {}{}",
             time(*base_ms),
             level_number(*tokens),
+            if *at_most { "at most " } else { "" },
             time(*reading_ms)
         ),
-        IterationFact::Chunk { tokens, chunk_ms, limit_ms } => format!(
-            "an iteration that reads {} tokens of a prompt takes about {}, where a token may take {}",
+        IterationFact::Chunk { tokens, chunk_ms, limit_ms, at_most } => format!(
+            "an iteration that reads {} tokens of a prompt takes {} {}, where a token may take {}",
             level_number(*tokens),
+            if *at_most { "at most" } else { "about" },
             time(*chunk_ms),
             time(*limit_ms)
         ),
@@ -200,8 +207,8 @@ fn iteration(fact: &IterationFact) -> String {
             level_number(tail_ms / median_ms),
             time(*median_ms)
         ),
-        IterationFact::LongestRequest { tokens, mean } => format!(
-            "the longest request has {} tokens, a mean one {}",
+        IterationFact::LongestPrompt { tokens, mean } => format!(
+            "the longest prompt has {} tokens, a mean one {}",
             level_number(tokens.round()),
             level_number(mean.round())
         ),
@@ -211,8 +218,9 @@ fn iteration(fact: &IterationFact) -> String {
             time(*limit_ms),
             level_number(*seats)
         ),
-        IterationFact::PrefillOfTime { share, at } => {
-            format!("prompts are read {} of the time {}", percent(*share), place(at))
+        IterationFact::PrefillOfTime { share, at_most, at } => {
+            let most = if *at_most { "at most " } else { "" };
+            format!("prompts are read {most}{} of the time {}", percent(*share), place(at))
         }
     }
 }

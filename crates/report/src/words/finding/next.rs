@@ -43,6 +43,9 @@ pub(crate) fn next(measurement: &Measurement) -> String {
         Measurement::UnloadedStep => {
             "An unloaded step before the others gives a baseline to compare them with".into()
         }
+        Measurement::ClassesAlone => {
+            "Each class of the mix alone as well: that tells how many GPUs a pool for long prompts needs, and what it gains".into()
+        }
         Measurement::Again => "Measure again: this must show once more".into(),
     }
 }

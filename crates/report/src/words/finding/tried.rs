@@ -6,7 +6,8 @@ use goodput_stats::search::answer::Status;
 
 /// Returns what a remedy gained, as a sentence: `Tried: 5 → 26.1 req/s (90 % interval 24.8–27.5).`
 pub(crate) fn tried(all: &Tried, outcome: &Outcome) -> String {
-    let before = all.before.map_or("no goodput".to_owned(), level_number);
+    let least = if all.before_status == Some(Status::NotReached) { "at least " } else { "" };
+    let before = all.before.map_or("no goodput".to_owned(), |rate| format!("{least}{}", level_number(rate)));
     let unit = all.unit;
     let interval = outcome
         .interval90
@@ -33,7 +34,13 @@ mod tests {
 
     #[test]
     fn outcomes_are_told() {
-        let all = |before| Tried { series: "main".into(), before, unit: "req/s", outcomes: vec![] };
+        let all = |before, before_status| Tried {
+            series: "main".into(),
+            before,
+            unit: "req/s",
+            outcomes: vec![],
+            before_status: Some(before_status),
+        };
         let of = |status, after, interval90| Outcome {
             remedy: "max-num-seqs=32".into(),
             status,
@@ -57,7 +64,14 @@ mod tests {
             ),
             (Some(5.0), &of(Some(Status::Undecided), None, None), "Tried: undecided in the time it had."),
         ] {
-            assert_eq!(tried(&all(before), outcome), says);
+            assert_eq!(tried(&all(before, Status::Found), outcome), says);
+        }
+        let more = of(Some(Status::NotReached), Some(60.0), None);
+        for (outcome, says) in [
+            (&found, "Tried: at least 24 → 26.1 req/s (90 % interval 24.8–27.5)."),
+            (&more, "Tried: at least 24 → at least 60 req/s."),
+        ] {
+            assert_eq!(tried(&all(Some(24.0), Status::NotReached), outcome), says);
         }
     }
 }

@@ -33,7 +33,9 @@ impl TableRow for ServerSide {
         latency(c, "itl", &mut self.itl)?;
         latency(c, "e2e", &mut self.e2e)?;
         c.later("restarted", &mut self.restarted)?;
-        client(c, &mut self.client)
+        client(c, &mut self.client)?;
+        c.cell("drafted_mean", &mut self.drafted_mean)?;
+        c.cell("accepted_mean", &mut self.accepted_mean)
     }
 }
 

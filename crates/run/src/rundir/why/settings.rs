@@ -18,7 +18,7 @@ pub(super) fn of(one: &Series, part: &Run) -> (Option<Flags>, Settings) {
         Target::Simulated(_) => simulated(plan).unwrap_or_default(),
         Target::Url(_) | Target::Urls(_) => of_real(one, part),
     };
-    settings.longest_request = longest(one, part);
+    (settings.longest_request, settings.longest_prompt) = longest(one, part);
     (flags, settings)
 }
 
@@ -107,11 +107,13 @@ fn limit(
     }
 }
 
-/// Returns the input and output tokens of the longest request, if the lengths that were sent are known.
-fn longest(one: &Series, part: &Run) -> Option<u64> {
-    let own = part.meta.sent.iter().filter(|sent| sent.series == one.name || sent.series.is_empty());
-    let both = |sent: &super::super::Sent| Some(sent.input.as_ref()?.max + sent.output.as_ref()?.max);
-    own.filter_map(both).max()
+/// Returns the input and output tokens of the longest request, and the tokens of the longest prompt, if the lengths that were
+/// sent are known.
+fn longest(one: &Series, part: &Run) -> (Option<u64>, Option<u64>) {
+    let own = || part.meta.sent.iter().filter(|sent| sent.series == one.name || sent.series.is_empty());
+    let prompt = |sent: &super::super::Sent| Some(sent.input.as_ref()?.max);
+    let both = |sent: &super::super::Sent| Some(prompt(sent)? + sent.output.as_ref()?.max);
+    (own().filter_map(both).max(), own().filter_map(prompt).max())
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ pub(super) fn failed_of_misses(s: &Subject<'_>) -> Option<Reading> {
     if failed == 0 {
         return Some(Reading::silent(0.0, [s.at.step]));
     }
-    let row = s.curve.limit.as_deref().and_then(|key| s.at.limits.iter().find(|row| row.is(key)));
-    let misses = row.map_or(failed as f64, |row| (row.misses as f64 / row.per_request(due)).max(1.0));
+    let misses =
+        s.limit_row().map_or(failed as f64, |row| (row.misses as f64 / row.per_request(due)).max(1.0));
     let kinds = s.facts.failures.iter().filter(|f| f.step == s.at.step).cloned().collect();
     let fact = Fact::Failed { failed, due, kinds, at: Place::of(s.at) };
     Some(Reading::new(failed as f64 / misses, [s.at.step], fact))

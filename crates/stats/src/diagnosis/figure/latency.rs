@@ -69,7 +69,7 @@ pub(super) fn tpot_alone_of_loaded(s: &Subject<'_>) -> Option<Reading> {
 
 pub(super) fn tpot_of_limit(s: &Subject<'_>) -> Option<Reading> {
     let Some(limit) = s.tpot_limit() else { return Some(Reading::silent(0.0, [])) };
-    let (tail, _) = s.tail(s.at, Metric::Tpot)?;
+    let (tail, _) = s.token_tail(s.at)?;
     Some(Reading::silent(tail / limit, [s.at.step]))
 }
 

@@ -54,22 +54,24 @@ pub(super) fn line_rises(s: &Subject<'_>) -> Option<Reading> {
 pub(super) fn base_of_chunk(s: &Subject<'_>) -> Option<Reading> {
     let (pace, tokens) = (Pace::of(s)?, pace::iteration_tokens(s)?);
     let reading_ms = pace.token_ms? * tokens;
-    let fact = IterationFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
+    let (base_ms, at_most) = (pace.base_ms, pace.is_upper_bound);
+    let fact = IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms, at_most };
     let alone: Vec<u32> = s.alone.map(|alone| alone.step).into_iter().collect();
-    Some(Reading::new(pace.base_ms / reading_ms, alone, fact))
+    Some(Reading::new(base_ms / reading_ms, alone, fact).on(pace.reading_side().inverse()))
 }
 
 pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
     let (pace, tokens, limit_ms) = (Pace::of(s)?, pace::stalling_tokens(s)?, s.tpot_limit()?);
-    let median = s.quantiles(s.at, Metric::Tpot).p50.unwrap_or(pace.base_ms);
+    let median = s.token_median(s.at).unwrap_or(pace.base_ms);
     let chunk_ms = median + pace.token_ms? * tokens;
-    let fact = IterationFact::Chunk { tokens, chunk_ms, limit_ms };
-    Some(Reading::new(chunk_ms / limit_ms, [s.at.step], fact))
+    let fact = IterationFact::Chunk { tokens, chunk_ms, limit_ms, at_most: pace.is_upper_bound };
+    Some(Reading::new(chunk_ms / limit_ms, [s.at.step], fact).on(pace.reading_side()))
 }
 
 pub(super) fn reading_of_limit(s: &Subject<'_>) -> Option<Reading> {
-    let reading_ms = Pace::of(s)?.token_ms? * pace::stalling_tokens(s)?;
-    Some(Reading::silent(reading_ms / s.tpot_limit()?, [s.at.step]))
+    let pace = Pace::of(s)?;
+    let reading_ms = pace.token_ms? * pace::stalling_tokens(s)?;
+    Some(Reading::silent(reading_ms / s.tpot_limit()?, [s.at.step]).on(pace.reading_side()))
 }
 
 pub(super) fn base_of_limit(s: &Subject<'_>) -> Option<Reading> {
@@ -82,8 +84,9 @@ pub(super) fn reading_over_base(s: &Subject<'_>) -> Option<Reading> {
     let tokens = uncached(alone)?;
     // Prompts too short to tell take hardly longer than a token.
     let reading_ms = pace.token_ms.unwrap_or(0.0) * tokens;
-    let fact = IterationFact::IterationOfPrompts { tokens, base_ms: pace.base_ms, reading_ms };
-    Some(Reading::new(reading_ms / pace.base_ms, [alone.step], fact))
+    let (base_ms, at_most) = (pace.base_ms, pace.is_upper_bound);
+    let fact = IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms, at_most };
+    Some(Reading::new(reading_ms / base_ms, [alone.step], fact).on(pace.reading_side()))
 }
 
 pub(super) fn seats_within_tpot(s: &Subject<'_>) -> Option<Reading> {
@@ -94,20 +97,21 @@ pub(super) fn seats_within_tpot(s: &Subject<'_>) -> Option<Reading> {
 
 pub(super) fn chunk_within_limit(s: &Subject<'_>) -> Option<Reading> {
     let (chunk, within) = (pace::stalling_tokens(s)?, pace::tokens_within_tpot(s)?);
-    Some(Reading::silent(within / chunk, [s.at.step]))
+    Some(Reading::silent(within / chunk, [s.at.step]).on(Pace::of(s)?.reading_side().inverse()))
 }
 
 pub(super) fn longest_over_mean(s: &Subject<'_>) -> Option<Reading> {
-    let longest = s.curve.settings.longest_request? as f64;
-    let mean = s.at.input_tokens_mean? + s.at.output_tokens_mean.unwrap_or(0.0);
-    let fact = IterationFact::LongestRequest { tokens: longest, mean };
+    let longest = s.curve.settings.longest_prompt? as f64;
+    let mean = s.at.input_tokens_mean?;
+    let fact = IterationFact::LongestPrompt { tokens: longest, mean };
     (mean > 0.0).then(|| Reading::new(longest / mean, [s.at.step], fact))
 }
 
 pub(super) fn prefill_busy(s: &Subject<'_>) -> Option<Reading> {
-    let share = pace::prefill_busy(s)?;
-    let fact = IterationFact::PrefillOfTime { share: share.min(1.0), at: Place::of(s.at) };
-    Some(Reading::new(share, [s.at.step], fact))
+    let (share, pace) = (pace::prefill_busy(s)?, Pace::of(s)?);
+    let at_most = pace.is_upper_bound;
+    let fact = IterationFact::PrefillOfTime { share: share.min(1.0), at_most, at: Place::of(s.at) };
+    Some(Reading::new(share, [s.at.step], fact).on(pace.reading_side()))
 }
 
 /// Compares the median TTFT of a warm and of a cold series under one load, or unloaded.

@@ -34,6 +34,8 @@ impl Flags {
             (Form::Off, Value::Switch(false)) => {
                 words.extend(spelling.names.first().map(|name| (*name).to_owned()))
             }
+            // Other engines take further flags of drafting, which are wrong without this one.
+            (Form::OnWith, Value::Switch(false)) if self == Self::Vllm => {}
             (Form::Count | Form::Share, Value::Word(_) | Value::Switch(_))
             | (Form::Word(_), Value::Switch(_))
             | (Form::On | Form::Off, Value::Count(_) | Value::Share(_) | Value::Word(_))
@@ -106,6 +108,14 @@ mod tests {
                 Value::Share(0.95),
                 Some("vllm serve m --gpu-memory-utilization 0.95"),
             ),
+            (
+                Flags::Vllm,
+                "vllm serve m --speculative-config {} --port 80",
+                "--speculative-config",
+                Value::Switch(false),
+                Some("vllm serve m --port 80"),
+            ),
+            (Flags::Sglang, "sglang serve", "--speculative-algorithm", Value::Switch(false), None),
             (Flags::Vllm, "sh -c vllm", "--max-num-seqs", Value::Count(64), None),
             (Flags::Vllm, vllm, "--max-num-seqs", Value::Switch(true), None),
             (Flags::Vllm, vllm, "--parallel", Value::Count(64), None),

@@ -160,3 +160,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_longest_prompt_is_known_beside_the_longest_request() {
+    use crate::rundir::Sent;
+    use goodput_core::distribution::Distribution;
+    let lengths = |max| Distribution { n: 9, mean: 1.0, p50: 1, p90: 1, p99: 1, max, bars: Vec::new() };
+    let sent = |series: &str, input, output: Option<u64>| Sent {
+        series: series.into(),
+        class: "all".into(),
+        input: Some(lengths(input)),
+        output: output.map(lengths),
+    };
+    let mut run = fixture::found();
+    for (sent, request, prompt) in [
+        (vec![sent("main", 600, Some(900)), sent("main", 4_000, Some(30))], Some(4_030), Some(4_000)),
+        (vec![sent("", 600, None)], None, Some(600)),
+        (vec![sent("another", 600, Some(30))], None, None),
+    ] {
+        run.meta.sent = sent;
+        let (_, settings) = read(&plan("server.url = \"http://127.0.0.1:8000\"\n"), &run);
+        assert_eq!((settings.longest_request, settings.longest_prompt), (request, prompt));
+    }
+}
