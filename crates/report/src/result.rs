@@ -60,6 +60,7 @@ fn change(advice: &Advice) -> Value {
         "source": advice.from.as_ref().map(|from| from.origin),
         "to": to.map(|to| &to.value),
         "basis": to.map(|to| to.basis),
+        "expected": advice.expected,
     })
 }
 

@@ -1,21 +1,32 @@
 //! The goodput that a model of the server foresees, in English.
 
 use crate::words::level_number;
+use goodput_core::units::short;
 use goodput_stats::diagnosis::{Altered, Expected};
 
-/// Returns the gain that is foreseen for an advice, as a sentence: `In a model of this server: 5 → 26.1 req/s.`
+/// Returns the gain that is foreseen for an advice, as a sentence: `A model fitted to this run foresees 5.2 times the goodput
+/// (5 → 26.1 req/s).`
 pub(crate) fn expected(of: &Expected) -> String {
-    format!("In a model of this server: {}.", rates(of))
+    format!("A model fitted to this run foresees {}.", gain(of))
 }
 
 /// Returns the gain under a change as a clause.
 pub(super) fn foreseen(altered: Altered, of: &Expected) -> String {
-    format!("in a model of this server, fitted to the run, {}: {}", change(altered), rates(of))
+    format!("a model of the server, fitted to this run, foresees {} {}", gain(of), change(altered))
 }
 
-fn rates(of: &Expected) -> String {
-    let rate = |rate: f64| if rate > 0.0 { level_number(rate) } else { "none".to_owned() };
-    format!("{} → {} req/s", rate(of.present), rate(of.changed))
+fn gain(of: &Expected) -> String {
+    let Expected { present, changed } = *of;
+    if present <= 0.0 {
+        return format!("a goodput of {} req/s", level_number(changed));
+    }
+    let factor = changed / present;
+    let gain = if factor < 1.95 {
+        format!("{:.0} % more goodput", 100.0 * (factor - 1.0))
+    } else {
+        format!("{} times the goodput", short(factor))
+    };
+    format!("{gain} ({} → {} req/s)", level_number(present), level_number(changed))
 }
 
 fn change(altered: Altered) -> String {
@@ -38,10 +49,15 @@ mod tests {
     #[test]
     fn a_gain_is_told_with_both_rates() {
         let of = Expected { present: 5.0, changed: 26.1 };
-        assert_eq!(expected(&of), "In a model of this server: 5 → 26.1 req/s.");
+        assert_eq!(
+            expected(&of),
+            "A model fitted to this run foresees 5.22 times the goodput (5 → 26.1 req/s)."
+        );
+        let of = Expected { changed: 6.5, ..of };
+        assert_eq!(expected(&of), "A model fitted to this run foresees 30 % more goodput (5 → 6.5 req/s).");
         assert_eq!(
             foreseen(Altered::MoreSequences(64), &Expected { present: 0.0, ..of }),
-            "in a model of this server, fitted to the run, with 64 sequences at a time: none → 26.1 req/s"
+            "a model of the server, fitted to this run, foresees a goodput of 6.5 req/s with 64 sequences at a time"
         );
     }
 }
