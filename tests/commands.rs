@@ -1,18 +1,28 @@
-//! The commands as a user runs them, in simulated time: whole sweeps, reports, comparisons, capacity, imports. One program, since each would be
-//! built for longer than it runs.
+//! The commands as a user runs them: whole sweeps, reports, comparisons, capacity, imports, what is killed and resumed, secrets. One program: each
+//! would be linked for longer than it runs, and tests that wait for sockets leave the cores to those that compute.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 #[path = "commands/adaptive.rs"]
 mod adaptive;
+#[path = "commands/bad_input.rs"]
+mod bad_input;
 #[path = "commands/capacity.rs"]
 mod capacity;
+#[path = "commands/ceiling.rs"]
+mod ceiling;
 #[path = "commands/checks.rs"]
 mod checks;
+#[path = "commands/cli.rs"]
+mod cli;
 mod common;
 #[path = "commands/compare.rs"]
 mod compare;
 #[path = "commands/conversation.rs"]
 mod conversation;
+#[path = "commands/earlier_runs.rs"]
+mod earlier_runs;
+#[path = "commands/escaping.rs"]
+mod escaping;
 #[path = "commands/fair.rs"]
 mod fair;
 #[path = "commands/fit.rs"]
@@ -23,10 +33,16 @@ mod formats;
 mod grids;
 #[path = "commands/import.rs"]
 mod import;
+#[path = "commands/killed/mod.rs"]
+mod killed;
 #[path = "commands/listed.rs"]
 mod listed;
+#[path = "commands/listen.rs"]
+mod listen;
 #[path = "commands/matrix.rs"]
 mod matrix;
+#[path = "commands/metrics.rs"]
+mod metrics;
 #[path = "commands/mix.rs"]
 mod mix;
 #[path = "commands/nonstream.rs"]
@@ -35,10 +51,17 @@ mod nonstream;
 mod offline;
 #[path = "commands/pair.rs"]
 mod pair;
+#[path = "commands/profile.rs"]
+mod profile;
 #[path = "commands/repeat.rs"]
 mod repeat;
 #[path = "commands/replicas.rs"]
 mod replicas;
+#[path = "commands/resume.rs"]
+mod resume;
+#[cfg(unix)]
+#[path = "commands/secrets/mod.rs"]
+mod secrets;
 #[path = "commands/sensitivity.rs"]
 mod sensitivity;
 #[path = "commands/slo_scale.rs"]
@@ -47,5 +70,10 @@ mod slo_scale;
 mod suggested;
 #[path = "commands/trace.rs"]
 mod trace;
+#[path = "commands/truth.rs"]
+mod truth;
+#[cfg(unix)]
+#[path = "commands/variants.rs"]
+mod variants;
 #[path = "commands/why.rs"]
 mod why;

@@ -1,8 +1,8 @@
 //! Proxies: those of the environment are used and reported without their passwords, and loopback addresses need none.
 
-use super::common::{goodput, plan, result};
 use super::leak::{everything, lacks};
 use super::serve::{http, listen, model, pem, tls};
+use crate::common::{goodput, plan, result};
 use goodput::client::preflight::check_models;
 use goodput::client::{Client, Server};
 use predicates::prelude::PredicateBooleanExt;

@@ -1,8 +1,6 @@
 //! The command line: every command, its output and its exit code.
 
-mod common;
-
-use common::{goodput, result};
+use crate::common::{goodput, result};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;

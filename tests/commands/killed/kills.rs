@@ -1,7 +1,7 @@
 //! Sweeps that are killed (`kill -9`) repeatedly at random moments until they finish: no file is ever corrupt, no step
 //! that was in `steps.csv` is lost or changes, and in simulated time the answer is that of an undisturbed sweep.
 
-use super::common::{goodput, result};
+use crate::common::{goodput, result};
 use goodput::plan::Plan;
 use serde_json::Value;
 use std::collections::BTreeMap;

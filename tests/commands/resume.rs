@@ -4,11 +4,8 @@
 //! simulated engines draw their own random numbers in the order of the requests they have seen, which a new one begins
 //! anew: there, and on real servers, only what is asked is the same (levels, arrivals, lengths), as long as the
 //! verdicts are.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{goodput, result, until};
+use crate::common::{goodput, result, until};
 use goodput::caveat::{Caveat, SweepCaveat};
 use goodput::plan::Plan;
 use goodput::rundir::{self, Disk, Meta, Run, Writer, json};
@@ -33,7 +30,7 @@ fn text(search: &str) -> String {
 }
 
 fn sweep(dir: &Path, search: &str, flags: &[&str]) -> Value {
-    result(&common::sweep(dir, &text(search), &[&["--virtual-time"], flags].concat()).0)
+    result(&crate::common::sweep(dir, &text(search), &[&["--virtual-time"], flags].concat()).0)
 }
 
 fn copy(from: &Path, to: &Path) {

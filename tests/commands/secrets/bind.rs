@@ -1,7 +1,7 @@
 //! Servers listen only on the loopback interface by default, and warn if configured otherwise.
 
-use super::common::Manner;
-use super::common::{plan, serve};
+use crate::common::Manner;
+use crate::common::{plan, serve};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 

@@ -1,11 +1,7 @@
 //! Variants on real processes: started, waited for, measured and stopped, with nothing left of any; and a grid in
 //! simulated time.
-#![cfg(unix)]
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{free_port, goodput, result, until, wait_until};
+use crate::common::{free_port, goodput, result, until, wait_until};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;

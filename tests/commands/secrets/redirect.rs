@@ -1,7 +1,7 @@
 //! Redirects are not followed: only the server of the plan receives requests.
 
-use super::common::{goodput, plan, result};
 use super::serve::{Request, answer, http, model};
+use crate::common::{goodput, plan, result};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;

@@ -1,9 +1,6 @@
 //! Bad input and bad servers: errors name the problem, its place and a remedy, and no measurement is lost.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{Manner, goodput, plan, result, serve, wait_until};
+use crate::common::{Manner, goodput, plan, result, serve, wait_until};
 use predicates::ord::ne;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;

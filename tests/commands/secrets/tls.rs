@@ -1,7 +1,7 @@
 //! TLS: which servers the client trusts, and how it authenticates itself.
 
-use super::common::{goodput, plan, result};
 use super::serve::{pem, tls};
+use crate::common::{goodput, plan, result};
 use goodput::client::preflight::check_models;
 use goodput::client::{Client, Server};
 use predicates::prelude::PredicateBooleanExt;

@@ -1,7 +1,5 @@
 //! Run folders that an earlier version wrote (2026-11-23, before answers and caveats were typed facts) still read, and make reports.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 use assert_cmd::Command;
 use goodput::rundir;
 use std::fs;

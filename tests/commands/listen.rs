@@ -1,8 +1,6 @@
 //! `--listen`: a running sweep shows itself to Prometheus, and no port stops it.
 
-mod common;
-
-use common::{Manner, goodput, loose, plan, result, serve};
+use crate::common::{Manner, goodput, loose, plan, result, serve};
 use goodput::server::prometheus::samples;
 use predicates::str::contains;
 use std::io::{BufRead, BufReader, Read, Write};

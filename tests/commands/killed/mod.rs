@@ -1,12 +1,9 @@
 //! Killed or interrupted sweeps: all measurements are on disk, `report` makes a report of them, and `--resume`
 //! continues.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-#[path = "killed/kills.rs"]
 mod kills;
 
-use common::{Manner, goodput, loose, plan, result, serve, until};
+use crate::common::{Manner, goodput, loose, plan, result, serve, until};
 use predicates::ord::ne;
 use predicates::str::contains;
 use std::fs;
@@ -210,7 +207,7 @@ fn whatever_is_killed_goes_on() {
     assert_eq!(tally.kills, 3);
 }
 
-/// Many random kills: `GOODPUT_KILLS=200 cargo test --test killed -- --ignored --nocapture`, with `GOODPUT_SEED` for
+/// Many random kills: `GOODPUT_KILLS=200 cargo test --test commands many_kills -- --ignored --nocapture`, with `GOODPUT_SEED` for
 /// other moments.
 #[test]
 #[ignore = "minutes to hours, as long as one likes"]

@@ -1,7 +1,7 @@
 //! Whole commands with an API key against servers that echo it wherever they can; all output is searched for it.
 
-use super::common::{free_port, goodput, plan, result};
 use super::serve::{Request, answer, http, stream};
+use crate::common::{free_port, goodput, plan, result};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE};
 use std::fs;

@@ -1,8 +1,6 @@
 //! `[profile]`: one step more, under the profiler; what fails is a caveat and takes nothing away.
 
-mod common;
-
-use common::{goodput, result, sweep};
+use crate::common::{goodput, result, sweep};
 use predicates::str::contains;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Secrets in the plan, in the commands that start servers: they appear in no file and no message, however they were
 //! written.
 
-use super::common::{goodput, plan, result};
 use super::leak::{everything, lacks};
 use super::serve::{http, model};
+use crate::common::{goodput, plan, result};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,12 +1,9 @@
 //! The server's metrics: read while steps run, however their page behaves, and shown in files, report and caveats.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
+use crate::common::{goodput, loose, plan, result, rows};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use common::{goodput, loose, plan, result, rows};
 use goodput::sim::serve::Embedded;
 use serde_json::Value;
 use std::collections::HashMap;

@@ -1,9 +1,6 @@
 //! Whole sweeps against known truth: the M/D/1 queue in virtual time and through a socket.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
-use common::{result, rows};
+use crate::common::{result, rows};
 use goodput::sim::engine::truth::{md1_mean_wait, md1_wait_cdf};
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +16,7 @@ fn sweep(dir: &Path, step: &str, rates: &str, flags: &[&str]) -> serde_json::Val
          warmup-requests = 2\n[slo]\nttft.p99 = \"200ms\"\n[workload.prompts.synthetic]\n\
          input-tokens = {{ fixed = 30 }}\noutput-tokens = {{ fixed = 2 }}\n[step]\n{step}\n[search]\nrates = {rates}\n"
     );
-    result(&common::sweep(dir, &text, flags).0)
+    result(&crate::common::sweep(dir, &text, flags).0)
 }
 
 /// TTFT of the measured requests of a step, in milliseconds, from `requests.csv`.

@@ -1,15 +1,12 @@
 //! Escaping: texts with active content in every place of a plan, a server and a result that can hold a text. They must
 //! be shown without taking effect.
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-mod common;
-
+use crate::common::{goodput, result};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use common::{goodput, result};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -335,7 +332,7 @@ fn an_error_of_the_server_is_told_without_what_a_terminal_obeys() {
         });
     });
     let server = format!("url = \"http://{address}\"\nmodel = {}", quoted(&evil('=')));
-    let plan = common::plan(dir.path(), &server, "rates = [5]");
+    let plan = crate::common::plan(dir.path(), &server, "rates = [5]");
     let out = goodput().arg("sweep").arg(&plan).arg("--out").arg(dir.path().join("run")).output().unwrap();
     let text = said(&out);
     assert!(out.status.code() == Some(1) && text.contains("401") && text.contains("alert(1)"), "{text}");
