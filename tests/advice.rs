@@ -3,8 +3,8 @@
 
 use goodput::diagnosis::{Advice, Finding, Kind};
 use goodput::plan::Plan;
-use goodput::rundir::Run;
-use goodput::sweep::{self, Options};
+use goodput::rundir::{self, Run};
+use goodput::sweep::{self, Options, forecast};
 use tokio_util::sync::CancellationToken;
 
 /// A server with its requests and limits, in lines of a plan.
@@ -113,7 +113,9 @@ fn swept(server: &Server) -> anyhow::Result<Run> {
     let dir = tempfile::tempdir()?;
     let options = Options { out: dir.path().join("run"), virtual_time: true, ..Options::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-    runtime.block_on(sweep::run(&plan, &options, CancellationToken::new()))
+    let run = runtime.block_on(sweep::run(&plan, &options, CancellationToken::new()))?;
+    forecast::write(&options.out, &plan, &run)?;
+    rundir::read(&options.out)
 }
 
 /// Returns the first advice of a report, with the finding that gives it.

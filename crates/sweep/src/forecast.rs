@@ -20,7 +20,7 @@ use changes::{Changed, changes};
 use goodput_core::level::Control;
 use goodput_plan::Plan;
 use goodput_run::rundir::{Run, diagnosis_facts, forecasts};
-use goodput_stats::diagnosis::{Curve, Effect, Facts, Forecast};
+use goodput_stats::diagnosis::{Curve, Effect, Facts, Flags, Forecast};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{Step, StepKind};
 use iteration::Iteration;
@@ -46,6 +46,9 @@ const NARROW: f64 = 1.06;
 /// # Errors
 /// The run folder cannot be read or written.
 pub fn write(dir: &Path, plan: &Plan, run: &Run) -> Result<usize> {
+    if !plan.rows.is_empty() || !plan.purpose.is_goodput() {
+        return Ok(0);
+    }
     let facts = diagnosis_facts(plan, run, dir)?;
     let mut all: Vec<Forecast> = Vec::new();
     for one in plan.series() {
@@ -77,7 +80,8 @@ fn forecast(
         Status::NotReached | Status::Invalid => return Ok(None),
     };
     let decided = measured.is_some() || answer.goodput.status() == Status::None;
-    if answer.control != Control::Rate || !decided || !can_be_drawn(plan) {
+    let is_queue = curve.flags == Some(Flags::SimulatedQueue);
+    if answer.control != Control::Rate || !decided || is_queue || !can_be_drawn(plan) {
         return Ok(None);
     }
     let Some(engine) = Engine::of(curve, steps) else { return Ok(None) };

@@ -239,7 +239,11 @@ pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast
     let Some(best) = forecast.best() else { return };
     let (kind, change) = best.altered.remedy();
     let Some(first) = first_advice(findings, subject, forecast, best, change) else { return };
-    let place = findings.iter().position(|f| own(f) && f.kind == kind);
+    let names = |f: &Finding| f.advice.iter().any(|a| is_alike(a, best.altered));
+    let place = findings
+        .iter()
+        .position(|f| own(f) && names(f))
+        .or_else(|| findings.iter().position(|f| own(f) && f.kind == kind));
     let mut finding = match place {
         Some(i) => findings.remove(i),
         None => foreseen(kind, subject),
@@ -271,6 +275,11 @@ fn set_value(advice: &mut Advice, forecast: &Forecast, effect: Effect) {
     advice.expected = Some(forecast.expected(effect));
 }
 
+/// Returns true if an advice is a change like this one.
+fn is_alike(advice: &Advice, altered: Altered) -> bool {
+    Altered::of(&advice.change).is_some_and(|its| its.is_alike(altered))
+}
+
 /// Returns the advice for the best change: that of a finding, or a new one; `None` if the server has no setting for it.
 fn first_advice(
     findings: &[Finding],
@@ -279,9 +288,8 @@ fn first_advice(
     best: Effect,
     change: Change,
 ) -> Option<Advice> {
-    let alike = |a: &&Advice| Altered::of(&a.change).is_some_and(|a| a.is_alike(best.altered));
     let own = findings.iter().filter(|f| f.series == subject.curve.series);
-    if let Some(known) = own.flat_map(|f| &f.advice).find(alike) {
+    if let Some(known) = own.flat_map(|f| &f.advice).find(|a| is_alike(a, best.altered)) {
         return Some(known.clone());
     }
     let mut new = advice::advice(subject, change)?;
@@ -310,4 +318,43 @@ pub(super) fn gain(s: &Subject<'_>) -> Option<Reading> {
     let best = forecast.best()?;
     let fact = Fact::Forecast { altered: best.altered, expected: forecast.expected(best) };
     Some(Reading::new(forecast.gain(best.goodput), [s.at.step], fact))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn forecast(present: f64, effects: &[(Altered, f64)]) -> Forecast {
+        let effects =
+            effects.iter().map(|(altered, goodput)| Effect { altered: *altered, goodput: *goodput });
+        Forecast { series: "main".into(), measured: Some(present), present, effects: effects.collect() }
+    }
+
+    fn best(of: &Forecast) -> Option<(Altered, f64)> {
+        of.best().map(|e| (e.altered, e.goodput))
+    }
+
+    #[test]
+    fn settings_that_are_worth_it_come_before_faster_hardware() {
+        let seats = |goodput| {
+            forecast(10.0, &[(Altered::MoreSequences(64), goodput), (Altered::FasterCompute, 40.0)])
+        };
+        assert_eq!(best(&seats(12.5)), Some((Altered::MoreSequences(64), 12.5)));
+        assert_eq!(best(&seats(11.0)), Some((Altered::FasterCompute, 40.0)));
+        assert_eq!(best(&forecast(10.0, &[(Altered::FasterHost, 11.0)])), None);
+        assert_eq!(
+            best(&forecast(0.0, &[(Altered::FewerTokens(128), 3.0)])),
+            Some((Altered::FewerTokens(128), 3.0))
+        );
+        assert_eq!(best(&forecast(0.0, &[(Altered::FewerTokens(128), 0.0)])), None);
+    }
+
+    #[test]
+    fn of_two_forecasts_the_least_gain_counts() {
+        let one = forecast(10.0, &[(Altered::TwiceTheKvCache, 20.0), (Altered::FasterHost, 15.0)]);
+        let other = forecast(8.0, &[(Altered::TwiceTheKvCache, 12.0)]);
+        let both = one.least(other);
+        assert_eq!(both.effects.len(), 1, "a change that only one of them has is not known");
+        assert!((both.effects[0].goodput - 15.0).abs() < 1e-9, "half as much again, as in the second");
+    }
 }
