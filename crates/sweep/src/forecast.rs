@@ -32,7 +32,7 @@ use std::time::Duration;
 /// Largest factor between the goodput of the model and the measured one.
 const ALIKE: f64 = 1.25;
 /// Factor by which a change must raise the goodput for a larger one to be tried.
-const HELPS: f64 = 1.02;
+const HELPS: f64 = 1.04;
 /// Requests of a simulated step: fifteen misses of a p99.
 const REQUESTS: f64 = 1500.0;
 /// Rates that are simulated, in requests per second.
@@ -118,8 +118,14 @@ fn effects(
     let climbed = each(ladders.len(), |i| {
         let (mut effects, mut before) = (Vec::new(), present);
         for Changed { altered, engine, iteration } in &ladders[i] {
+            let altered = *altered;
+            // How much less a change leaves does not matter.
+            if before > 0.0 && !meets(plan, tier, engine, iteration, before * HELPS)? {
+                effects.push(Effect { altered, goodput: present });
+                break;
+            }
             let goodput = engine_goodput(plan, tier, engine, iteration, before.max(near))?;
-            effects.push(Effect { altered: *altered, goodput });
+            effects.push(Effect { altered, goodput });
             if goodput <= before * HELPS {
                 break;
             }
@@ -137,12 +143,14 @@ fn can_be_drawn(plan: &Plan) -> bool {
 
 /// Returns the goodput of an engine in requests per second, of all copies together; 0 if no rate meets the SLO.
 fn engine_goodput(plan: &Plan, tier: &str, engine: &Engine, iteration: &Iteration, near: f64) -> Result<f64> {
-    let meets = |rate: f64| -> Result<bool> {
-        let mut sweep = Bare::on(plan, engine.model(iteration))?;
-        let length_s = REQUESTS / rate;
-        let [settle, measure] = [length_s / 10.0, length_s].map(Duration::from_secs_f64);
-        Ok(is_met(sweep.measure_whole(rate, settle, measure)?, Some(tier), 0.0))
-    };
-    let [low, high] = bracket(near / engine.copies, &RATES, NARROW, meets)?;
-    Ok((low * high).sqrt() * engine.copies)
+    let [low, high] = bracket(near, &RATES, NARROW, |rate| meets(plan, tier, engine, iteration, rate))?;
+    Ok((low * high).sqrt())
+}
+
+/// Returns true if an engine meets the SLO at a rate of all copies together.
+fn meets(plan: &Plan, tier: &str, engine: &Engine, iteration: &Iteration, rate: f64) -> Result<bool> {
+    let mut sweep = Bare::on(plan, engine.model(iteration))?;
+    let rate = rate / engine.copies;
+    let [settle, measure] = [0.1, 1.0].map(|part| Duration::from_secs_f64(part * REQUESTS / rate));
+    Ok(is_met(sweep.measure_whole(rate, settle, measure)?, Some(tier), 0.0))
 }

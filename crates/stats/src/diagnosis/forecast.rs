@@ -36,7 +36,7 @@ pub struct Forecast {
 pub struct Effect {
     /// The change.
     pub altered: Altered,
-    /// Goodput with it, in requests per second; 0 if no rate meets the SLO.
+    /// Goodput with it, in requests per second; the present one if it gains next to nothing, 0 if no rate meets the SLO.
     pub goodput: f64,
 }
 

@@ -73,18 +73,21 @@ pub(super) fn fit(
     let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else { return Ok(Vec::new()) };
     let targets = targets(plan, engine, steps, alone, measured);
     let Some((start, shares)) = start(engine, curve, facts, alone, &targets) else { return Ok(Vec::new()) };
-    let misfit = &|parts: &Parts| -> Result<f64> {
-        let iteration = parts.iteration(&shares);
-        let (mut sum, mut weights) = (0.0, 0.0);
+    // The mean over the steps, or more than `most` as soon as that is certain.
+    let misfit = &|parts: &Parts, most: f64| -> Result<f64> {
+        let (iteration, n) = (parts.iteration(&shares), targets.len() as f64);
+        let mut sum = 0.0;
         for target in &targets {
-            let (deviation, weight) = target.deviation(plan, engine, &iteration)?;
-            (sum, weights) = (sum + deviation, weights + weight);
+            sum += target.deviation(plan, engine, &iteration)? / n;
+            if sum > most {
+                break;
+            }
         }
-        Ok(sum / f64::max(weights, 1e-9))
+        Ok(sum)
     };
-    let linear = search((start, misfit(&start)?), Part::LINEAR, &FACTORS, misfit)?;
+    let linear = search((start, misfit(&start, f64::INFINITY)?), Part::LINEAR, &FACTORS, misfit)?;
     let hiding = Parts { hiding: shares.memory.min(MOST_HIDING), hidden: HIDDEN, ..linear.0 };
-    let roofline = search((hiding, misfit(&hiding)?), Part::ALL, &LATER_FACTORS, misfit)?;
+    let roofline = search((hiding, misfit(&hiding, f64::INFINITY)?), Part::ALL, &LATER_FACTORS, misfit)?;
     let fits = [linear, roofline];
     for (parts, deviation) in &fits {
         tracing::debug!("{}: {parts:?} deviates from the steps by {deviation:.3}", curve.series);
@@ -152,13 +155,13 @@ fn search(
     mut best: (Parts, f64),
     parts: &[Part],
     factors: &[f64],
-    misfit: impl Fn(&Parts) -> Result<f64>,
+    misfit: impl Fn(&Parts, f64) -> Result<f64>,
 ) -> Result<(Parts, f64)> {
     for factor in factors {
         for part in parts {
             for factor in [*factor, 1.0 / factor] {
                 let varied = best.0.varied(*part, factor);
-                let deviation = misfit(&varied)?;
+                let deviation = misfit(&varied, best.1)?;
                 if deviation < BETTER * best.1 {
                     best = (varied, deviation);
                     break;

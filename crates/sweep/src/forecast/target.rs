@@ -13,7 +13,7 @@ use goodput_stats::stats::step::{Quantiles, Step, StepKind, Verdict};
 use std::time::Duration;
 
 /// Requests of a simulated step.
-const REQUESTS: f64 = 2000.0;
+const REQUESTS: f64 = 1500.0;
 /// Requests of a simulated step with one request at a time.
 const ALONE: f64 = 30.0;
 /// Largest number of steps under load that are simulated.
@@ -93,13 +93,8 @@ fn ask(plan: &Plan, step: &Step, copies: f64) -> Ask {
 }
 
 impl Target<'_> {
-    /// Returns the weighted sum of the absolute logarithms of simulated over measured latencies, and the sum of weights.
-    pub(super) fn deviation(
-        &self,
-        plan: &Plan,
-        engine: &Engine,
-        iteration: &Iteration,
-    ) -> Result<(f64, f64)> {
+    /// Returns the weighted mean of the absolute logarithms of simulated over measured latencies.
+    pub(super) fn deviation(&self, plan: &Plan, engine: &Engine, iteration: &Iteration) -> Result<f64> {
         let mut sweep = Bare::on(plan, engine.model(iteration))?;
         let simulated = sweep.measure_again(&self.step.series, self.step.step, self.ask)?;
         let mut all: Vec<(f64, f64, f64)> = Vec::new();
@@ -113,8 +108,9 @@ impl Target<'_> {
             compare(metric, |q| q.p99.filter(|_| q.n > OF_P99), TAIL);
         }
         let usable = all.into_iter().filter(|(is, was, _)| *is > 0.0 && *was > 0.0);
-        Ok(usable.fold((0.0, 0.0), |(sum, weights), (is, was, weight)| {
+        let (sum, weights) = usable.fold((0.0, 0.0), |(sum, weights), (is, was, weight)| {
             (sum + weight * (is / was).ln().abs(), weights + weight)
-        }))
+        });
+        Ok(sum / f64::max(weights, f64::MIN_POSITIVE))
     }
 }
