@@ -7,7 +7,8 @@ use goodput_stats::search::answer::Status;
 /// Returns what a remedy gained, as a sentence: `Tried: 5 → 26.1 req/s (90 % interval 24.8–27.5).`
 pub(crate) fn tried(all: &Tried, outcome: &Outcome) -> String {
     let least = if all.before_status == Some(Status::NotReached) { "at least " } else { "" };
-    let before = all.before.map_or("no goodput".to_owned(), |rate| format!("{least}{}", level_number(rate)));
+    let none = if all.before_status == Some(Status::Undecided) { "undecided" } else { "no goodput" };
+    let before = all.before.map_or(none.to_owned(), |rate| format!("{least}{}", level_number(rate)));
     let unit = all.unit;
     let interval = outcome
         .interval90
