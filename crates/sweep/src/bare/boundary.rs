@@ -85,7 +85,7 @@ mod tests {
                 assert!(low <= boundary && boundary < high && high / low <= 1.1, "{near}: {low} to {high}");
             }
         }
-        assert_eq!(bracket(5.0, &range, 1.1, |_| Ok(false)).unwrap(), [0.0; 2]);
-        assert_eq!(bracket(5.0, &range, 1.1, |_| Ok(true)).unwrap(), [4000.0; 2]);
+        assert!(bracket(5.0, &range, 1.1, |_| Ok(false)).unwrap().iter().all(|rate| *rate < 1e-9));
+        assert!(bracket(5.0, &range, 1.1, |_| Ok(true)).unwrap().iter().all(|rate| *rate > 3999.0));
     }
 }
