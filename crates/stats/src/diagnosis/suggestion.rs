@@ -175,7 +175,11 @@ impl<'a> Server<'a> {
 
     /// Returns the flag for a setting; `None` if the server has none, or its preset does not take the key.
     pub fn flag(&self, knob: Knob) -> Option<Flag> {
+        let asked = knob;
         let knob = self.resolved(knob);
+        if asked == Knob::Memory && self.settings.blocks_are_set {
+            return None;
+        }
         let takes = !self.flags.is_simulated() || self.settings.get(knob).is_some();
         let name = self.flags.flag(knob).filter(|_| takes)?;
         Some(Flag { name, is_guess: self.is_guess })
@@ -300,13 +304,16 @@ pub(super) fn flags(s: &Subject<'_>) -> Flags {
 fn load(s: &Subject<'_>) -> Load {
     let (at, copies) = (&s.at.server, s.counted_copies());
     let tokens = s.at.input_tokens_mean.zip(s.at.output_tokens_mean);
+    let is_off =
+        s.curve.settings.get(Knob::PrefixCache).is_some_and(|cache| cache.value == Value::Switch(false));
+    let shared = s.curve.shared.filter(|_| !is_off).unwrap_or(0.0);
     Load {
         running: at.running_mean.map(|n| n / copies),
         running_most: at.running_max.map(|n| n / copies),
         tpot_limit_ms: s.tpot_limit(),
         sequences_within_tpot: super::pace::sequences_within_tpot(s),
         tokens_within_tpot: super::pace::tokens_within_tpot(s),
-        request_tokens: tokens.map(|(input, output)| input * (1.0 - s.curve.shared.unwrap_or(0.0)) + output),
+        request_tokens: tokens.map(|(input, output)| input * (1.0 - shared) + output),
         short_of_memory: at.preemptions.is_some_and(|n| n > 0.0) || at.kv_max.is_some_and(|use_| use_ > 0.95),
     }
 }

@@ -59,6 +59,7 @@ const FLAGS: &[&str] = &[
     "max_num_seqs",
     "max_seq_len",
     "num_gpu_blocks",
+    "num_gpu_blocks_override",
     "pipeline_parallel_size",
     "quantization",
     "tensor_parallel_size",

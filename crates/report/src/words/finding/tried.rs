@@ -22,7 +22,10 @@ pub(crate) fn tried(all: &Tried, outcome: &Outcome) -> String {
             format!("Tried: {before} → at least {} {unit}.", level_number(after))
         }
         (Some(_), Some(after)) => {
-            format!("Tried: {before} → {} {unit}{}.", level_number(after), interval.unwrap_or_default())
+            let gains = all.before.is_none_or(|before| after > before);
+            let verdict = if gains { "" } else { " It shows no gain: do not follow this advice." };
+            let interval = interval.unwrap_or_default();
+            format!("Tried: {before} → {} {unit}{interval}.{verdict}", level_number(after))
         }
         (Some(Status::None), None) => format!("Tried: {before} → none; no rate meets the SLO with it."),
         (Some(_), None) => "Tried: undecided in the time it had.".into(),
@@ -53,6 +56,11 @@ mod tests {
         for (before, outcome, says) in [
             (Some(5.0), &found, "Tried: 5 → 26.1 req/s (90 % interval 24.8–27.5)."),
             (None, &found, "Tried: no goodput → 26.1 req/s (90 % interval 24.8–27.5)."),
+            (
+                Some(30.0),
+                &found,
+                "Tried: 30 → 26.1 req/s (90 % interval 24.8–27.5). It shows no gain: do not follow this advice.",
+            ),
             (
                 Some(5.0),
                 &of(None, None, None),

@@ -51,6 +51,8 @@ const VLLM: &[(&str, Knob, Direction, &str)] = &[
     ("--max-num-seqs 64", Knob::Sequences, RAISE, "bound Unused 64"),
     ("--max-num-seqs 8 --max-num-batched-tokens 8", Knob::Sequences, RAISE, "bound Range 8"),
     ("", Knob::Sequences, RAISE, "--max-num-seqs ?"),
+    // A number of blocks that is set makes the share of memory idle.
+    ("--num-gpu-blocks-override 20 --gpu-memory-utilization 0.9", Knob::Memory, RAISE, "no flag"),
     // Fewer than ran, whatever the flag says.
     ("--max-num-seqs 256", Knob::Sequences, LOWER, "--max-num-seqs 256 -> 4"),
     ("--max-num-seqs 1", Knob::Sequences, LOWER, "bound Range 1"),
