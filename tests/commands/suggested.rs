@@ -107,12 +107,17 @@ fn a_suggested_command_runs() {
     let search = "search = { rates = [5, 30], baseline = true }\nslo.ttft.p99 = \"60ms\"\n";
     let few = SEATS.replace("max-num-seqs = 4", "max-num-seqs = 8");
     let (run, said) = simulate(dir.path(), &format!("name = \"x\"\nseed = 7\n{few}{search}{STEP}{FIXED}"));
-    assert!(said.contains("raise server.simulated.max-num-seqs from 8 (the plan) to 64"), "{said}");
+    assert!(
+        said.contains(
+            "raise server.simulated.max-num-seqs from 8 (the plan) to 32. A model fitted to this run foresees"
+        ),
+        "{said}"
+    );
     let result = result(&run);
     let findings = result["findings"].as_array().unwrap().iter();
     let mut changes = findings.flat_map(|f| f["changes"].as_array().unwrap());
     let seats = changes.find(|c| c["flag"] == "server.simulated.max-num-seqs").unwrap();
-    assert_eq!((&seats["from"], &seats["source"], &seats["to"]), (&8.into(), &"plan".into(), &64.into()));
+    assert_eq!((&seats["from"], &seats["source"], &seats["to"]), (&8.into(), &"plan".into(), &32.into()));
     let command = commands(&result).into_iter().find(|c| c.contains("max-num-seqs=64"));
     let command = command.unwrap_or_else(|| panic!("{said}"));
     let out = goodput().current_dir(&run).args(arguments(&command)).output().unwrap();
@@ -138,7 +143,8 @@ fn advice_is_tried() {
     let answers = || predicates::prelude::predicate::in_iter([0, 3]);
     sweep
         .code(answers())
-        .stdout(contains("raise server.simulated.max-num-seqs from 4 (the plan) to 32. Tried: "));
+        .stdout(contains("raise server.simulated.max-num-seqs from 4 (the plan) to 32. A model fitted to this run foresees"))
+        .stdout(contains(" req/s). Tried: "));
     let found = result(&run);
     let outcome = &found["tried"]["outcomes"][0];
     assert_eq!(outcome["remedy"], "max-num-seqs=32");

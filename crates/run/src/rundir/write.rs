@@ -33,6 +33,7 @@ pub(super) const OURS: &[&str] = &[
     METRICS,
     VARIANTS,
     TRIED,
+    super::forecasts::FILE,
     SERVER,
     SUMMARIES,
     super::imported::COUNTED,
