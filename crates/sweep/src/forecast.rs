@@ -1,7 +1,7 @@
 //! Forecasts: the goodput of a model of the server under single changes.
 //!
 //! The model is the simulator's engine with the server's settings, as far as they are known, and a time per iteration
-//! that is fitted to the steps of the run ([`fit`]). It then runs with one thing changed at a time ([`changes`]). A
+//! that is fitted to the steps of the run (`fit`). It then runs with one thing changed at a time (`changes`). A
 //! forecast is made only if the model's own goodput, with nothing changed, is near the measured one.
 //!
 //! Nothing is sent: it takes a second or two of computing after a sweep.
