@@ -79,11 +79,28 @@ fn alone(of: Series) -> Vec<Series> {
     if !of.plan.workload.alone {
         return vec![of];
     }
-    let mut all = vec![derived(&of, "mix", |plan| plan.workload.alone = false)];
+    let mut all = vec![derived(&of, MIX, |plan| plan.workload.alone = false)];
     for class in of.plan.workload.classes() {
-        all.push(derived(&of, &format!("only {}", class.name), |plan| reduce_to(plan, class.clone())));
+        all.push(derived(&of, &only(&class.name), |plan| reduce_to(plan, class.clone())));
     }
     all
+}
+
+/// Name of the mix beside its classes alone.
+const MIX: &str = "mix";
+
+/// Returns the name of a class alone.
+fn only(class: &str) -> String {
+    format!("only {class}")
+}
+
+/// Returns the name of the series that measures a class of a mix alone: `only chat, warm` of `mix, warm`; `None` if the series
+/// is no mix whose classes are measured alone.
+pub fn class_alone(series: &str, class: &str) -> Option<String> {
+    let mut parts: Vec<&str> = series.split(", ").collect();
+    let (at, only) = (parts.iter().rposition(|part| *part == MIX)?, only(class));
+    parts[at] = &only;
+    Some(parts.join(", "))
 }
 
 /// Reduces the plan of a mix to one class, whose settings replace the plan's.
@@ -132,7 +149,7 @@ mod tests {
     }
 
     const ONE: &str = "prompts.synthetic = { input-tokens = { fixed = 9 }, output-tokens = { fixed = 3 } }";
-    const MIX: &str = "class = [
+    const CLASSES: &str = "class = [
         { name = \"a\", weight = 1, prompts.synthetic = { input-tokens = { fixed = 9 }, output-tokens = { fixed = 3 } } },
         { name = \"b\", weight = 1, prompts.synthetic = { input-tokens = { fixed = 8 }, output-tokens = { fixed = 3 } }, \
           model = \"lora\", slo.ttft.p99 = \"5s\" },
@@ -142,20 +159,32 @@ mod tests {
     fn classes_alone_and_cache_pairs_are_series() {
         assert_eq!(names(ONE), ["main"]);
         assert_eq!(names(&format!("cache = \"pair\"\n{ONE}")), ["cold", "warm"]);
-        assert_eq!(names(MIX), ["main"]);
-        assert_eq!(names(&format!("alone = true\n{MIX}")), ["mix", "only a", "only b"]);
-        let all = names(&format!("alone = true\ncache = \"pair\"\n{MIX}"));
+        assert_eq!(names(CLASSES), ["main"]);
+        assert_eq!(names(&format!("alone = true\n{CLASSES}")), ["mix", "only a", "only b"]);
+        let all = names(&format!("alone = true\ncache = \"pair\"\n{CLASSES}"));
         assert_eq!((all.len(), all[0].as_str(), all[5].as_str()), (6, "mix, cold", "only b, warm"));
     }
 
     #[test]
     fn a_class_alone_replaces_the_settings_of_the_plan() {
-        let all = plan(&format!("alone = true\n{MIX}")).series();
+        let all = plan(&format!("alone = true\n{CLASSES}")).series();
         assert_eq!(all[0].plan.workload.classes().len(), 2);
         let only = &all[2].plan;
         assert!(only.workload.classes().is_empty() && only.server.model.as_deref() == Some("lora"));
         assert_eq!(only.slo.summary(), "p99 TTFT ≤ 5 s");
         assert_eq!(all[1].plan.slo.summary(), "p99 TTFT ≤ 200 ms", "the plan's limits");
         assert!(all.iter().all(|s| s.plan.series()[0].name == MAIN), "each plan has one series");
+    }
+
+    #[test]
+    fn the_series_of_a_class_alone_is_named_after_that_of_the_mix() {
+        for (series, want) in [
+            ("mix", Some("only chat")),
+            ("mix, warm", Some("only chat, warm")),
+            ("few, mix, cold", Some("few, only chat, cold")),
+            ("main", None),
+        ] {
+            assert_eq!(class_alone(series, "chat").as_deref(), want);
+        }
     }
 }

@@ -117,10 +117,7 @@ fn mixing(run: &Run, a: &Answer) -> Option<Mixing> {
     let classes: Vec<_> = step.groups.iter().filter(|g| g.by == GroupBy::Class).collect();
     let all: f64 = classes.iter().map(|g| g.n as f64).sum();
     let part = |name: &str, n: u64| {
-        let series = if under.is_empty() { format!("only {name}") } else { format!("only {name}, {under}") };
-        let own = || run.answers.iter().filter(|other| other.series == series);
-        let answer = own().find(|other| other.tier == a.tier).or_else(|| own().next());
-        let alone = answer.and_then(|x| range(run, x));
+        let alone = run.answer_alone(a, name).and_then(|alone| range(run, alone));
         MixedClass { name: name.to_owned(), share: n as f64 / all.max(1.0), alone }
     };
     let parts: Vec<MixedClass> = classes.iter().map(|g| part(&g.name, g.n)).collect();

@@ -3,8 +3,9 @@
 use super::{FailureRow, Meta, Run, View, Why, derive};
 use anyhow::Result;
 use goodput_core::caveat::Caveat;
-use goodput_plan::{Plan, Series};
+use goodput_plan::{Plan, Series, class_alone};
 use goodput_stats::search::Search;
+use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::Step;
 use goodput_workload::rate::WordRates;
 
@@ -27,6 +28,14 @@ impl Run {
     pub fn part(&self, series: &str) -> &Self {
         let own = |part: &&Self| part.answers.iter().any(|a| a.series == series);
         self.parts.iter().find(own).unwrap_or(self)
+    }
+
+    /// Returns the answer for a class of a mix alone: for the tier of the mix's answer, or the first one if the class has limits of
+    /// its own. `None` if it was not measured alone.
+    pub fn answer_alone(&self, mixed: &Answer, class: &str) -> Option<&Answer> {
+        let series = class_alone(&mixed.series, class)?;
+        let own = || self.answers.iter().filter(|a| a.series == series);
+        own().find(|a| a.tier == mixed.tier).or_else(|| own().next())
     }
 
     /// Returns the name of the series of a part, or of a run with one series.

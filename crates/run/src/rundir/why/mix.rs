@@ -15,28 +15,11 @@ pub(super) fn of(run: &Run, a: &Answer, step: &Step) -> Option<Mix> {
         return None;
     }
     let class = |name: &str, n: u64, input_tokens: f64| {
-        let alone = alone(&a.series, name).and_then(|series| goodput_of(run, &series, &a.tier));
+        let alone = run.answer_alone(a, name).and_then(|alone| estimate(run, alone));
         MixedClass { name: name.to_owned(), share: n as f64 / all, input_tokens, alone }
     };
     let classes = classes.into_iter().map(|g| Some(class(&g.name, g.n, g.input_tokens_mean?)));
     Some(Mix { classes: classes.collect::<Option<_>>()?, goodput: estimate(run, a) })
-}
-
-/// Returns the name of the series that measures a class of a mix alone: `only chat, warm` of `mix, warm`; `None` if the series
-/// is no mix whose classes are measured alone.
-fn alone(series: &str, class: &str) -> Option<String> {
-    let parts: Vec<&str> = series.split(", ").collect();
-    let at = parts.iter().rposition(|part| *part == "mix")?;
-    let only = format!("only {class}");
-    let parts = parts.iter().enumerate().map(|(i, part)| if i == at { only.as_str() } else { part });
-    Some(parts.collect::<Vec<_>>().join(", "))
-}
-
-/// Returns the goodput of a series in requests per second: for the tier, or for its first one if it has limits of its own.
-fn goodput_of(run: &Run, series: &str, tier: &str) -> Option<f64> {
-    let part = run.parts.iter().find(|part| part.series() == series).unwrap_or(run);
-    let own = || part.answers.iter().filter(|a| a.series == series);
-    estimate(part, own().find(|a| a.tier == tier).or_else(|| own().next())?)
 }
 
 /// Returns the goodput of an answer in requests per second; `None` if the boundary was not found.
@@ -50,18 +33,6 @@ mod tests {
     use super::*;
     use crate::fixture;
     use goodput_stats::stats::groups::Group;
-
-    #[test]
-    fn the_series_of_a_class_alone_is_named_after_that_of_the_mix() {
-        for (series, want) in [
-            ("mix", Some("only chat")),
-            ("mix, warm", Some("only chat, warm")),
-            ("few, mix, cold", Some("few, only chat, cold")),
-            ("main", None),
-        ] {
-            assert_eq!(alone(series, "chat").as_deref(), want);
-        }
-    }
 
     #[test]
     fn classes_have_their_share_and_their_goodput_alone() {
