@@ -126,6 +126,14 @@ pub struct MixedClass {
     pub alone: Option<f64>,
 }
 
+impl Curve {
+    /// Returns the number of copies of the model that share the load: those whose counters are read, or those that the plan
+    /// declares if they are more, as behind a load balancer.
+    pub fn copies(&self) -> u32 {
+        self.settings.copies().max(self.replicas.unwrap_or(1))
+    }
+}
+
 /// Failures of one kind in one step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StepFailures {

@@ -8,7 +8,6 @@
 use super::figure::{Figure, Side};
 use super::flags::Knob;
 use super::floor::uncached;
-use super::settings::Value;
 use super::subject::Subject;
 use goodput_core::slo::Metric;
 
@@ -72,7 +71,7 @@ pub(super) fn iteration_tokens(s: &Subject<'_>) -> Option<f64> {
 
 /// Returns true if prompts are read whole.
 pub(super) fn reads_whole_prompts(s: &Subject<'_>) -> bool {
-    s.curve.settings.get(Knob::ChunkedPrefill).is_some_and(|c| c.value == Value::Switch(false))
+    s.curve.settings.is_off(Knob::ChunkedPrefill)
 }
 
 /// Returns the tokens of the longest prompt that an iteration can take at once.

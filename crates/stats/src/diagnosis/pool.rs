@@ -13,7 +13,7 @@ const APART: f64 = 2.0;
 /// Override of the plan that measures each class of a mix alone as well.
 pub(super) const CLASSES_ALONE: &str = "workload.alone=true";
 
-/// What is known of the size of a pool for long prompts.
+/// The size of a pool for long prompts, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum PoolSize {
     /// Nothing: the plan has no classes with long and with short prompts.
@@ -29,7 +29,7 @@ pub enum PoolSize {
 pub struct PoolShare {
     /// Part of the GPUs for the classes with long prompts, from 0 to 1.
     pub share: f64,
-    /// The same in whole copies of the model; `None` if the number of GPUs is not known, or they hold a single copy.
+    /// That share in GPUs, by whole copies of the model; `None` if the number of GPUs is not known, or they hold a single copy.
     pub gpus: Option<PoolGpus>,
 }
 

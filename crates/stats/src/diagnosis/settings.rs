@@ -125,6 +125,11 @@ impl Settings {
         self.known.get(&knob)
     }
 
+    /// Returns true if a setting is known to be off.
+    pub fn is_off(&self, knob: Knob) -> bool {
+        self.get(knob).is_some_and(|current| current.value == Value::Switch(false))
+    }
+
     /// Returns the number of engines that together count as the server; 1 if it is not known.
     pub fn copies(&self) -> u32 {
         self.copies.unwrap_or(1).max(1)

@@ -123,10 +123,9 @@ impl<'a> Subject<'a> {
         f64::from(self.curve.settings.copies())
     }
 
-    /// Returns the number of copies of the model that share the load: those whose counters are read, or those that the plan
-    /// declares if they are more, as behind a load balancer.
+    /// See [`Curve::copies`].
     pub(super) fn copies(&self) -> f64 {
-        f64::from(self.curve.settings.copies().max(self.curve.replicas.unwrap_or(1)))
+        f64::from(self.curve.copies())
     }
 
     /// Returns the limit on TPOT or ITL that the examined step has to keep, in milliseconds; `None` if neither is limited.

@@ -175,11 +175,10 @@ impl<'a> Server<'a> {
 
     /// Returns the flag for a setting; `None` if the server has none, or its preset does not take the key.
     pub fn flag(&self, knob: Knob) -> Option<Flag> {
-        let asked = knob;
-        let knob = self.resolved(knob);
-        if asked == Knob::Memory && self.settings.blocks_are_set {
+        if knob == Knob::Memory && self.settings.blocks_are_set {
             return None;
         }
+        let knob = self.resolved(knob);
         let takes = !self.flags.is_simulated() || self.settings.get(knob).is_some();
         let name = self.flags.flag(knob).filter(|_| takes)?;
         Some(Flag { name, is_guess: self.is_guess })
@@ -304,9 +303,7 @@ pub(super) fn flags(s: &Subject<'_>) -> Flags {
 fn load(s: &Subject<'_>) -> Load {
     let (at, copies) = (&s.at.server, s.counted_copies());
     let tokens = s.at.input_tokens_mean.zip(s.at.output_tokens_mean);
-    let is_off =
-        s.curve.settings.get(Knob::PrefixCache).is_some_and(|cache| cache.value == Value::Switch(false));
-    let shared = s.curve.shared.filter(|_| !is_off).unwrap_or(0.0);
+    let shared = s.curve.shared.filter(|_| !s.curve.settings.is_off(Knob::PrefixCache)).unwrap_or(0.0);
     Load {
         running: at.running_mean.map(|n| n / copies),
         running_most: at.running_max.map(|n| n / copies),

@@ -92,7 +92,7 @@ impl Server<'_> {
     }
 
     /// Returns the smallest and the largest number that the engine accepts for a setting and that is safe.
-    fn bounds(&self, knob: Knob) -> (f64, f64) {
+    pub fn bounds(&self, knob: Knob) -> (f64, f64) {
         let count = |knob| self.settings.count(knob).map(|n| n as f64);
         let batches = match self.flags {
             Flags::Vllm | Flags::Simulated => true,
@@ -106,12 +106,7 @@ impl Server<'_> {
             // vLLM does not start with more sequences than tokens in an iteration.
             Knob::Sequences if batches => (1.0, count(Knob::Tokens).unwrap_or(most)),
             Knob::Tokens => {
-                let whole = self
-                    .settings
-                    .get(Knob::ChunkedPrefill)
-                    .is_some_and(|c| c.value == Value::Switch(false))
-                    .then(|| count(Knob::MaxLength))
-                    .flatten();
+                let whole = count(Knob::MaxLength).filter(|_| self.settings.is_off(Knob::ChunkedPrefill));
                 let block = self.settings.block_tokens.map(f64::from);
                 let least = [count(Knob::Sequences), whole, block].into_iter().flatten();
                 (least.fold(1.0, f64::max), most)
