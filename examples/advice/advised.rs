@@ -3,53 +3,25 @@
 use crate::case::Case;
 use crate::knob::{Intervention, Knob};
 use anyhow::Result;
-use goodput::diagnosis::{
-    Advice, BatchChange, Change, ComputeChange, DeploymentChange, Finding, MemoryChange, Remedy, Value,
-};
+use goodput::diagnosis::{Advice, Altered, Change, DeploymentChange, Finding, Remedy, Value};
 
 /// Returns the knob that a change moves; `None` for one that moves none in a simulated server.
 fn moved(change: &Change) -> Option<Knob> {
+    let simulated = |altered| match altered {
+        Altered::FewerSequences(_) | Altered::MoreSequences(_) => Knob::Seats,
+        Altered::FewerTokens(_) | Altered::MoreTokens(_) => Knob::Tokens,
+        Altered::TwiceTheKvCache => Knob::KvCache,
+        Altered::PrefixCache => Knob::PrefixCache,
+        Altered::ChunkedPrefill => Knob::ChunkedPrefill,
+        Altered::FasterCompute => Knob::FasterCompute,
+        Altered::FasterMemory => Knob::FasterMemory,
+        Altered::FasterHost => Knob::FasterHost,
+    };
     match change {
-        Change::Client { .. } | Change::Pool(_) => None,
-        Change::Batch(change) => Some(match change {
-            BatchChange::Cap | BatchChange::AdmitMore => Knob::Seats,
-            BatchChange::MoreTokens | BatchChange::SmallerPrefillChunks => Knob::Tokens,
-            BatchChange::ChunkedPrefill => Knob::ChunkedPrefill,
-        }),
-        Change::Memory(change) => Some(match change {
-            MemoryChange::MoreKvCache
-            | MemoryChange::RoomForPrefixes
-            | MemoryChange::SmallerKvType
-            | MemoryChange::MoreGpus => Knob::KvCache,
-            MemoryChange::PrefixCacheOn => Knob::PrefixCache,
-        }),
-        Change::Compute(change) => match change {
-            ComputeChange::EightBits | ComputeChange::MoreGpusForPrefill => Some(Knob::FasterCompute),
-            ComputeChange::SmallerWeights { .. } | ComputeChange::MoreGpusForDecode => {
-                Some(Knob::FasterMemory)
-            }
-            ComputeChange::CaptureGraphs { .. } => Some(Knob::FasterHost),
-            ComputeChange::FewerGpusPerCopy | ComputeChange::NoDrafting => None,
-        },
-        Change::Deployment(change) => match change {
-            DeploymentChange::MendErrors => Some(Knob::Errors),
-            DeploymentChange::NearerClient => Some(Knob::Network),
-            DeploymentChange::ShorterPrompts => Some(Knob::ShorterPrompts),
-            DeploymentChange::FasterCompute => Some(Knob::FasterCompute),
-            DeploymentChange::FasterMemory | DeploymentChange::SpeculativeDecoding => {
-                Some(Knob::FasterMemory)
-            }
-            DeploymentChange::CheckHost => Some(Knob::FasterHost),
-            DeploymentChange::MoreReplicas
-            | DeploymentChange::RouteByPrefix
-            | DeploymentChange::CheckInterconnect
-            | DeploymentChange::LimitAdmission
-            | DeploymentChange::RaisePowerLimit
-            | DeploymentChange::CoolGpus
-            | DeploymentChange::FreeClocks
-            | DeploymentChange::FewerDrafts
-            | DeploymentChange::Capacity => None,
-        },
+        Change::Deployment(DeploymentChange::MendErrors) => Some(Knob::Errors),
+        Change::Deployment(DeploymentChange::NearerClient) => Some(Knob::Network),
+        Change::Deployment(DeploymentChange::ShorterPrompts) => Some(Knob::ShorterPrompts),
+        other => Altered::of(other).map(simulated),
     }
 }
 

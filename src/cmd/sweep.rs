@@ -122,7 +122,7 @@ fn finish(dir: &Path, plan: &Plan, after: After) -> Result<ExitCode> {
 
 /// Simulates what single changes of the server would gain. The run keeps its answer without it.
 fn foresee(dir: &Path, plan: &Plan) -> Result<()> {
-    let run = rundir::read(dir)?;
+    let (run, _) = rundir::answered(dir)?;
     if is_whole(&run)
         && let Err(e) = forecast::write(dir, plan, &run)
     {

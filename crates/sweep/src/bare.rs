@@ -77,12 +77,12 @@ impl<'a> Bare<'a> {
     /// A file of the plan's workload cannot be read, or it has conversations that are not synthetic: their text is
     /// needed.
     pub fn on(plan: &'a Plan, model: Model) -> Result<Self> {
-        let traffic = Traffic::open(&plan.workload, &Counter::default())?;
-        let synthetic = matches!(plan.workload.source, Source::Prompts(Prompts::Synthetic(_)));
-        if plan.workload.control() == Control::Sessions && !synthetic {
-            bail!("the bare model has no text, which conversations of a data set or a mix need");
-        }
-        Ok(Self { plan, traffic, model, now: Duration::ZERO, steps: Vec::new() })
+        Ok(Self::drawing(plan, traffic(plan)?, model))
+    }
+
+    /// Makes a sweep like [`Bare::on`], with the plan's requests from files that are open already ([`traffic`]).
+    pub(crate) const fn drawing(plan: &'a Plan, traffic: Traffic, model: Model) -> Self {
+        Self { plan, traffic, model, now: Duration::ZERO, steps: Vec::new() }
     }
 
     /// Returns the steps measured so far.
@@ -113,17 +113,7 @@ impl<'a> Bare<'a> {
     /// # Errors
     /// As [`Bare::measure`].
     pub fn measure_whole(&mut self, rate: f64, settle: Duration, measure: Duration) -> Result<&Step> {
-        self.measure(Ask {
-            level: Level::rate(rate),
-            kind: StepKind::List,
-            settle,
-            measure,
-            extend: false,
-            tail: self.plan.step.tail(),
-            drain: self.plan.timeout(),
-            ends: Ends::AtItsTime,
-            confidence: 0.95,
-        })
+        self.measure(whole(self.plan, Level::rate(rate), StepKind::List, [settle, measure]))
     }
 
     /// Measures one more step and passes every measured request to `each`.
@@ -245,6 +235,33 @@ impl<'a> Bare<'a> {
             client_delay: OwnDelay { lag_p99: Some(Duration::ZERO), share: None },
             client_limit: load.client_limit,
         }
+    }
+}
+
+/// Opens the files of a plan's workload, to draw its requests without their text.
+///
+/// # Errors
+/// As [`Bare::on`].
+pub(crate) fn traffic(plan: &Plan) -> Result<Traffic> {
+    let synthetic = matches!(plan.workload.source, Source::Prompts(Prompts::Synthetic(_)));
+    if plan.workload.control() == Control::Sessions && !synthetic {
+        bail!("the bare model has no text, which conversations of a data set or a mix need");
+    }
+    Traffic::open(&plan.workload, &Counter::default())
+}
+
+/// Returns a step that nothing ends before its time.
+pub(crate) fn whole(plan: &Plan, level: Level, kind: StepKind, [settle, measure]: [Duration; 2]) -> Ask {
+    Ask {
+        level,
+        kind,
+        settle,
+        measure,
+        extend: false,
+        tail: plan.step.tail(),
+        drain: plan.timeout(),
+        ends: Ends::AtItsTime,
+        confidence: 0.95,
     }
 }
 

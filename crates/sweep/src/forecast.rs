@@ -9,61 +9,49 @@
 mod changes;
 mod fit;
 mod iteration;
+mod load;
 mod model;
 mod target;
 
-use crate::bare::Bare;
-use crate::bare::boundary::{bracket, is_met};
 use crate::cores::each;
 use anyhow::Result;
 use changes::{Changed, changes};
+use fit::fit;
 use goodput_core::level::Control;
 use goodput_plan::Plan;
 use goodput_run::rundir::{Run, diagnosis_facts, forecasts};
 use goodput_stats::diagnosis::{Curve, Effect, Facts, Flags, Forecast};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{Step, StepKind};
-use iteration::Iteration;
+use load::{Load, RATES};
 use model::Engine;
-use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
 
 /// Largest factor between the goodput of the model and the measured one.
 const ALIKE: f64 = 1.25;
 /// Factor by which a change must raise the goodput for a larger one to be tried.
 const HELPS: f64 = 1.04;
-/// Requests of a simulated step: fifteen misses of a p99.
-const REQUESTS: f64 = 1500.0;
-/// Rates that are simulated, in requests per second.
-const RATES: Range<f64> = 0.02..4000.0;
-/// Ratio of the ends of a bracket that is narrow enough.
-const NARROW: f64 = 1.06;
 
 /// Simulates the changes of every series of a finished run for which that is possible, and writes the forecasts into its
-/// folder. Returns how many were made.
+/// folder. The run needs its answers alone.
 ///
 /// # Errors
 /// The run folder cannot be read or written.
-pub fn write(dir: &Path, plan: &Plan, run: &Run) -> Result<usize> {
+pub fn write(dir: &Path, plan: &Plan, run: &Run) -> Result<()> {
     if !plan.rows.is_empty() || !plan.purpose.is_goodput() {
-        return Ok(0);
+        return Ok(());
     }
     let facts = diagnosis_facts(plan, run, dir)?;
     let mut all: Vec<Forecast> = Vec::new();
     for one in plan.series() {
-        let part = run.parts.iter().find(|p| p.series() == one.name).unwrap_or(run);
-        let answer = part.answers.iter().find(|a| a.series == one.name);
+        let answer = run.part(&one.name).answers.iter().find(|a| a.series == one.name);
         let curve = facts.curves.iter().find(|c| c.series == one.name && c.limit.is_some());
         if let (Some(answer), Some(curve)) = (answer, curve) {
             let steps: Vec<&Step> = run.steps.iter().filter(|s| s.series == one.name).collect();
             all.extend(forecast(&one.plan, answer, curve, &facts, &steps)?);
         }
     }
-    if !all.is_empty() {
-        forecasts::write(dir, &all)?;
-    }
-    Ok(all.len())
+    if all.is_empty() { Ok(()) } else { forecasts::write(dir, &all) }
 }
 
 /// Returns the forecast of a series; `None` if its load, its server or its answer is not one that the model can have.
@@ -81,11 +69,13 @@ fn forecast(
     };
     let decided = measured.is_some() || answer.goodput.status() == Status::None;
     let is_queue = curve.flags == Some(Flags::SimulatedQueue);
-    if answer.control != Control::Rate || !decided || is_queue || !can_be_drawn(plan) {
+    if answer.control != Control::Rate || !decided || is_queue {
         return Ok(None);
     }
-    let Some(engine) = Engine::of(curve, steps) else { return Ok(None) };
-    let iterations = fit::fit(plan, &engine, curve, facts, steps, measured)?;
+    // Some requests cannot be drawn without their text.
+    let (Ok(load), Some(engine)) = (Load::of(plan, &answer.tier), Engine::of(curve, steps)) else {
+        return Ok(None);
+    };
     let lowest = steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.level.value);
     let lowest = lowest.fold(f64::INFINITY, f64::min);
     let [low, high] = answer.goodput.interval90().unwrap_or([measured.unwrap_or(0.0); 2]);
@@ -94,13 +84,12 @@ fn forecast(
         // Lower rates than the lowest step were not measured.
         None => present <= lowest,
     };
+    let near = measured.unwrap_or(10.0 * RATES.start);
     let mut all: Vec<Forecast> = Vec::new();
-    for iteration in &iterations {
-        let near = measured.unwrap_or(10.0 * RATES.start);
-        let present = engine_goodput(plan, &answer.tier, &engine, iteration, near)?;
+    for iteration in fit(&load, &engine, curve, facts, steps, measured)? {
+        let present = load.goodput(&engine, &iteration, near)?;
         if is_like(present) {
-            let ladders = changes(&engine, iteration, curve);
-            let effects = effects(plan, &answer.tier, &ladders, present, near)?;
+            let effects = effects(&load, &changes(&engine, &iteration, curve), present, near)?;
             all.push(Forecast { series: curve.series.clone(), measured, present, effects });
         }
     }
@@ -108,24 +97,14 @@ fn forecast(
 }
 
 /// Returns the goodput of the changes, each ladder as far as it helps.
-fn effects(
-    plan: &Plan,
-    tier: &str,
-    ladders: &[Vec<Changed>],
-    present: f64,
-    near: f64,
-) -> Result<Vec<Effect>> {
+fn effects(load: &Load<'_>, ladders: &[Vec<Changed>], present: f64, near: f64) -> Result<Vec<Effect>> {
     let climbed = each(ladders.len(), |i| {
         let (mut effects, mut before) = (Vec::new(), present);
         for Changed { altered, engine, iteration } in &ladders[i] {
-            let altered = *altered;
             // How much less a change leaves does not matter.
-            if before > 0.0 && !meets(plan, tier, engine, iteration, before * HELPS)? {
-                effects.push(Effect { altered, goodput: present });
-                break;
-            }
-            let goodput = engine_goodput(plan, tier, engine, iteration, before.max(near))?;
-            effects.push(Effect { altered, goodput });
+            let helps = before <= 0.0 || load.meets(engine, iteration, before * HELPS)?;
+            let goodput = if helps { load.goodput(engine, iteration, before.max(near))? } else { present };
+            effects.push(Effect { altered: *altered, goodput });
             if goodput <= before * HELPS {
                 break;
             }
@@ -134,23 +113,4 @@ fn effects(
         Ok(effects)
     })?;
     Ok(climbed.into_iter().flatten().collect())
-}
-
-/// Returns true if the requests of a plan can be drawn without their text.
-fn can_be_drawn(plan: &Plan) -> bool {
-    Bare::on(plan, model::idle()).is_ok()
-}
-
-/// Returns the goodput of an engine in requests per second, of all copies together; 0 if no rate meets the SLO.
-fn engine_goodput(plan: &Plan, tier: &str, engine: &Engine, iteration: &Iteration, near: f64) -> Result<f64> {
-    let [low, high] = bracket(near, &RATES, NARROW, |rate| meets(plan, tier, engine, iteration, rate))?;
-    Ok((low * high).sqrt())
-}
-
-/// Returns true if an engine meets the SLO at a rate of all copies together.
-fn meets(plan: &Plan, tier: &str, engine: &Engine, iteration: &Iteration, rate: f64) -> Result<bool> {
-    let mut sweep = Bare::on(plan, engine.model(iteration))?;
-    let rate = rate / engine.copies;
-    let [settle, measure] = [0.1, 1.0].map(|part| Duration::from_secs_f64(part * REQUESTS / rate));
-    Ok(is_met(sweep.measure_whole(rate, settle, measure)?, Some(tier), 0.0))
 }

@@ -40,7 +40,7 @@ pub use clear::check_free;
 pub use files::{make_folder, no_link, replace};
 pub use goodput_stats::search::view::Terms;
 pub use imported::{Imported, ImportedStep, Tool};
-pub use read::{folder_and_part, read, read_with_scale};
+pub use read::{answered, folder_and_part, read, read_with_scale};
 pub use resume::{InterruptedSweep, read_interrupted, tidy};
 pub use run_lock::RunLock;
 pub use scaled::{Reach, Scaled, SloScale};

@@ -73,8 +73,11 @@ fn both(dir: &Path) -> Result<(Run, Plan)> {
     Ok((run, plan))
 }
 
-/// A run with its answers and its plan, without the fits for charts and without its findings.
-pub(super) fn answered(dir: &Path) -> Result<(Run, Plan)> {
+/// Reads a run with its answers and its plan, without the fits for charts and without its findings, which need the requests.
+///
+/// # Errors
+/// As [`read`].
+pub fn answered(dir: &Path) -> Result<(Run, Plan)> {
     let plan_path = dir.join(PLAN);
     if let Some(missing) = [PLAN, RESULT].into_iter().find(|name| !dir.join(name).is_file()) {
         bail!("{} is not a run folder: it has no {missing}", dir.display());

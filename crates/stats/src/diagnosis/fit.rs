@@ -49,6 +49,17 @@ pub(super) fn line(points: &[LengthPoint], deployment: &str) -> Option<Line> {
     })
 }
 
+/// Returns the time for each prompt token by which the longest prompts of one deployment differ from the shortest, in
+/// milliseconds; `None` if their lengths are too close together, or longer prompts are not slower.
+///
+/// Attention costs a token more the longer its prompt is: the long prompts, which make tails, count more here than in the
+/// least-squares line.
+pub fn per_token_ms(points: &[LengthPoint], deployment: &str) -> Option<f64> {
+    let [shortest, longest] = line(points, deployment)?.ends;
+    let slope = (longest.ttft_ms - shortest.ttft_ms) / (longest.tokens - shortest.tokens);
+    Some(slope).filter(|slope| *slope > 0.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -114,7 +114,7 @@ pub(super) fn batch(s: &Step, tpot_ms: f64, copies: f64) -> f64 {
 }
 
 /// Returns the input tokens of a mean request that have to be read: those not in the cache, if that is known.
-pub(super) fn uncached(s: &Step) -> Option<f64> {
+pub fn uncached(s: &Step) -> Option<f64> {
     Some(s.input_tokens_mean? * (1.0 - s.server.hit_rate.unwrap_or(0.0)))
 }
 

@@ -135,7 +135,7 @@ impl Altered {
     }
 
     /// Returns the simulated change that an advised one comes nearest to, with any number; `None` if it was not simulated.
-    const fn of(change: &Change) -> Option<Self> {
+    pub const fn of(change: &Change) -> Option<Self> {
         match change {
             Change::Client { .. } | Change::Pool(_) => None,
             Change::Batch(change) => Some(match change {

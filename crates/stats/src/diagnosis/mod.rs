@@ -35,8 +35,9 @@ pub use fact::{
 };
 pub use facts::{Accepts, Curve, Facts, LengthPoint, Mix, MixedClass, OwnLimit, StepFailures};
 pub use figure::{Evidence, Figure, Source};
+pub use fit::per_token_ms;
 pub use flags::{Flags, Knob};
-pub use floor::{Measured, Reading, Roofline};
+pub use floor::{Measured, Reading, Roofline, uncached};
 pub use forecast::{Altered, Effect, Expected, Forecast};
 pub use kind::Kind;
 pub use next::{Measurement, Next, SetBy};

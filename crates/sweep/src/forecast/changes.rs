@@ -3,7 +3,7 @@
 use super::iteration::Iteration;
 use super::model::Engine;
 use goodput_engine::batch::Limits;
-use goodput_stats::diagnosis::{Altered, Curve, Knob};
+use goodput_stats::diagnosis::{Altered, Curve, Flags, Knob, Load, Server};
 use std::num::NonZeroU32;
 
 /// Factors on the sequences that run at a time.
@@ -35,67 +35,76 @@ pub(super) fn changes(engine: &Engine, iteration: &Iteration, curve: &Curve) -> 
     all
 }
 
-/// Returns the changes of settings.
+/// Returns the changes of settings, within the bounds of the server.
 fn settings(engine: &Engine, curve: &Curve, of: &dyn Fn(Altered, Engine) -> Changed) -> Vec<Vec<Changed>> {
     let limits = engine.limits;
-    let (sequences, tokens) = (limits.max_num_seqs.get(), limits.max_num_batched_tokens.get());
-    let seated = |altered: fn(u32) -> Altered, n: u32| {
-        let max_num_seqs = NonZeroU32::new(n)?;
-        let limits = Limits { max_num_seqs, ..limits };
-        Some(of(altered(n), Engine { limits, ..*engine }))
+    let with = |altered, limits| of(altered, Engine { limits, ..*engine });
+    let seated = |altered: fn(u32) -> Altered| {
+        move |n: NonZeroU32| with(altered(n.get()), Limits { max_num_seqs: n, ..limits })
     };
-    let sized = |altered: fn(u32) -> Altered, n: u32| {
-        let max_num_batched_tokens = NonZeroU32::new(n)?;
-        let limits = Limits { max_num_batched_tokens, ..limits };
-        Some(of(altered(n), Engine { limits, ..*engine }))
+    let sized = |altered: fn(u32) -> Altered| {
+        move |n: NonZeroU32| with(altered(n.get()), Limits { max_num_batched_tokens: n, ..limits })
+    };
+    let server = Server {
+        flags: curve.flags.unwrap_or(Flags::Vllm),
+        is_guess: curve.flags.is_none(),
+        settings: &curve.settings,
+        load: Load::default(),
+    };
+    let bounded = |now, factors: &[f64], knob, most| {
+        let (low, high) = server.bounds(knob);
+        scaled(now, factors, low, f64::min(high, most)).into_iter()
     };
     let mut all: Vec<Vec<Changed>> = Vec::new();
     if engine.knows.sequences {
-        let fewer = scaled(sequences, &FEWER_SEQUENCES, 1.0..=MOST_SEQUENCES);
-        all.extend(fewer.into_iter().map(|n| Vec::from_iter(seated(Altered::FewerSequences, n))));
-        // vLLM does not start with more sequences than tokens in an iteration.
-        let most = MOST_SEQUENCES.min(if engine.knows.tokens { f64::from(tokens) } else { MOST_SEQUENCES });
-        let more = scaled(sequences, &MORE_SEQUENCES, 1.0..=most);
-        all.push(more.into_iter().filter_map(|n| seated(Altered::MoreSequences, n)).collect());
+        let of = |factors| bounded(limits.max_num_seqs, factors, Knob::Sequences, MOST_SEQUENCES);
+        all.extend(of(&FEWER_SEQUENCES).map(seated(Altered::FewerSequences)).map(|change| vec![change]));
+        all.push(of(&MORE_SEQUENCES).map(seated(Altered::MoreSequences)).collect());
     }
     if engine.knows.tokens {
-        let range = curve.settings.range(Knob::Tokens);
-        let whole = curve.settings.count(Knob::MaxLength).filter(|_| !limits.chunked_prefill);
-        let least = [
-            if engine.knows.sequences { f64::from(sequences) } else { 1.0 },
-            whole.map_or(1.0, |n| n as f64),
-            f64::from(engine.block_size.get()),
-            range.min.unwrap_or(1.0),
-        ];
-        let least = least.into_iter().fold(1.0, f64::max);
-        let fewer = scaled(tokens, &FEWER_TOKENS, least..=MOST_TOKENS);
-        all.extend(fewer.into_iter().map(|n| Vec::from_iter(sized(Altered::FewerTokens, n))));
-        let more = scaled(tokens, &MORE_TOKENS, least..=range.max.unwrap_or(MOST_TOKENS));
-        all.push(more.into_iter().filter_map(|n| sized(Altered::MoreTokens, n)).collect());
+        let of = |factors| bounded(limits.max_num_batched_tokens, factors, Knob::Tokens, MOST_TOKENS);
+        all.extend(of(&FEWER_TOKENS).map(sized(Altered::FewerTokens)).map(|change| vec![change]));
+        all.push(of(&MORE_TOKENS).map(sized(Altered::MoreTokens)).collect());
     }
-    let with = |altered, limits| vec![of(altered, Engine { limits, ..*engine })];
     if engine.knows.kv_cache {
-        let kv_blocks = limits.kv_blocks.saturating_mul(NonZeroU32::MIN.saturating_add(1));
-        all.push(with(Altered::TwiceTheKvCache, Limits { kv_blocks, ..limits }));
+        let kv_blocks = limits.kv_blocks.saturating_add(limits.kv_blocks.get());
+        all.push(vec![with(Altered::TwiceTheKvCache, Limits { kv_blocks, ..limits })]);
     }
     if !limits.prefix_cache && curve.shared.is_some() {
-        all.push(with(Altered::PrefixCache, Limits { prefix_cache: true, ..limits }));
+        all.push(vec![with(Altered::PrefixCache, Limits { prefix_cache: true, ..limits })]);
     }
     if !limits.chunked_prefill {
-        all.push(with(Altered::ChunkedPrefill, Limits { chunked_prefill: true, ..limits }));
+        all.push(vec![with(Altered::ChunkedPrefill, Limits { chunked_prefill: true, ..limits })]);
     }
     all
 }
 
 /// Returns multiples of a number within bounds, without the number itself and without repetitions.
-fn scaled(now: u32, factors: &[f64], within: std::ops::RangeInclusive<f64>) -> Vec<u32> {
-    let of = |factor: &f64| {
-        (f64::from(now) * factor).round().clamp(*within.start(), within.end().max(*within.start()))
-    };
-    let mut all: Vec<u32> = factors.iter().map(|factor| of(factor) as u32).collect();
+fn scaled(now: NonZeroU32, factors: &[f64], low: f64, high: f64) -> Vec<NonZeroU32> {
+    let of = |factor: &f64| (f64::from(now.get()) * factor).round().clamp(low, high.max(low)) as u32;
+    let mut all: Vec<NonZeroU32> = factors.iter().map(of).filter_map(NonZeroU32::new).collect();
     // A bound on the wrong side of the present number would turn a change round.
     let up = factors.first().is_some_and(|factor| *factor > 1.0);
     all.retain(|n| if up { *n > now } else { *n < now });
     all.dedup();
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_scaled_within_bounds_and_never_the_other_way() {
+        let of = |now, factors: &[f64], low, high| -> Vec<u32> {
+            scaled(NonZeroU32::new(now).unwrap(), factors, low, high)
+                .into_iter()
+                .map(NonZeroU32::get)
+                .collect()
+        };
+        assert_eq!(of(64, &MORE_SEQUENCES, 1.0, 300.0), [96, 128, 256, 300]);
+        assert_eq!(of(2, &FEWER_SEQUENCES, 1.0, 4096.0), [1], "once");
+        assert!(of(512, &MORE_SEQUENCES, 1.0, 256.0).is_empty(), "more is not fewer");
+        assert!(of(128, &FEWER_TOKENS, 256.0, 65_536.0).is_empty(), "fewer is not more");
+    }
 }

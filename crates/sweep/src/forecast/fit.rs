@@ -5,12 +5,12 @@
 //! measured ones (a pattern search: Hooke and Jeeves, Journal of the ACM 8, 1961).
 
 use super::iteration::Iteration;
+use super::load::Load;
 use super::model::Engine;
 use super::target::{Target, targets};
 use anyhow::Result;
 use goodput_core::slo::Metric;
-use goodput_plan::Plan;
-use goodput_stats::diagnosis::{Curve, Facts, is_one};
+use goodput_stats::diagnosis::{Curve, Facts, is_one, per_token_ms, uncached};
 use goodput_stats::stats::step::Step;
 
 /// Factors by which the parts are varied, in turn: of a sum, and once the sum is fitted.
@@ -48,7 +48,7 @@ struct Parts {
     hidden: f64,
 }
 
-/// What the parts are made of, known before the fit.
+/// The composition of the parts, known before the fit.
 #[derive(Debug, Clone, Copy)]
 struct Shares {
     /// Share of the fixed part that is memory.
@@ -62,7 +62,7 @@ struct Shares {
 /// Returns the times of an engine that reproduces the steps: those of a sum, and those in which reading the weights hides a
 /// part, since latencies hardly tell which is true. Empty if no step had one request at a time, or neither does.
 pub(super) fn fit(
-    plan: &Plan,
+    load: &Load<'_>,
     engine: &Engine,
     curve: &Curve,
     facts: &Facts,
@@ -71,14 +71,14 @@ pub(super) fn fit(
 ) -> Result<Vec<Iteration>> {
     let alone = steps.iter().filter(|s| is_one(s) && s.quantiles(Metric::Ttft).n > 5);
     let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else { return Ok(Vec::new()) };
-    let targets = targets(plan, engine, steps, alone, measured);
+    let targets = targets(load.plan, engine, steps, alone, measured);
     let Some((start, shares)) = start(engine, curve, facts, alone, &targets) else { return Ok(Vec::new()) };
     // The mean over the steps, or more than `most` as soon as that is certain.
     let misfit = &|parts: &Parts, most: f64| -> Result<f64> {
         let (iteration, n) = (parts.iteration(&shares), targets.len() as f64);
         let mut sum = 0.0;
         for target in &targets {
-            sum += target.deviation(plan, engine, &iteration)? / n;
+            sum += target.deviation(load, engine, &iteration)? / n;
             if sum > most {
                 break;
             }
@@ -184,18 +184,10 @@ fn start(
     let fixed = alone.quantiles(Metric::Tpot).p50.filter(|t| *t > 0.0).unwrap_or(0.5 * ttft);
     let input = alone.input_tokens_mean?.max(1.0);
     let output = alone.output_tokens_mean.unwrap_or(1.0).max(1.0);
-    let hits = alone.server.hit_rate.unwrap_or(0.0).clamp(0.0, 0.99);
-    let read = (input * (1.0 - hits)).max(1.0);
+    let read = uncached(alone)?.max(1.0);
     let parts = (read / f64::from(engine.limits.max_num_batched_tokens.get())).ceil();
-    let own: Vec<_> = facts.lengths.iter().filter(|p| p.deployment == curve.deployment).collect();
-    let slope = match (own.first(), own.last()) {
-        (Some(first), Some(last)) if last.tokens > 2.0 * first.tokens => {
-            Some((last.ttft_ms - first.ttft_ms) / (last.tokens - first.tokens))
-        }
-        _ => None,
-    };
     let rest = (ttft - parts * fixed).max(0.05 * ttft);
-    let prompt_token = slope.filter(|slope| *slope > 0.0).unwrap_or(rest / read);
+    let prompt_token = per_token_ms(&facts.lengths, &curve.deployment).unwrap_or(rest / read);
     let prompt = ((rest - prompt_token * read) / parts).max(0.0);
     let more = targets.iter().filter(|t| !is_one(t.step)).filter_map(|t| {
         let tpot = t.step.quantiles(Metric::Tpot).p50?;

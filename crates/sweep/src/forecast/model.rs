@@ -4,7 +4,7 @@ use super::iteration::Iteration;
 use goodput_engine::Model;
 use goodput_engine::batch::cost::{Cost, Formula, PromptCost};
 use goodput_engine::batch::{Batch, Limits, Settings};
-use goodput_stats::diagnosis::{Curve, Knob, Value};
+use goodput_stats::diagnosis::{Curve, Knob};
 use goodput_stats::stats::step::Step;
 use std::num::NonZeroU32;
 
@@ -49,7 +49,6 @@ impl Engine {
     /// Returns the engine of a curve; `None` if the size of its KV cache is not known although it fills.
     pub(super) fn of(curve: &Curve, steps: &[&Step]) -> Option<Self> {
         let settings = &curve.settings;
-        let copies = f64::from(settings.copies().max(curve.replicas.unwrap_or(1)));
         let block = settings.block_tokens.unwrap_or(BLOCK).max(1);
         let known = |knob| settings.count(knob).and_then(count);
         let each = curve.seats.map(|n| (f64::from(n) / f64::from(settings.copies())) as u64);
@@ -59,10 +58,6 @@ impl Engine {
         if blocks.is_none() && most_used > HALF_EMPTY {
             return None;
         }
-        let is_on = |knob, default| match settings.get(knob).map(|c| &c.value) {
-            Some(Value::Switch(on)) => *on,
-            Some(Value::Count(_) | Value::Share(_) | Value::Word(_)) | None => default,
-        };
         let tokens = known(Knob::Tokens);
         Some(Self {
             limits: Limits {
@@ -70,11 +65,11 @@ impl Engine {
                 max_num_batched_tokens: tokens.or(NonZeroU32::new(TOKENS))?,
                 kv_blocks: blocks.or(NonZeroU32::new(ROOMY))?,
                 // Requests that share nothing have no use for it.
-                prefix_cache: curve.shared.is_some() && is_on(Knob::PrefixCache, true),
-                chunked_prefill: is_on(Knob::ChunkedPrefill, true),
+                prefix_cache: curve.shared.is_some() && !settings.is_off(Knob::PrefixCache),
+                chunked_prefill: !settings.is_off(Knob::ChunkedPrefill),
             },
             block_size: NonZeroU32::new(block)?,
-            copies,
+            copies: f64::from(curve.copies()),
             knows: Knows {
                 sequences: sequences.is_some(),
                 tokens: tokens.is_some(),
@@ -108,25 +103,4 @@ impl Engine {
             seed: 1,
         })))
     }
-}
-
-/// Returns an engine that takes no time, to find out whether requests can be drawn.
-pub(super) fn idle() -> Model {
-    let one = NonZeroU32::MIN;
-    let limits = Limits {
-        max_num_seqs: one,
-        max_num_batched_tokens: one,
-        kv_blocks: one,
-        prefix_cache: false,
-        chunked_prefill: true,
-    };
-    let cost = Cost::Table(std::borrow::Cow::Borrowed(&[]));
-    Model::Batch(Box::new(Batch::new(Settings {
-        limits,
-        block_size: one,
-        cost,
-        cv: 0.0,
-        drift: None,
-        seed: 1,
-    })))
 }

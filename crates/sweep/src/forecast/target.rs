@@ -1,14 +1,15 @@
 //! The steps of a run that a fitted engine must reproduce.
 
 use super::iteration::Iteration;
+use super::load::Load;
 use super::model::Engine;
-use crate::bare::Bare;
+use crate::bare::whole;
 use anyhow::Result;
-use goodput_core::level::Control;
+use goodput_core::level::{Control, Level};
 use goodput_core::slo::Metric;
 use goodput_plan::Plan;
 use goodput_stats::diagnosis::is_one;
-use goodput_stats::search::{Ask, Ends};
+use goodput_stats::search::Ask;
 use goodput_stats::stats::step::{Quantiles, Step, StepKind, Verdict};
 use std::time::Duration;
 
@@ -71,31 +72,25 @@ pub(super) fn targets<'a>(
 
 /// Returns the simulated step for a measured one, on one of several copies.
 fn ask(plan: &Plan, step: &Step, copies: f64) -> Ask {
-    let mut level = step.level;
-    let length_s = if is_one(step) {
+    if is_one(step) {
         // A closed loop of one: the measured time of that many requests.
-        step.measure_s.min(ALONE * step.measure_s / step.due_n.max(1) as f64)
-    } else {
-        level.value /= copies;
-        step.measure_s.min(REQUESTS / level.value)
-    };
-    Ask {
-        level,
-        kind: if is_one(step) { StepKind::Baseline } else { StepKind::List },
-        settle: Duration::from_secs_f64(if is_one(step) { 0.0 } else { step.settle_s.min(length_s) }),
-        measure: Duration::from_secs_f64(length_s.max(0.01)),
-        extend: false,
-        tail: plan.step.tail(),
-        drain: plan.timeout(),
-        ends: Ends::AtItsTime,
-        confidence: 0.95,
+        let length_s = step.measure_s.min(ALONE * step.measure_s / step.due_n.max(1) as f64);
+        return whole(plan, step.level, StepKind::Baseline, times(0.0, length_s));
     }
+    let level = Level { value: step.level.value / copies, ..step.level };
+    let length_s = step.measure_s.min(REQUESTS / level.value);
+    whole(plan, level, StepKind::List, times(step.settle_s.min(length_s), length_s))
+}
+
+/// Returns the times of a step: settling, and the window.
+fn times(settle_s: f64, window_s: f64) -> [Duration; 2] {
+    [settle_s, window_s.max(0.01)].map(Duration::from_secs_f64)
 }
 
 impl Target<'_> {
     /// Returns the weighted mean of the absolute logarithms of simulated over measured latencies.
-    pub(super) fn deviation(&self, plan: &Plan, engine: &Engine, iteration: &Iteration) -> Result<f64> {
-        let mut sweep = Bare::on(plan, engine.model(iteration))?;
+    pub(super) fn deviation(&self, load: &Load<'_>, engine: &Engine, iteration: &Iteration) -> Result<f64> {
+        let mut sweep = load.sweep(engine, iteration);
         let simulated = sweep.measure_again(&self.step.series, self.step.step, self.ask)?;
         let mut all: Vec<(f64, f64, f64)> = Vec::new();
         let mut compare = |metric: Metric, of: fn(&Quantiles) -> Option<f64>, weight: f64| {

@@ -1,0 +1,55 @@
+//! The load of a forecast: the requests of a plan, drawn for an engine at any rate, and the limits that judge it.
+
+use super::iteration::Iteration;
+use super::model::Engine;
+use crate::bare::boundary::{bracket, is_met};
+use crate::bare::{Bare, traffic};
+use anyhow::Result;
+use goodput_plan::Plan;
+use goodput_workload::traffic::Traffic;
+use std::ops::Range;
+use std::time::Duration;
+
+/// Requests of a simulated step: fifteen misses of a p99.
+const REQUESTS: f64 = 1500.0;
+/// Rates that are simulated, in requests per second.
+pub(super) const RATES: Range<f64> = 0.02..4000.0;
+/// Ratio of the ends of a bracket that is narrow enough.
+const NARROW: f64 = 1.06;
+
+/// The requests of a plan, and a tier of its SLO.
+pub(super) struct Load<'a> {
+    pub(super) plan: &'a Plan,
+    traffic: Traffic,
+    tier: &'a str,
+}
+
+impl<'a> Load<'a> {
+    /// Opens the files of a plan's workload.
+    ///
+    /// # Errors
+    /// The requests cannot be drawn without their text, or a file cannot be read.
+    pub(super) fn of(plan: &'a Plan, tier: &'a str) -> Result<Self> {
+        Ok(Self { plan, traffic: traffic(plan)?, tier })
+    }
+
+    /// Returns a sweep on an engine that nothing has run on.
+    pub(super) fn sweep(&self, engine: &Engine, iteration: &Iteration) -> Bare<'a> {
+        Bare::drawing(self.plan, self.traffic.clone(), engine.model(iteration))
+    }
+
+    /// Returns true if an engine meets the SLO at a rate of all copies together.
+    pub(super) fn meets(&self, engine: &Engine, iteration: &Iteration, rate: f64) -> Result<bool> {
+        let rate = rate / engine.copies;
+        let [settle, measure] = [0.1, 1.0].map(|part| Duration::from_secs_f64(part * REQUESTS / rate));
+        let mut sweep = self.sweep(engine, iteration);
+        Ok(is_met(sweep.measure_whole(rate, settle, measure)?, Some(self.tier), 0.0))
+    }
+
+    /// Returns the goodput of an engine in requests per second, of all copies together; 0 if no rate meets the SLO. The
+    /// search begins `near` a rate.
+    pub(super) fn goodput(&self, engine: &Engine, iteration: &Iteration, near: f64) -> Result<f64> {
+        let [low, high] = bracket(near, &RATES, NARROW, |rate| self.meets(engine, iteration, rate))?;
+        Ok((low * high).sqrt())
+    }
+}
