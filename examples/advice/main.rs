@@ -44,6 +44,9 @@ struct Args {
     /// File that keeps the goodputs found by long simulation; delete it after a change of the engine model.
     #[arg(long, default_value = "target/advice-goodputs.tsv")]
     store: PathBuf,
+    /// Folder that keeps the runs, a folder each by the name of the server.
+    #[arg(long)]
+    keep: Option<PathBuf>,
 }
 
 /// A set of servers.
@@ -70,7 +73,7 @@ fn main() -> Result<()> {
     }
     let store = Store::open(&args.store)?;
     let trials = each(cases.len(), |i| {
-        let trial = Trial::of(&cases[i], &store)?;
+        let trial = Trial::of(&cases[i], &store, args.keep.as_deref())?;
         if args.each {
             println!("{}", table::one(&trial));
         }

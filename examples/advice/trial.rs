@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use goodput::diagnosis::Finding;
 use goodput::rundir::{self, Run};
 use goodput::sweep::{self, Options};
+use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 /// A change that gains less than this share of the goodput is not worth naming.
@@ -69,7 +70,7 @@ impl Mark {
 }
 
 impl Trial {
-    pub(crate) fn of(case: &Case, store: &Store) -> Result<Self> {
+    pub(crate) fn of(case: &Case, store: &Store, keep: Option<&Path>) -> Result<Self> {
         let base = store.goodput(case, 1.0)?;
         let mut tried: Vec<(Intervention, f64)> = Vec::new();
         for knob in Knob::ALL {
@@ -85,7 +86,7 @@ impl Trial {
                 }
             }
         }
-        let run = swept(case)?;
+        let run = swept(case, keep)?;
         let answer = run.answers.first().and_then(|a| a.goodput.rate());
         let findings: Vec<&Finding> = run.why.findings.iter().collect();
         let first = findings.iter().find_map(|f| f.advice.first());
@@ -144,11 +145,12 @@ impl Trial {
     }
 }
 
-/// Sweeps a case in virtual time, as a user would.
-fn swept(case: &Case) -> Result<Run> {
+/// Sweeps a case in virtual time, as a user would, in a folder to `keep`.
+fn swept(case: &Case, keep: Option<&Path>) -> Result<Run> {
     let plan = case.plan(&[])?;
-    let dir = tempfile::tempdir()?;
-    let options = Options { out: dir.path().join("run"), virtual_time: true, ..Options::default() };
+    let temporary = tempfile::tempdir()?;
+    let out = keep.unwrap_or(temporary.path()).join(&case.name);
+    let options = Options { out, virtual_time: true, ..Options::default() };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
     let run = runtime
         .block_on(sweep::run(&plan, &options, CancellationToken::new()))
