@@ -16,11 +16,12 @@ fn moved(change: &Change) -> Option<Knob> {
         Altered::FasterCompute => Knob::FasterCompute,
         Altered::FasterMemory => Knob::FasterMemory,
         Altered::FasterHost => Knob::FasterHost,
+        Altered::HalfThePrompts => Knob::ShorterPrompts,
+        Altered::HalfTheAnswers => Knob::ShorterAnswers,
     };
     match change {
         Change::Deployment(DeploymentChange::MendErrors) => Some(Knob::Errors),
         Change::Deployment(DeploymentChange::NearerClient) => Some(Knob::Network),
-        Change::Deployment(DeploymentChange::ShorterPrompts) => Some(Knob::ShorterPrompts),
         other => Altered::of(other).map(simulated),
     }
 }

@@ -5,6 +5,7 @@
 //! cargo run --release --example advice                          # named and drawn servers for development
 //! cargo run --release --example advice -- --set held-out        # servers that no rule was tuned on
 //! cargo run --release --example advice -- --case kv-full --each # what every change gains, and what was advised
+//! RUST_LOG=goodput_sweep=debug cargo run ...                    # the fitted models and what they foresee
 //! ```
 //!
 //! The *truth* of a change is the goodput of the model itself with it, by long simulation in steady state. Whole sweeps
@@ -27,6 +28,7 @@ use clap::{Parser, ValueEnum};
 use goodput::sweep::cores::each;
 use std::path::PathBuf;
 use store::Store;
+use tracing_subscriber::EnvFilter;
 use trial::Trial;
 
 /// The advice harness: what first advice gains on servers whose true bottleneck is known.
@@ -62,6 +64,10 @@ enum Set {
 
 fn main() -> Result<()> {
     let args = Args::parse();
+    tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::from_default_env())
+        .with_writer(std::io::stderr)
+        .init();
     let mut cases: Vec<Case> = match args.set {
         Set::Named => named::named(),
         Set::Dev => named::named().into_iter().chain(drawn::development()?).collect(),

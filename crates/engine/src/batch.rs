@@ -27,7 +27,8 @@ mod sequence;
 use super::{Emission, KvCache, PrefixCounts, Request};
 use cost::{Cost, Load};
 use kv::Kv;
-use noise::{Drift, Noise};
+pub use noise::Drift;
+use noise::Noise;
 use sequence::Sequence;
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},

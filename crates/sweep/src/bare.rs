@@ -4,6 +4,7 @@
 
 mod blocks;
 pub mod boundary;
+mod lengths;
 mod load;
 
 use super::early_stop::{Looks, TICK, drain, failing};
@@ -23,6 +24,8 @@ use goodput_workload::data::Counter;
 use goodput_workload::draw::{Chains, StepKey};
 use goodput_workload::sources::Prompts;
 use goodput_workload::traffic::Traffic;
+pub(crate) use lengths::Lengths;
+use lengths::Requests;
 use load::{DueRequest, ModelLoad};
 use std::time::Duration;
 
@@ -47,6 +50,7 @@ pub fn steps(plan: &Plan) -> Result<Vec<Step>> {
 pub struct Bare<'a> {
     plan: &'a Plan,
     traffic: Traffic,
+    lengths: Lengths,
     model: Model,
     /// Current time of the sweep, and of the model.
     now: Duration,
@@ -77,12 +81,13 @@ impl<'a> Bare<'a> {
     /// A file of the plan's workload cannot be read, or it has conversations that are not synthetic: their text is
     /// needed.
     pub fn on(plan: &'a Plan, model: Model) -> Result<Self> {
-        Ok(Self::drawing(plan, traffic(plan)?, model))
+        Ok(Self::drawing(plan, traffic(plan)?, Lengths::AS_PLANNED, model))
     }
 
-    /// Makes a sweep like [`Bare::on`], with the plan's requests from files that are open already ([`traffic`]).
-    pub(crate) const fn drawing(plan: &'a Plan, traffic: Traffic, model: Model) -> Self {
-        Self { plan, traffic, model, now: Duration::ZERO, steps: Vec::new() }
+    /// Makes a sweep like [`Bare::on`], with the plan's requests from files that are open already ([`traffic`]), but of other
+    /// lengths.
+    pub(crate) const fn drawing(plan: &'a Plan, traffic: Traffic, lengths: Lengths, model: Model) -> Self {
+        Self { plan, traffic, lengths, model, now: Duration::ZERO, steps: Vec::new() }
     }
 
     /// Returns the steps measured so far.
@@ -139,7 +144,8 @@ impl<'a> Bare<'a> {
         // The baseline measures single requests, so think times do not matter.
         let chains = if ask.kind == StepKind::Baseline { chains.without_think_times() } else { chains };
         let timeout = self.plan.step_timeout(&self.steps);
-        let mut load = ModelLoad::new(chains, ask, number, self.plan, timeout);
+        let requests = Requests { chains, lengths: self.lengths };
+        let mut load = ModelLoad::new(requests, ask, number, self.plan, timeout);
         let mut tally = StepTally::new(self.plan.slo.as_slice());
         let mut looks = Looks::new(&ask);
         let started = self.now;
@@ -198,7 +204,8 @@ impl<'a> Bare<'a> {
             let Some(due) = load.take_due(at).filter(|_| !over) else { break };
             let DueRequest { at, chain, turn, .. } = &due;
             let (at, recipe) = (*at, &chain.turns[*turn].request);
-            let blocks = blocks(self.plan, self.model.kv_cache(), load.step, &chain.turns[..=*turn]);
+            let turns = &chain.turns[..=*turn];
+            let blocks = blocks(self.plan, self.lengths, self.model.kv_cache(), load.step, turns);
             let request =
                 Request::new(recipe.id, recipe.input_tokens, recipe.output_tokens).with_blocks(blocks);
             if load.send(due, self.plan, tally) {

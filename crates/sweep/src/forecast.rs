@@ -86,10 +86,12 @@ fn forecast(
     };
     let near = measured.unwrap_or(10.0 * RATES.start);
     let mut all: Vec<Forecast> = Vec::new();
-    for iteration in fit(&load, &engine, curve, facts, steps, measured)? {
-        let present = load.goodput(&engine, &iteration, near)?;
+    for server in fit(&load, &engine, curve, facts, steps, measured)? {
+        let present = load.goodput(&server, near)?;
+        tracing::debug!("{}: goodput {measured:?}, that of the model {present}: {server:?}", plan.name);
         if is_like(present) {
-            let effects = effects(&load, &changes(&engine, &iteration, curve), present, near)?;
+            let effects = effects(&load, &changes(&server, curve), present, near)?;
+            tracing::debug!("{}: {effects:?}", plan.name);
             all.push(Forecast { series: curve.series.clone(), measured, present, effects });
         }
     }
@@ -100,10 +102,10 @@ fn forecast(
 fn effects(load: &Load<'_>, ladders: &[Vec<Changed>], present: f64, near: f64) -> Result<Vec<Effect>> {
     let climbed = each(ladders.len(), |i| {
         let (mut effects, mut before) = (Vec::new(), present);
-        for Changed { altered, engine, iteration } in &ladders[i] {
+        for Changed { altered, server } in &ladders[i] {
             // How much less a change leaves does not matter.
-            let helps = before <= 0.0 || load.meets(engine, iteration, before * HELPS)?;
-            let goodput = if helps { load.goodput(engine, iteration, before.max(near))? } else { present };
+            let helps = before <= 0.0 || load.meets(server, before * HELPS)?;
+            let goodput = if helps { load.goodput(server, before.max(near))? } else { present };
             effects.push(Effect { altered: *altered, goodput });
             if goodput <= before * HELPS {
                 break;

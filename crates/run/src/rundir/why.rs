@@ -193,11 +193,17 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
         return Some((invalid, g.binding.clone()));
     }
     let binding = |s: &Step| g.binding.clone().or_else(|| run.judged(a, s).1);
-    let unloaded_misses = g.status() == Status::None && g.bracket.failed.is_none();
-    if unloaded_misses {
-        let alone = run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
-        let alone = alone.max_by_key(|s| s.due_n)?;
-        return Some((alone, binding(alone)));
+    if g.status() == Status::None {
+        let alone = || run.steps.iter().filter(|s| s.series == a.series && s.kind == StepKind::Baseline);
+        // What one request alone misses, no rate meets.
+        let misses = alone().filter(|s| run.judged(a, s).0 == Verdict::Fails).max_by_key(|s| s.due_n);
+        if let Some(step) = misses {
+            return Some((step, run.judged(a, step).1));
+        }
+        if g.bracket.failed.is_none() {
+            let step = alone().max_by_key(|s| s.due_n)?;
+            return Some((step, binding(step)));
+        }
     }
     let from = g.rate().or(g.bracket.met).unwrap_or(0.0) * 0.98;
     let misses = |s: &&Step| {

@@ -105,6 +105,8 @@ pub enum DeploymentChange {
     LimitAdmission,
     /// Send shorter prompts.
     ShorterPrompts,
+    /// Ask for shorter answers.
+    ShorterAnswers,
     /// Write several tokens at a time, or use a GPU with more memory bandwidth.
     SpeculativeDecoding,
     /// No change: this is the capacity.

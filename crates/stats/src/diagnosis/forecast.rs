@@ -64,6 +64,10 @@ pub enum Altered {
     FasterMemory,
     /// The host's work for an iteration takes half the time.
     FasterHost,
+    /// Prompts have half as many tokens.
+    HalfThePrompts,
+    /// Answers have half as many tokens.
+    HalfTheAnswers,
 }
 
 /// The price of a change, the lowest first.
@@ -73,6 +77,12 @@ enum Price {
     Setting,
     /// Other hardware, or weights of fewer bits.
     Hardware,
+    /// Other requests: not what the users ask for.
+    Requests,
+}
+
+impl Price {
+    const ALL: [Self; 3] = [Self::Setting, Self::Hardware, Self::Requests];
 }
 
 /// The gain that a model of the server foresees for an advice.
@@ -95,6 +105,7 @@ impl Altered {
             | Self::PrefixCache
             | Self::ChunkedPrefill => Price::Setting,
             Self::FasterCompute | Self::FasterMemory | Self::FasterHost => Price::Hardware,
+            Self::HalfThePrompts | Self::HalfTheAnswers => Price::Requests,
         }
     }
 
@@ -109,7 +120,9 @@ impl Altered {
             | Self::ChunkedPrefill
             | Self::FasterCompute
             | Self::FasterMemory
-            | Self::FasterHost => None,
+            | Self::FasterHost
+            | Self::HalfThePrompts
+            | Self::HalfTheAnswers => None,
         }
     }
 
@@ -131,6 +144,10 @@ impl Altered {
             Self::FasterCompute => (Kind::PrefillBound, Change::Deployment(DeploymentChange::FasterCompute)),
             Self::FasterMemory => (Kind::DecodeBound, Change::Deployment(DeploymentChange::FasterMemory)),
             Self::FasterHost => (Kind::DecodeBound, Change::Deployment(DeploymentChange::CheckHost)),
+            Self::HalfThePrompts => {
+                (Kind::PrefillBound, Change::Deployment(DeploymentChange::ShorterPrompts))
+            }
+            Self::HalfTheAnswers => (Kind::DecodeBound, Change::Deployment(DeploymentChange::ShorterAnswers)),
         }
     }
 
@@ -166,8 +183,9 @@ impl Altered {
                     Some(Self::FasterMemory)
                 }
                 DeploymentChange::CheckHost => Some(Self::FasterHost),
+                DeploymentChange::ShorterPrompts => Some(Self::HalfThePrompts),
+                DeploymentChange::ShorterAnswers => Some(Self::HalfTheAnswers),
                 DeploymentChange::MoreReplicas
-                | DeploymentChange::ShorterPrompts
                 | DeploymentChange::RouteByPrefix
                 | DeploymentChange::CheckInterconnect
                 | DeploymentChange::MendErrors
@@ -206,13 +224,19 @@ impl Forecast {
         Self { effects: effects.collect(), ..self }
     }
 
-    /// Returns the best of the cheapest changes of which one is worth it: settings first, then hardware.
+    /// Returns the best of the cheapest changes of which one is worth it: settings first, then hardware, then other requests.
+    ///
+    /// Where no rate meets the SLO at present, a change that lets through next to nothing is not worth it: a model does not
+    /// tell it from none.
     pub fn best(&self) -> Option<Effect> {
+        let most = self.effects.iter().map(|e| e.goodput).fold(0.0, f64::max);
+        let worth =
+            |e: &&Effect| self.gain(e.goodput) >= WORTH && (self.present > 0.0 || e.goodput >= WORTH * most);
         let of = |price: Price| {
             let own = self.effects.iter().filter(move |e| e.altered.price() == price);
-            own.max_by(|a, b| a.goodput.total_cmp(&b.goodput)).filter(|e| self.gain(e.goodput) >= WORTH)
+            own.max_by(|a, b| a.goodput.total_cmp(&b.goodput)).filter(worth)
         };
-        [Price::Setting, Price::Hardware].into_iter().find_map(of).copied()
+        Price::ALL.into_iter().find_map(of).copied()
     }
 
     /// Returns the best effect of changes like this one; `None` if none was simulated.

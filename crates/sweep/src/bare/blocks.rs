@@ -1,5 +1,6 @@
 //! Identifiers of the tokens of a prompt, for the prefix cache of an engine without text.
 
+use super::Lengths;
 use goodput_engine::KvCache;
 use goodput_engine::blocks::blocks_of;
 use goodput_load::sim::dialect::{TEMPLATE_TOKEN, template_tokens};
@@ -11,7 +12,13 @@ use std::sync::Arc;
 
 /// Returns the blocks of the last of these turns of a chain, where each prompt contains all earlier turns and answers:
 /// the tokens that it would have over HTTP, in their order, each identified by a number. Empty without a prefix cache.
-pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]) -> Arc<[u64]> {
+pub(super) fn blocks(
+    plan: &Plan,
+    lengths: Lengths,
+    kv: Option<KvCache>,
+    step: u32,
+    turns: &[Turn],
+) -> Arc<[u64]> {
     let Some(kv) = kv.filter(|kv| kv.prefix_cache) else { return Arc::default() };
     let (Source::Prompts(Prompts::Synthetic(s)), Some((first, further))) =
         (&plan.workload.source, turns.split_first())
@@ -24,7 +31,7 @@ pub(super) fn blocks(plan: &Plan, kv: Option<KvCache>, step: u32, turns: &[Turn]
     let shared = s.shared_prefix.filter(|_| plan.workload.cache == Cache::Warm);
     // A prompt that is too short for the whole prefix consists of its beginning and one unique word.
     let room = u64::from(first.input_tokens).saturating_sub(template as u64 + 1);
-    let shared = shared.map_or(0, |p| u64::from(p.tokens.get()).min(room));
+    let shared = shared.map_or(0, |p| ((f64::from(p.tokens.get()) * lengths.prompts) as u64).min(room));
     // A prompt has at least one unique word, and its answer is unique as well.
     let least = template as u64 + shared + u64::from(shared > 0);
     let all = u64::from(first.input_tokens).max(least) + u64::from(first.output_tokens);

@@ -3,13 +3,13 @@
 use super::super::early_stop::drain;
 use super::super::step_context::EarlyEnd;
 use super::super::tally::StepTally;
+use super::lengths::Requests;
 use goodput_core::level::Control;
 use goodput_core::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
 use goodput_engine::{Emission, Model};
 use goodput_plan::{Plan, Timeout};
 use goodput_stats::search::Ask;
-use goodput_workload::chain::{Chain, Start};
-use goodput_workload::draw::Chains;
+use goodput_workload::chain::Chain;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 pub(super) struct ModelLoad {
     /// The step's number.
     pub(super) step: u32,
-    chains: Chains,
+    requests: Requests,
     /// The next chain of an open loop.
     next: Option<(Duration, Chain)>,
     /// Later turns of conversations whose previous turn was answered, by due time and request number.
@@ -64,16 +64,16 @@ pub(super) struct OpenRequest {
 }
 
 impl ModelLoad {
-    pub(super) fn new(mut chains: Chains, ask: Ask, step: u32, plan: &Plan, timeout: Timeout) -> Self {
+    pub(super) fn new(mut requests: Requests, ask: Ask, step: u32, plan: &Plan, timeout: Timeout) -> Self {
         let gap = plan.pace(ask.kind).map_or(Duration::ZERO, |pace| Duration::from_secs_f64(1.0 / pace));
         let closed = ask.level.control == Control::Concurrency;
         let slots = if closed { ask.level.value as usize } else { 0 };
-        let next = if closed { None } else { draw(&mut chains) };
+        let next = if closed { None } else { requests.draw() };
         Self {
             step,
             next,
             later: BTreeMap::new(),
-            chains,
+            requests,
             idle: vec![Duration::ZERO; slots].into(),
             open: HashMap::new(),
             deadlines: VecDeque::new(),
@@ -116,9 +116,9 @@ impl ModelLoad {
         let chain = if self.closed {
             self.idle.pop_front();
             self.paced = at + self.gap;
-            draw(&mut self.chains)?.1
+            self.requests.draw()?.1
         } else {
-            let next = draw(&mut self.chains);
+            let next = self.requests.draw();
             std::mem::replace(&mut self.next, next)?.1
         };
         let phase = self.promise(at);
@@ -239,13 +239,4 @@ impl ModelLoad {
             }
         }
     }
-}
-
-fn draw(chains: &mut Chains) -> Option<(Duration, Chain)> {
-    let chain = chains.next()?;
-    let at = match chain.start {
-        Start::At(at) => at,
-        Start::WhenFree => Duration::ZERO,
-    };
-    Some((at, chain))
 }

@@ -1,7 +1,8 @@
 //! The changes that are simulated, one at a time.
 
 use super::iteration::Iteration;
-use super::model::Engine;
+use super::model::{Engine, Server as Modelled};
+use crate::bare::Lengths;
 use goodput_engine::batch::Limits;
 use goodput_stats::diagnosis::{Altered, Curve, Flags, Knob, Load, Server};
 use std::num::NonZeroU32;
@@ -16,22 +17,31 @@ const MORE_TOKENS: [f64; 2] = [2.0, 4.0];
 const MOST_SEQUENCES: f64 = 4096.0;
 const MOST_TOKENS: f64 = 65_536.0;
 
-/// One change: an engine and its times, in which one thing differs.
+/// One change: a server in which one thing differs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Changed {
     pub(super) altered: Altered,
-    pub(super) engine: Engine,
-    pub(super) iteration: Iteration,
+    pub(super) server: Modelled,
 }
 
 /// Returns the changes of a server: ladders, each of which is climbed as long as it helps.
-pub(super) fn changes(engine: &Engine, iteration: &Iteration, curve: &Curve) -> Vec<Vec<Changed>> {
-    let of = |altered, engine, iteration| Changed { altered, engine, iteration };
-    let mut all = settings(engine, curve, &|altered, engine| of(altered, engine, *iteration));
-    let faster = |altered, iteration| vec![of(altered, *engine, iteration)];
-    all.push(faster(Altered::FasterCompute, iteration.with_compute(2.0)));
-    all.push(faster(Altered::FasterMemory, iteration.with_memory(2.0)));
-    all.push(faster(Altered::FasterHost, iteration.with_host(2.0)));
+pub(super) fn changes(server: &Modelled, curve: &Curve) -> Vec<Vec<Changed>> {
+    let mut all = settings(&server.engine, curve, &|altered, engine| Changed {
+        altered,
+        server: Modelled { engine, ..*server },
+    });
+    let iteration = &server.iteration;
+    let mut faster = |altered, iteration: Iteration| {
+        all.push(vec![Changed { altered, server: Modelled { iteration, ..*server } }]);
+    };
+    faster(Altered::FasterCompute, iteration.with_compute(2.0));
+    faster(Altered::FasterMemory, iteration.with_memory(2.0));
+    faster(Altered::FasterHost, iteration.with_host(2.0));
+    let mut shorter = |altered, lengths: Lengths| {
+        all.push(vec![Changed { altered, server: Modelled { lengths, ..*server } }]);
+    };
+    shorter(Altered::HalfThePrompts, Lengths { prompts: 0.5, ..Lengths::AS_PLANNED });
+    shorter(Altered::HalfTheAnswers, Lengths { answers: 0.5, ..Lengths::AS_PLANNED });
     all
 }
 

@@ -6,8 +6,9 @@
 
 use super::iteration::Iteration;
 use super::load::Load;
-use super::model::Engine;
+use super::model::{Engine, Server};
 use super::target::{Target, targets};
+use crate::bare::Lengths;
 use anyhow::Result;
 use goodput_core::slo::Metric;
 use goodput_stats::diagnosis::{Curve, Facts, is_one, per_token_ms, uncached};
@@ -24,10 +25,12 @@ const BELIEVED: f64 = 0.25;
 const MOST_HIDING: f64 = 0.6;
 /// Share of a sequence's part that is hidden, at the start of the fit.
 const HIDDEN: f64 = 0.2;
-/// Share of the fixed part that is memory, if the plan does not declare the model: of a short iteration little, since the
-/// host's work takes some milliseconds in every engine.
-const MEMORY_OF_QUICK: f64 = 0.3;
-const MEMORY_OF_SLOW: f64 = 0.8;
+/// Share of the fixed part that is memory, if the plan does not declare the model, at least and at most: of a short iteration
+/// little, since the host's work takes some milliseconds in every engine.
+const MEMORY_OF_QUICK: [f64; 2] = [0.15, 0.5];
+const MEMORY_OF_SLOW: [f64; 2] = [0.6, 0.9];
+/// Share of the time of reading a prompt that does not depend on its tokens, at the start of the fit with such a part.
+const OVERHEAD: f64 = 0.3;
 /// Fixed part below which an iteration is short, in milliseconds.
 const QUICK_MS: f64 = 10.0;
 
@@ -51,16 +54,17 @@ struct Parts {
 /// The composition of the parts, known before the fit.
 #[derive(Debug, Clone, Copy)]
 struct Shares {
-    /// Share of the fixed part that is memory.
-    memory: f64,
+    /// Share of the fixed part that is memory, at least and at most.
+    memory: [f64; 2],
     /// Share of a sequence's part that is reading keys and values.
     kv: f64,
     /// Tokens of a mean request at half of its answer.
     context: f64,
 }
 
-/// Returns the times of an engine that reproduces the steps: those of a sum, and those in which reading the weights hides a
-/// part, since latencies hardly tell which is true. Empty if no step had one request at a time, or neither does.
+/// Returns the engines that reproduce the steps: with times that are a sum, with times in which reading the weights hides a
+/// part, and with a cost of its own for an iteration that reads prompts, since latencies hardly tell which is true. Empty if
+/// no step had one request at a time, or none does.
 pub(super) fn fit(
     load: &Load<'_>,
     engine: &Engine,
@@ -68,17 +72,22 @@ pub(super) fn fit(
     facts: &Facts,
     steps: &[&Step],
     measured: Option<f64>,
-) -> Result<Vec<Iteration>> {
+) -> Result<Vec<Server>> {
     let alone = steps.iter().filter(|s| is_one(s) && s.quantiles(Metric::Ttft).n > 5);
     let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else { return Ok(Vec::new()) };
     let targets = targets(load.plan, engine, steps, alone, measured);
     let Some((start, shares)) = start(engine, curve, facts, alone, &targets) else { return Ok(Vec::new()) };
     // The mean over the steps, or more than `most` as soon as that is certain.
+    let server = |parts: &Parts| Server {
+        engine: *engine,
+        iteration: parts.iteration(&shares),
+        lengths: Lengths::AS_PLANNED,
+    };
     let misfit = &|parts: &Parts, most: f64| -> Result<f64> {
-        let (iteration, n) = (parts.iteration(&shares), targets.len() as f64);
+        let (server, n) = (server(parts), targets.len() as f64);
         let mut sum = 0.0;
         for target in &targets {
-            sum += target.deviation(load, engine, &iteration)? / n;
+            sum += target.deviation(load, &server)? / n;
             if sum > most {
                 break;
             }
@@ -86,14 +95,17 @@ pub(super) fn fit(
         Ok(sum)
     };
     let linear = search((start, misfit(&start, f64::INFINITY)?), Part::LINEAR, &FACTORS, misfit)?;
-    let hiding = Parts { hiding: shares.memory.min(MOST_HIDING), hidden: HIDDEN, ..linear.0 };
-    let roofline = search((hiding, misfit(&hiding, f64::INFINITY)?), Part::ALL, &LATER_FACTORS, misfit)?;
-    let fits = [linear, roofline];
+    let hiding = Parts { hiding: mean(shares.memory).min(MOST_HIDING), hidden: HIDDEN, ..linear.0 };
+    let roofline = search((hiding, misfit(&hiding, f64::INFINITY)?), Part::ROOFLINE, &LATER_FACTORS, misfit)?;
+    let overhead = linear.0.with_overhead(alone, engine);
+    let overhead =
+        search((overhead, misfit(&overhead, f64::INFINITY)?), Part::OVERHEAD, &LATER_FACTORS, misfit)?;
+    let fits = [linear, roofline, overhead];
     for (parts, deviation) in &fits {
         tracing::debug!("{}: {parts:?} deviates from the steps by {deviation:.3}", curve.series);
     }
     let believed = fits.into_iter().filter(|(_, deviation)| *deviation <= BELIEVED);
-    Ok(believed.map(|(parts, _)| parts.iteration(&shares)).collect())
+    Ok(believed.map(|(parts, _)| server(&parts)).collect())
 }
 
 impl Parts {
@@ -116,10 +128,19 @@ impl Parts {
         }
     }
 
+    /// Returns parts that read prompts in nearly the same time, but a share of it for an iteration and not for a token.
+    fn with_overhead(&self, alone: &Step, engine: &Engine) -> Self {
+        let most = f64::from(engine.limits.max_num_batched_tokens.get());
+        let read = uncached(alone).unwrap_or(1.0).clamp(1.0, most);
+        let moved = OVERHEAD * self.prompt_token;
+        Self { prompt_token: self.prompt_token - moved, prompt: self.prompt + moved * read, ..*self }
+    }
+
     /// Returns the parts with one of them larger or smaller by a factor.
     fn varied(&self, part: Part, factor: f64) -> Self {
         match part {
             Part::PromptToken => Self { prompt_token: self.prompt_token * factor, ..*self },
+            Part::Prompt => Self { prompt: self.prompt * factor, ..*self },
             // It is the least certain at the start.
             Part::Sequence => Self { sequence: self.sequence * factor.powi(2), ..*self },
             Part::Fixed => Self { fixed: self.fixed * factor.sqrt(), ..*self },
@@ -138,6 +159,7 @@ fn shifted(share: f64, factor: f64) -> f64 {
 #[derive(Debug, Clone, Copy)]
 enum Part {
     PromptToken,
+    Prompt,
     Sequence,
     Fixed,
     Hiding,
@@ -147,7 +169,10 @@ enum Part {
 impl Part {
     /// The parts of a time that is a sum.
     const LINEAR: &[Self] = &[Self::PromptToken, Self::Sequence, Self::Fixed];
-    const ALL: &[Self] = &[Self::Hiding, Self::Hidden, Self::PromptToken, Self::Sequence, Self::Fixed];
+    /// Those of a sum, with a part for an iteration with prompts.
+    const OVERHEAD: &[Self] = &[Self::PromptToken, Self::Prompt, Self::Sequence, Self::Fixed];
+    /// Those of a time in which reading the weights hides a part.
+    const ROOFLINE: &[Self] = &[Self::Hiding, Self::Hidden, Self::PromptToken, Self::Sequence, Self::Fixed];
 }
 
 /// Returns the parts with the least misfit that the pattern search finds, with the misfit.
@@ -205,12 +230,20 @@ fn start(
 }
 
 /// Returns the shares of the fixed part and of a sequence's part that are reading memory, by the declared hardware.
-fn memory_shares(curve: &Curve, fixed: f64, sequence: f64, context: f64) -> (f64, f64) {
-    let Some((machine, model)) = &curve.hardware else {
-        return (if fixed < QUICK_MS { MEMORY_OF_QUICK } else { MEMORY_OF_SLOW }, 0.5);
-    };
+fn memory_shares(curve: &Curve, fixed: f64, sequence: f64, context: f64) -> ([f64; 2], f64) {
+    let unknown = (if fixed < QUICK_MS { MEMORY_OF_QUICK } else { MEMORY_OF_SLOW }, 0.5);
+    let Some((machine, model)) = &curve.hardware else { return unknown };
     let weights = machine.decode(model, 1.0, 0.0).floor_ms;
+    if weights > fixed {
+        // A token that takes less than reading the weights: they are not what the plan declares.
+        return unknown;
+    }
     let with_context = machine.decode(model, 1.0, context).floor_ms;
     let share = |part: f64, whole: f64| (part / whole.max(1e-9)).clamp(0.05, 0.95);
-    (share(weights, fixed), share(with_context - weights, sequence))
+    let memory = share(weights, fixed);
+    ([memory, memory], share(with_context - weights, sequence))
+}
+
+fn mean([low, high]: [f64; 2]) -> f64 {
+    low.midpoint(high)
 }

@@ -3,6 +3,9 @@
 //! A time is a fixed part, a part for each sequence and a part for each prompt token; while the weights are read, some
 //! products are free (Williams, Waterman and Patterson, *Roofline*, CACM 52, 2009).
 
+/// Share of a sequence's time, without its products and its keys and values, that is at least the host's work.
+const HOST_OF_SEQUENCE: f64 = 0.5;
+
 /// The parts of the time of an iteration, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Iteration {
@@ -20,8 +23,8 @@ pub(super) struct Iteration {
     pub(super) sequence_ms: f64,
     /// For each token whose keys and values are read.
     pub(super) kv_token_ms: f64,
-    /// Share of the fixed part that is memory, and not the host's work.
-    pub(super) memory: f64,
+    /// Share of the fixed part that is memory, and not the host's work: the least and the most that it can be.
+    pub(super) memory: [f64; 2],
 }
 
 impl Iteration {
@@ -41,24 +44,27 @@ impl Iteration {
         }
     }
 
-    /// Returns the times with memory that is faster by a factor.
+    /// Returns the times with memory that is faster by a factor: what is gained at least.
     pub(super) fn with_memory(&self, factor: f64) -> Self {
+        let [memory, _] = self.memory;
         Self {
-            host_ms: faster(self.host_ms, self.memory, factor),
-            weights_ms: faster(self.weights_ms, self.memory, factor),
+            host_ms: faster(self.host_ms, memory, factor),
+            weights_ms: faster(self.weights_ms, memory, factor),
             kv_token_ms: self.kv_token_ms / factor,
             ..*self
         }
     }
 
-    /// Returns the times with a host that is faster by a factor.
+    /// Returns the times with a host that is faster by a factor: what is gained at least. What an iteration with prompts takes
+    /// besides may be launches or attention, and what a sequence takes besides its products may be sampling or memory.
     pub(super) fn with_host(&self, factor: f64) -> Self {
-        let host = 1.0 - self.memory;
+        let [_, memory] = self.memory;
+        let host = 1.0 - memory;
+        let products = self.products_ms();
         Self {
             host_ms: faster(self.host_ms, host, factor),
             weights_ms: faster(self.weights_ms, host, factor),
-            prompt_ms: self.prompt_ms / factor,
-            sequence_ms: self.products_ms() + (self.sequence_ms - self.products_ms()) / factor,
+            sequence_ms: products + faster(self.sequence_ms - products, HOST_OF_SEQUENCE, factor),
             ..*self
         }
     }
@@ -81,7 +87,7 @@ mod tests {
         token_ms: 0.0,
         sequence_ms: 0.1,
         kv_token_ms: 0.001,
-        memory: 0.25,
+        memory: [0.25, 0.25],
     };
 
     #[test]
@@ -94,6 +100,7 @@ mod tests {
         assert!((memory.kv_token_ms - 0.0005).abs() < 1e-12 && (memory.sequence_ms - 0.1).abs() < 1e-12);
         let host = TIMES.with_host(2.0);
         assert!((host.host_ms + host.weights_ms - 6.0 * 0.625).abs() < 1e-12);
-        assert!((host.sequence_ms - 0.06).abs() < 1e-12, "the products remain");
+        assert!((host.sequence_ms - 0.08).abs() < 1e-12, "a quarter of what is not products");
+        assert!((host.prompt_ms - 0.5).abs() < 1e-12, "it may not be the host's");
     }
 }

@@ -1,12 +1,16 @@
 //! The engine of a forecast: the settings of one copy of the server, as far as they are known.
 
 use super::iteration::Iteration;
+use crate::bare::Lengths;
+use goodput_core::slo::Metric;
 use goodput_engine::Model;
+use goodput_engine::batch::Drift;
 use goodput_engine::batch::cost::{Cost, Formula, PromptCost};
 use goodput_engine::batch::{Batch, Limits, Settings};
-use goodput_stats::diagnosis::{Curve, Knob};
+use goodput_stats::diagnosis::{Curve, Knob, is_one};
 use goodput_stats::stats::step::Step;
 use std::num::NonZeroU32;
+use std::time::Duration;
 
 /// Coefficient of variation of the time of an iteration, chosen: that of the presets that were fitted to real engines is
 /// 10 and 15 %.
@@ -18,9 +22,32 @@ const TOKENS: u32 = 8192;
 const ROOMY: u32 = 4_000_000;
 /// Tokens of a block, if they are not known.
 const BLOCK: u32 = 16;
+/// Number of values from which a ninetieth percentile is taken.
+const LEAST_OF_P90: u64 = 10;
+/// Drift that is told from noise, and the most that is taken for drift.
+const LEAST_DRIFT: f64 = 0.03;
+const MOST_DRIFT: f64 = 0.4;
 /// Share of the KV cache in use below which its size does not matter.
 const HALF_EMPTY: f64 = 0.5;
 const NS_PER_MS: f64 = 1e6;
+/// Time over which the speed of an engine drifts: longer than most answers. Fitted to a published table once (the presets of
+/// the simulator have 8 s).
+const DRIFT_OVER: Duration = Duration::from_secs(8);
+
+/// An engine with its times, and the lengths of the requests that it gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Server {
+    pub(super) engine: Engine,
+    pub(super) iteration: Iteration,
+    pub(super) lengths: Lengths,
+}
+
+impl Server {
+    /// Returns the engine, idle, with its times.
+    pub(super) fn model(&self) -> Model {
+        self.engine.model(&self.iteration)
+    }
+}
 
 /// An engine without its times.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,6 +56,8 @@ pub(super) struct Engine {
     pub(super) block_size: NonZeroU32,
     /// Number of copies that share the load.
     pub(super) copies: f64,
+    /// Coefficient of variation of its speed over seconds.
+    pub(super) drift: f64,
     /// True for the settings that are known, and so can be changed.
     pub(super) knows: Knows,
 }
@@ -70,6 +99,7 @@ impl Engine {
             },
             block_size: NonZeroU32::new(block)?,
             copies: f64::from(curve.copies()),
+            drift: steps.iter().filter(|s| is_one(s)).max_by_key(|s| s.due_n).map_or(0.0, |s| drift(s)),
             knows: Knows {
                 sequences: sequences.is_some(),
                 tokens: tokens.is_some(),
@@ -79,7 +109,7 @@ impl Engine {
     }
 
     /// Returns the engine, idle, with these times.
-    pub(super) fn model(&self, iteration: &Iteration) -> Model {
+    fn model(&self, iteration: &Iteration) -> Model {
         let t = iteration;
         let formula = Formula {
             base_ns: t.host_ms * NS_PER_MS,
@@ -99,8 +129,23 @@ impl Engine {
             block_size: self.block_size,
             cost: Cost::Formula(formula),
             cv: NOISE,
-            drift: None,
+            drift: (self.drift > 0.0).then_some(Drift { cv: self.drift, over: DRIFT_OVER }),
             seed: 1,
         })))
     }
+}
+
+/// Returns the coefficient of variation of an engine's speed over seconds, from the TPOT of one request at a time: the noise
+/// of single iterations averages out over an answer, and what is left is drift. Both are taken to be lognormal: the
+/// logarithms of the ninetieth percentile and the median are 1.2816 standard deviations apart.
+fn drift(alone: &Step) -> f64 {
+    let tpot = alone.quantiles(Metric::Tpot);
+    let (Some(p50), Some(p90)) = (tpot.p50, tpot.p90) else { return 0.0 };
+    if tpot.n < LEAST_OF_P90 || p50 <= 0.0 {
+        return 0.0;
+    }
+    let spread = (p90 / p50).ln() / 1.2816;
+    let gaps = alone.output_tokens_mean.unwrap_or(1.0).max(2.0) - 1.0;
+    let left = spread.powi(2) - NOISE.powi(2) / gaps;
+    if left > LEAST_DRIFT.powi(2) { left.exp_m1().sqrt().min(MOST_DRIFT) } else { 0.0 }
 }

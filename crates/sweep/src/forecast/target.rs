@@ -1,12 +1,11 @@
 //! The steps of a run that a fitted engine must reproduce.
 
-use super::iteration::Iteration;
 use super::load::Load;
-use super::model::Engine;
+use super::model::{Engine, Server};
 use crate::bare::whole;
 use anyhow::Result;
 use goodput_core::level::{Control, Level};
-use goodput_core::slo::Metric;
+use goodput_core::slo::{AnswerPart, Metric};
 use goodput_plan::Plan;
 use goodput_stats::diagnosis::is_one;
 use goodput_stats::search::Ask;
@@ -25,6 +24,11 @@ const LEAST: u64 = 30;
 const APART: f64 = 0.2;
 /// Weight of a tail against that of a median.
 const TAIL: f64 = 0.5;
+/// Weight of latencies that no limit judges.
+const NOT_JUDGED: f64 = 0.25;
+/// Largest deviation of one latency, as a logarithm: close to saturation, a slightly smaller capacity makes the wait many
+/// times as long.
+const FAR: f64 = 1.0;
 /// Least number of values of a p99.
 const OF_P99: u64 = 300;
 
@@ -89,23 +93,30 @@ fn times(settle_s: f64, window_s: f64) -> [Duration; 2] {
 
 impl Target<'_> {
     /// Returns the weighted mean of the absolute logarithms of simulated over measured latencies.
-    pub(super) fn deviation(&self, load: &Load<'_>, engine: &Engine, iteration: &Iteration) -> Result<f64> {
-        let mut sweep = load.sweep(engine, iteration);
+    pub(super) fn deviation(&self, load: &Load<'_>, server: &Server) -> Result<f64> {
+        let mut sweep = load.sweep(server);
         let simulated = sweep.measure_again(&self.step.series, self.step.step, self.ask)?;
         let mut all: Vec<(f64, f64, f64)> = Vec::new();
-        let mut compare = |metric: Metric, of: fn(&Quantiles) -> Option<f64>, weight: f64| {
-            let (is, was) = (of(&simulated.quantiles(metric)), of(&self.step.quantiles(metric)));
-            all.extend(is.zip(was).map(|(is, was)| (is, was, weight)));
-        };
         for metric in [Metric::Ttft, Metric::Tpot] {
-            compare(metric, |q| q.p50, 1.0);
-            compare(metric, |q| q.p90, TAIL);
-            compare(metric, |q| q.p99.filter(|_| q.n > OF_P99), TAIL);
+            let judged = if self.is_judged(metric) { 1.0 } else { NOT_JUDGED };
+            let mut compare = |of: fn(&Quantiles) -> Option<f64>, weight: f64| {
+                let (is, was) = (of(&simulated.quantiles(metric)), of(&self.step.quantiles(metric)));
+                all.extend(is.zip(was).map(|(is, was)| (is, was, weight * judged)));
+            };
+            compare(|q| q.p50, 1.0);
+            compare(|q| q.p90, TAIL);
+            compare(|q| q.p99.filter(|_| q.n > OF_P99), TAIL);
         }
         let usable = all.into_iter().filter(|(is, was, _)| *is > 0.0 && *was > 0.0);
         let (sum, weights) = usable.fold((0.0, 0.0), |(sum, weights), (is, was, weight)| {
-            (sum + weight * (is / was).ln().abs(), weights + weight)
+            (sum + weight * (is / was).ln().abs().min(FAR), weights + weight)
         });
         Ok(sum / f64::max(weights, f64::MIN_POSITIVE))
+    }
+
+    /// Returns true if a limit of the step judges the stretch of an answer that a metric times, or the whole answer.
+    fn is_judged(&self, metric: Metric) -> bool {
+        let limits = self.step.limits.iter().filter_map(|row| Metric::of_limit(&row.limit));
+        limits.map(Metric::part).any(|part| part == metric.part() || part == AnswerPart::Whole)
     }
 }

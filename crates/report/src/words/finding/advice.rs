@@ -135,6 +135,9 @@ const fn deployment(change: DeploymentChange) -> &'static str {
         DeploymentChange::LimitAdmission => {
             "Refuse requests beyond the safe rate (429) in front of the server, rather than let all of them wait."
         }
+        DeploymentChange::ShorterAnswers => {
+            "Ask for shorter answers (max_tokens, or the prompt): tokens that are not written take no time."
+        }
         DeploymentChange::ShorterPrompts => "Send shorter prompts: tokens that are not sent cost nothing.",
         DeploymentChange::SpeculativeDecoding => "Write several tokens at a time (speculative decoding).",
         DeploymentChange::RaisePowerLimit => {

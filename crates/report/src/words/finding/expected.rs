@@ -39,6 +39,8 @@ fn change(altered: Altered) -> String {
         Altered::FasterCompute => "with compute twice as fast".into(),
         Altered::FasterMemory => "with memory twice as fast".into(),
         Altered::FasterHost => "with half the host's work per iteration".into(),
+        Altered::HalfThePrompts => "with prompts half as long".into(),
+        Altered::HalfTheAnswers => "with answers half as long".into(),
     }
 }
 
