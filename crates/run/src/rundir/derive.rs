@@ -34,13 +34,13 @@ use std::collections::BTreeMap;
 /// Smallest ratio between the ends of a bracket that is called wide.
 const WIDE: f64 = 1.25;
 
-/// Returns all caveats that the files show.
+/// Returns all caveats that the files show, beside those that the sweep `noted`.
 pub(crate) fn caveats(
     plan: &Plan,
     words: Option<WordRate>,
-    steps: &[Step],
-    failures: &[FailureRow],
+    (steps, failures): (&[Step], &[FailureRow]),
     answers: &[Answer],
+    noted: &[Caveat],
 ) -> Vec<Caveat> {
     let all = steps;
     // Peak steps overload the server on purpose and a profiler slows it down: neither casts doubt on the answer.
@@ -79,7 +79,9 @@ pub(crate) fn caveats(
             found.push(Caveat::Server(ServerCaveat::Refused { step: step.step, how }));
         }
     }
-    found.extend(failed(all, failures));
+    let timeouts_noted =
+        noted.iter().any(|c| matches!(c, Caveat::Answers(AnswersCaveat::TimedOut { is_error: true, .. })));
+    found.extend(failed(all, failures, timeouts_noted));
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
     found.extend(trace::replayed(steps));
@@ -181,12 +183,15 @@ fn bracket(g: &Goodput) -> bool {
     g.bracket.met.is_some() && g.bracket.failed.is_some() && g.interval90().is_none()
 }
 
-fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
-    let (requests, of) = steps.iter().fold((0, 0), |(f, n), s| (f + s.failed, n + s.due_n));
+/// Returns the caveat on failed requests; without timeouts if a caveat of their own counts them.
+fn failed(steps: &[Step], failures: &[FailureRow], timeouts_noted: bool) -> Option<Caveat> {
+    let counted = |s: &Step| s.failed.saturating_sub(if timeouts_noted { s.failed_timeout } else { 0 });
+    let (requests, of) = steps.iter().fold((0, 0), |(f, n), s| (f + counted(s), n + s.due_n));
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     // Requests that the default timeout cut off do not count as failed.
     let cut = steps.iter().any(|s| s.cut_timeout > 0);
-    let counts = |f: &&FailureRow| f.step > 0 && !(cut && f.kind == Failure::Timeout.name());
+    let without_timeouts = cut || timeouts_noted;
+    let counts = |f: &&FailureRow| f.step > 0 && !(without_timeouts && f.kind == Failure::Timeout.name());
     for row in failures.iter().filter(counts) {
         *kinds.entry(&row.kind).or_default() += row.count;
     }
@@ -210,7 +215,7 @@ mod tests {
         let plan = Plan::parse(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
         let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == case).unwrap();
         change(&mut run);
-        caveats(&plan, None, &run.steps, &run.failures, &run.answers)
+        caveats(&plan, None, (&run.steps, &run.failures), &run.answers, &run.caveats)
     }
 
     #[test]
@@ -378,6 +383,33 @@ mod tests {
                 panic!("{found:?}")
             };
             assert_eq!((kind.name(), *most), (want, mostly), "{rows:?}");
+        }
+    }
+
+    /// Rows: timeouts among the ten failures, true if the sweep noted them as errors, and the failures of the other caveat.
+    #[test]
+    fn timeouts_are_counted_in_one_caveat() {
+        for (timeouts, noted, want) in
+            [(10, false, Some(10)), (10, true, None), (4, true, Some(6)), (0, false, Some(10))]
+        {
+            let set = |run: &mut Run| {
+                for step in &mut run.steps {
+                    (step.failed, step.failed_timeout) = (0, 0);
+                }
+                (run.steps[0].failed, run.steps[0].failed_timeout) = (10, timeouts);
+                let row = FailureRow { step: run.steps[0].step, ..run.failures[0].clone() };
+                let of = |kind: Failure, count| FailureRow { kind: kind.name().into(), count, ..row.clone() };
+                run.failures = vec![of(Failure::Timeout, timeouts), of(Failure::Connect, 10 - timeouts)];
+                run.failures.retain(|row| row.count > 0);
+                let timed_out =
+                    AnswersCaveat::TimedOut { requests: timeouts, of: 900, after_s: 60.0, is_error: true };
+                run.caveats = if noted { vec![timed_out.into()] } else { vec![] };
+            };
+            let failures = of("all-failed", set).into_iter().find_map(|c| match c {
+                Caveat::Answers(AnswersCaveat::Failures { requests, .. }) => Some(requests),
+                _ => None,
+            });
+            assert_eq!(failures, want, "{timeouts} timeouts");
         }
     }
 }
