@@ -17,14 +17,14 @@ use goodput_core::caveat::{
 };
 use goodput_core::level::Control;
 use goodput_core::record::Failure;
-use goodput_core::slo::{Limit, LimitGroup, Metric};
-use goodput_core::units::Fraction;
+use goodput_core::slo::{Limit, LimitGroup, Metric, Slo};
+use goodput_core::units::{Fraction, Percentile};
 use goodput_plan::Plan;
 use goodput_plan::server::Target;
 use goodput_stats::search::answer::{Answer, Goodput, Status};
 use goodput_stats::search::windows::together;
 use goodput_stats::stats::cluster::pooled_inflation;
-use goodput_stats::stats::percentile::MIN_N_UPPER_P99;
+use goodput_stats::stats::percentile::min_n_upper;
 use goodput_stats::stats::step::{Abort, Step, StepKind};
 use goodput_stats::stats::verdict::INFLATION;
 use goodput_workload::rate::WordRate;
@@ -93,14 +93,24 @@ pub(crate) fn caveats(
     // The adaptive search makes its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
     // This assumes independent requests: the effect of clusters on the upper bound is shown next to the percentiles.
-    let open = |s: &Step| (1..MIN_N_UPPER_P99).contains(&s.quantiles(Metric::Ttft).n);
+    let percentile = highest_percentile(plan);
+    let least = min_n_upper(percentile);
+    let open = |s: &Step| (1..least).contains(&s.quantiles(Metric::Ttft).n);
     let deciding: Vec<&Step> = steps.iter().filter(|s| !brief(s)).collect();
     let short = deciding.iter().filter(|s| open(s)).count() as u32;
     if short > 0 {
         let refine = adaptive(steps).then_some(deciding.len() as u32);
-        found.push(Caveat::Search(SearchCaveat::FewRequests { steps: short, refine }));
+        found.push(Caveat::Search(SearchCaveat::FewRequests { steps: short, refine, percentile, least }));
     }
     found
+}
+
+/// Returns the highest percentile that the SLO of a plan limits; p99 if it limits none.
+fn highest_percentile(plan: &Plan) -> Percentile {
+    let tiers = plan.slo.as_slice();
+    let groups = tiers.iter().flat_map(Slo::limit_groups);
+    let limited = groups.flat_map(|group| group.slo.limits()).map(|limit| limit.percentile);
+    limited.max().unwrap_or(Percentile::P99)
 }
 
 /// Returns true if the search chose its own levels. A baseline alone does not show it: a list may have one, too.
@@ -254,7 +264,7 @@ mod tests {
     fn only_steps_that_should_decide_have_too_few_requests() {
         let few = |case: &str, change: fn(&mut Run)| {
             of(case, change).into_iter().find_map(|c| match c {
-                Caveat::Search(SearchCaveat::FewRequests { steps, refine }) => Some((steps, refine)),
+                Caveat::Search(SearchCaveat::FewRequests { steps, refine, .. }) => Some((steps, refine)),
                 _ => None,
             })
         };
@@ -266,6 +276,21 @@ mod tests {
         };
         assert_eq!(few("adaptive", cut), Some((1, Some(4))), "a step that refines");
         assert_eq!(few("undecided", |_| ()), Some((4, None)), "listed steps");
+    }
+
+    /// Rows: an SLO, the percentile that the caveat names, and the least number of requests.
+    #[test]
+    fn too_few_requests_are_those_for_a_percentile_of_the_slo() {
+        for (slo, percentile, least) in [
+            ("{ttft={p90='1s'}}", "p90", 36),
+            ("{ttft={p90='1s',p99='3s'},tpot={p95='50ms'}}", "p99", 368),
+            ("{ttft={p50='1s'}}", "p50", 6),
+        ] {
+            let plan = Plan::parse(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
+            let plan = plan.with_overrides(&[format!("slo={slo}")]).unwrap();
+            let percentile: Percentile = percentile.parse().unwrap();
+            assert_eq!((highest_percentile(&plan), min_n_upper(percentile)), (percentile, least), "{slo}");
+        }
     }
 
     #[test]
