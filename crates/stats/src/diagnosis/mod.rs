@@ -27,7 +27,7 @@ pub mod suggestion;
 #[cfg(test)]
 mod tests;
 
-pub use advice::{Advice, Target};
+pub use advice::{Advice, QUICK_MS, Target};
 pub use change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 pub use fact::{
     CacheFact, DraftingFact, Fact, GpuFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft,

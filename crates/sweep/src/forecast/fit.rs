@@ -10,7 +10,7 @@ use super::model::Engine;
 use super::target::{Target, targets};
 use anyhow::Result;
 use goodput_core::slo::Metric;
-use goodput_stats::diagnosis::{Curve, Facts, is_one, per_token_ms, uncached};
+use goodput_stats::diagnosis::{Curve, Facts, QUICK_MS, is_one, per_token_ms, uncached};
 use goodput_stats::stats::step::Step;
 
 /// Factors by which the parts are varied, in turn: of a sum, and once the sum is fitted.
@@ -28,8 +28,6 @@ const HIDDEN: f64 = 0.2;
 /// host's work takes some milliseconds in every engine.
 const MEMORY_OF_QUICK: f64 = 0.3;
 const MEMORY_OF_SLOW: f64 = 0.8;
-/// Fixed part below which an iteration is short, in milliseconds.
-const QUICK_MS: f64 = 10.0;
 
 /// The parts that are varied.
 #[derive(Debug, Clone, Copy, PartialEq)]
