@@ -308,7 +308,7 @@ fn foreseen(kind: Kind, subject: &Subject<'_>) -> Finding {
         confidence: Confidence::Medium,
         evidence: super::evidence(Figure::ForecastGain, subject).into_iter().collect(),
         advice: Vec::new(),
-        next: next::of(kind, subject),
+        next: next::of(kind, &[], subject),
     }
 }
 

@@ -23,6 +23,7 @@ pub mod rules;
 pub mod settings;
 mod subject;
 pub mod suggestion;
+mod trial;
 
 #[cfg(test)]
 mod tests;
@@ -46,6 +47,7 @@ pub use remedy::Remedy;
 pub use settings::{Current, Origin, Settings, Value};
 pub use subject::is_one;
 pub use suggestion::{Basis, Bound, Direction, Flag, Load, Server, Suggestion};
+pub use trial::{Gain, Trial};
 
 use crate::stats::step::Step;
 use goodput_core::slo::Metric;
@@ -158,7 +160,25 @@ pub fn diagnose(steps: &[Step], facts: &Facts) -> Diagnosis {
     for curve in &facts.curves {
         settle(&mut all.findings, &curve.series);
     }
+    trial::order(&mut all.findings, &facts.trials);
+    measure_next(&mut all.findings, steps, facts);
     all
+}
+
+/// Sets the next measurement of each finding to what its advice has become: forecasts and trials change values and order.
+fn measure_next(findings: &mut [Finding], steps: &[Step], facts: &Facts) {
+    for finding in findings.iter_mut() {
+        let own = |c: &&Curve| c.series == finding.series;
+        let curves = facts.curves.iter().filter(own);
+        let subject = curves.filter_map(|curve| Subject::of(steps, facts, curve)).find_map(|subject| {
+            let at = steps.iter().find(|s| s.series == finding.series && s.step == finding.step)?;
+            Some(Subject { at, ..subject })
+        });
+        if let Some(subject) = subject {
+            finding.next = next::of(finding.kind, &finding.advice, &subject);
+        }
+    }
+    next::number_trials(findings, facts);
 }
 
 /// Weighs the findings of each series that has a forecast, as those of its first curve.
@@ -297,6 +317,7 @@ fn told(figure: Figure, reading: figure::Reading) -> Option<Evidence> {
 
 fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<Evidence>) -> Finding {
     let limit = at.curve.limit.clone().filter(|_| at.at.step == at.curve.step);
+    let advice = advice::of(rule.kind, at);
     Finding {
         kind: rule.kind,
         series: at.curve.series.clone(),
@@ -305,8 +326,8 @@ fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<
         weight: rule.weight.and_then(|f| f.of(at)).map_or(1.0, |e| e.value.clamp(0.0, 1.0)),
         confidence,
         evidence,
-        advice: advice::of(rule.kind, at),
-        next: next::of(rule.kind, at),
+        next: next::of(rule.kind, &advice, at),
+        advice,
     }
 }
 
