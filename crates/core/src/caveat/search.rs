@@ -40,7 +40,7 @@ pub enum SearchCaveat {
         /// Number of refinement steps of an adaptive sweep, whose other steps are short on purpose.
         #[serde(default)]
         refine: Option<u32>,
-        /// The percentile: the highest that the SLO limits.
+        /// The percentile: the highest that the SLO limits, at most p99.
         #[serde(default = "p99")]
         percentile: Percentile,
         /// Least number of independent requests that give it an upper bound.

@@ -105,12 +105,13 @@ pub(crate) fn caveats(
     found
 }
 
-/// Returns the highest percentile that the SLO of a plan limits; p99 if it limits none.
+/// Returns the highest percentile that the SLO of a plan limits, p99 if it limits none. At most p99: reports give no bounds
+/// of higher ones.
 fn highest_percentile(plan: &Plan) -> Percentile {
     let tiers = plan.slo.as_slice();
     let groups = tiers.iter().flat_map(Slo::limit_groups);
     let limited = groups.flat_map(|group| group.slo.limits()).map(|limit| limit.percentile);
-    limited.max().unwrap_or(Percentile::P99)
+    limited.max().map_or(Percentile::P99, |highest| highest.min(Percentile::P99))
 }
 
 /// Returns true if the search chose its own levels. A baseline alone does not show it: a list may have one, too.
@@ -285,6 +286,7 @@ mod tests {
             ("{ttft={p90='1s'}}", "p90", 36),
             ("{ttft={p90='1s',p99='3s'},tpot={p95='50ms'}}", "p99", 368),
             ("{ttft={p50='1s'}}", "p50", 6),
+            ("{ttft={p90='1s'},e2e={'p99.9'='8s'}}", "p99", 368),
         ] {
             let plan = Plan::parse(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
             let plan = plan.with_overrides(&[format!("slo={slo}")]).unwrap();
