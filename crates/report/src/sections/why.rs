@@ -113,7 +113,7 @@ fn takes(missing: &str) -> String {
 fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = Vec::new();
     for u in untold {
-        let missing: Vec<&str> = u.missing.iter().map(|source| finding::source(*source)).collect();
+        let missing: Vec<String> = u.missing.iter().map(|source| finding::source(*source)).collect();
         let (missing, kind) = (missing.join(", or "), finding::question(u.kind).to_owned());
         match out.iter_mut().find(|(m, _)| *m == missing) {
             Some((_, kinds)) if kinds.contains(&kind) => {}

@@ -35,7 +35,7 @@ pub use fact::{
     Place, Reference, ServerFact, ThroughputFact,
 };
 pub use facts::{Accepts, Curve, Facts, LengthPoint, Mix, MixedClass, OwnLimit, StepFailures};
-pub use figure::{Evidence, Figure, Source};
+pub use figure::{Evidence, Figure, LongerBy, Source};
 pub use fit::per_token_ms;
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline, uncached};
@@ -282,7 +282,7 @@ fn outcome(rule: &Rule, subject: &Subject<'_>) -> Outcome {
                 }
                 evidence.extend(told(test.figure, reading));
             }
-            None => missing.push(test.figure.source()),
+            None => missing.push(subject.missing(test.figure.source())),
         }
     }
     if !missing.is_empty() {

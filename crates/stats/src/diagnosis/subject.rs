@@ -1,6 +1,7 @@
 //! The input of a rule: a step of a curve, with an unloaded one for comparison.
 
 use super::facts::{Curve, Facts};
+use super::figure::{LongerBy, Source};
 use crate::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
 use goodput_core::slo::{ALL, AnswerPart, Metric, split_limit_key};
@@ -172,6 +173,28 @@ impl<'a> Subject<'a> {
     /// Returns the class of the requests that the examined limit judges.
     fn class(&self) -> &'a str {
         self.curve.limit.as_deref().map_or(ALL, |limit| split_limit_key(limit).0)
+    }
+
+    /// Returns what is missing for a figure that needs this source: unloaded steps with too few requests, or an examined step
+    /// whose latencies have no steady value, are not the lack of an unloaded step.
+    pub(super) fn missing(&self, source: Source) -> Source {
+        if source != Source::UnloadedStep {
+            return source;
+        }
+        if self.alone.is_some_and(is_one) && self.at.stable == Some(false) {
+            return Source::SteadyStep { step: self.at.step };
+        }
+        let unloaded = self.own().filter(|s| is_one(s) && s.verdict != Verdict::Invalid);
+        let longest = unloaded.max_by_key(|s| s.completed).filter(|s| s.completed > 0 && !told(s));
+        longest.map_or(source, |s| Source::UnloadedRequests {
+            requests: s.completed,
+            least: LEAST,
+            by: if self.own().any(|s| s.kind == StepKind::Refine || s.kind == StepKind::Ramp) {
+                LongerBy::Budget
+            } else {
+                LongerBy::StepLength
+            },
+        })
     }
 
     /// Returns the row of the examined limit at the examined step.

@@ -151,3 +151,51 @@ fn what_gained_comes_first_and_what_gained_nothing_last() {
     let open = order(vec![trial(&first, Gain::Open)]);
     assert_eq!(kinds(&open), kinds(&untried), "what was not decided stays");
 }
+
+/// Rows: a change of the usual steps with a missed limit on TTFT, and what the kind lacks.
+#[test]
+fn what_is_missing_is_told_from_what_is_too_little() {
+    let missing = |kind: Kind, change: Change| {
+        let (mut steps, mut facts) = usual();
+        queue(&mut steps);
+        change(&mut steps, &mut facts);
+        let all = diagnose(&steps, &facts).untold;
+        all.into_iter().find(|u| u.kind == kind).map(|u| u.missing)
+    };
+    let few = |by| Some(vec![Source::UnloadedRequests { requests: 3, least: 6, by }]);
+    let none: Change = |s, _| drop(s.drain(..2));
+    assert_eq!(missing(Kind::DecodeBound, none), Some(vec![Source::UnloadedStep]));
+    let listed: Change = |s, _| {
+        s[0].completed = 3;
+        s.remove(1);
+    };
+    assert_eq!(missing(Kind::DecodeBound, listed), few(LongerBy::StepLength));
+    let adaptive: Change = |s, _| {
+        s[0].completed = 3;
+        s[2].kind = StepKind::Refine;
+        s.remove(1);
+    };
+    assert_eq!(missing(Kind::DecodeBound, adaptive), few(LongerBy::Budget));
+    let overloaded: Change = |s, _| s[2].stable = Some(false);
+    let steady = Source::SteadyStep { step: 3 };
+    assert_eq!(missing(Kind::Queueing, overloaded), Some(vec![steady, Source::ServerTimes]));
+    let short: Change = |s, _| s[2].stable = None;
+    assert_eq!(missing(Kind::Unstable, short), Some(vec![Source::LongerStep]));
+}
+
+/// With the prefix cache off, the tokens that prompts share take room for every request.
+#[test]
+fn shared_tokens_count_where_the_cache_is_off() {
+    fn with_room(steps: &mut [Step], facts: &mut Facts, cache: bool) {
+        (steps[2].input_tokens_mean, steps[2].output_tokens_mean) = (Some(900.0), Some(100.0));
+        let curve = &mut facts.curves[0];
+        (curve.shared, curve.settings.kv_tokens) = (Some(0.9), Some(20_000));
+        curve.settings.set(Knob::PrefixCache, Value::Switch(cache), Origin::CommandLine);
+    }
+    let seats = |change: Change| {
+        let all = of_started(change);
+        all.into_iter().find(|(kind, ..)| *kind == Kind::BatchTooSmall).unwrap().1
+    };
+    assert_eq!(seats(|s, f| with_room(s, f, false)), Some(Value::Count(20)), "20 requests of 1,000 tokens");
+    assert_eq!(seats(|s, f| with_room(s, f, true)), Some(Value::Count(52)), "room for 105, and TPOT allows 53");
+}

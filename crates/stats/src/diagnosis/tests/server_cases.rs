@@ -52,6 +52,16 @@ pub(super) const CASES: &[Case] = &[
         "batch-too-small high, prefill-bound medium, queueing high",
     ),
     (
+        "the same, and what reading prompts takes is not known",
+        |s, f| {
+            seats(s);
+            f.curves[0].seats = Some(8);
+            s[0].completed = 3;
+            s.remove(1);
+        },
+        "batch-too-small medium",
+    ),
+    (
         "that is all there is by what was seen",
         |s, _| {
             seats(s);
