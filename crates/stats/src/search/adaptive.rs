@@ -7,6 +7,7 @@ use super::refine;
 use super::refused::served;
 use super::retry;
 use super::seen::Seen;
+use super::starved::is_starved;
 use super::stop::{MissedUnloaded, Stop, dead, plateau};
 use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
@@ -245,7 +246,8 @@ impl Policy {
         // More workers than a server can serve wait in its queue, which limits that count from `due` detect.
         let closed = self.control == Control::Concurrency;
         let waits = closed && self.tiers.iter().any(|slo| slo.tightest_from_due().is_some());
-        (self.suspicious(last) || (!waits && plateau(&seen.ramp).is_some()))
+        let starved = is_starved(&seen.baselines, last);
+        (self.suspicious(last) || starved || (!waits && plateau(&seen.ramp).is_some()))
             && !seen.loaded.iter().any(clears)
     }
 

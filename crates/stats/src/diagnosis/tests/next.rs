@@ -197,5 +197,9 @@ fn shared_tokens_count_where_the_cache_is_off() {
         all.into_iter().find(|(kind, ..)| *kind == Kind::BatchTooSmall).unwrap().1
     };
     assert_eq!(seats(|s, f| with_room(s, f, false)), Some(Value::Count(20)), "20 requests of 1,000 tokens");
-    assert_eq!(seats(|s, f| with_room(s, f, true)), Some(Value::Count(52)), "room for 105, and TPOT allows 53");
+    assert_eq!(
+        seats(|s, f| with_room(s, f, true)),
+        Some(Value::Count(52)),
+        "room for 105, and TPOT allows 53"
+    );
 }
