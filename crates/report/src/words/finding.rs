@@ -4,6 +4,7 @@ mod advice;
 mod evidence;
 mod expected;
 mod next;
+mod no_forecast;
 mod tried;
 mod value;
 
@@ -11,6 +12,7 @@ pub use advice::advice;
 pub(crate) use evidence::evidence;
 pub(crate) use expected::expected;
 pub(crate) use next::next;
+pub(crate) use no_forecast::{assumed, without_forecast};
 pub(crate) use tried::tried;
 
 use goodput_stats::diagnosis::{Kind, LongerBy, Source};

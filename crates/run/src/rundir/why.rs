@@ -43,6 +43,8 @@ pub struct Why {
     pub roofline: Vec<Roofline>,
     /// Gains of the advice, if it was tried.
     pub tried: Option<Tried>,
+    /// Forecasts of the series, or the reasons why there are none.
+    pub forecasts: Vec<forecasts::Attempt>,
 }
 
 impl Why {
@@ -53,7 +55,9 @@ impl Why {
     pub(super) fn of(plan: &Plan, run: &Run, dir: &Path) -> Result<Self> {
         let tried = Tried::read(dir, run)?;
         let trials = tried.as_ref().map(Tried::trials).unwrap_or_default();
-        let facts = Facts { forecasts: forecasts::read(dir)?, trials, ..facts(plan, run, dir)? };
+        let attempts = forecasts::read(dir)?;
+        let forecasts = attempts.iter().filter_map(|attempt| attempt.forecast().cloned()).collect();
+        let facts = Facts { forecasts, trials, ..facts(plan, run, dir)? };
         let found = diagnose(&run.steps, &facts);
         let mut roofline: Vec<Roofline> = Vec::new();
         for curve in &facts.curves {
@@ -61,7 +65,7 @@ impl Why {
             let known = roofline.iter().any(|r| r.series == curve.series);
             roofline.extend(Roofline::of(curve, &run.steps, at).filter(|r| !known && !r.is_empty()));
         }
-        Ok(Self { findings: found.findings, untold: found.untold, roofline, tried })
+        Ok(Self { findings: found.findings, untold: found.untold, roofline, tried, forecasts: attempts })
     }
 
     /// Returns the findings of one series.
@@ -71,6 +75,7 @@ impl Why {
             untold: self.untold.iter().filter(|u| u.series == series).cloned().collect(),
             roofline: self.roofline.iter().filter(|r| r.series == series).cloned().collect(),
             tried: self.tried.clone().filter(|tried| tried.series == series),
+            forecasts: self.forecasts.iter().filter(|f| f.series() == series).cloned().collect(),
         }
     }
 }

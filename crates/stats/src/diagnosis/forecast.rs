@@ -9,7 +9,7 @@ use super::kind::Rank;
 use super::settings::Value;
 use super::subject::Subject;
 use super::suggestion::Basis;
-use super::{Confidence, Finding, Kind, next};
+use super::{Assumed, Confidence, Finding, Kind, next};
 use serde::{Deserialize, Serialize};
 
 /// Smallest gain, as a share of the goodput, that is worth a change.
@@ -29,6 +29,9 @@ pub struct Forecast {
     pub present: f64,
     /// The changes that were simulated.
     pub effects: Vec<Effect>,
+    /// Settings of the server that were not known.
+    #[serde(default, skip_serializing_if = "Assumed::is_nothing")]
+    pub assumed: Assumed,
 }
 
 /// The goodput of the model under one change.
@@ -327,7 +330,13 @@ mod tests {
     fn forecast(present: f64, effects: &[(Altered, f64)]) -> Forecast {
         let effects =
             effects.iter().map(|(altered, goodput)| Effect { altered: *altered, goodput: *goodput });
-        Forecast { series: "main".into(), measured: Some(present), present, effects: effects.collect() }
+        Forecast {
+            series: "main".into(),
+            measured: Some(present),
+            present,
+            effects: effects.collect(),
+            assumed: Assumed::default(),
+        }
     }
 
     fn best(of: &Forecast) -> Option<(Altered, f64)> {

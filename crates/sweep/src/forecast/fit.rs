@@ -10,7 +10,7 @@ use super::model::Engine;
 use super::target::{Target, targets};
 use anyhow::Result;
 use goodput_core::slo::Metric;
-use goodput_stats::diagnosis::{Curve, Facts, QUICK_MS, is_one, per_token_ms, uncached};
+use goodput_stats::diagnosis::{Curve, Facts, NoForecast, QUICK_MS, is_one, per_token_ms, uncached};
 use goodput_stats::stats::step::Step;
 
 /// Factors by which the parts are varied, in turn: of a sum, and once the sum is fitted.
@@ -20,6 +20,8 @@ const LATER_FACTORS: [f64; 2] = [1.4, 1.15];
 const BETTER: f64 = 0.99;
 /// Largest mean deviation from the measured latencies, as a logarithm, of a fit that is believed.
 const BELIEVED: f64 = 0.25;
+/// Least number of requests of a step with one at a time.
+const LEAST_ALONE: u64 = 6;
 /// Largest share of the fixed part that hides others at the start of the fit.
 const MOST_HIDING: f64 = 0.6;
 /// Share of a sequence's part that is hidden, at the start of the fit.
@@ -58,7 +60,7 @@ struct Shares {
 }
 
 /// Returns the times of an engine that reproduces the steps: those of a sum, and those in which reading the weights hides a
-/// part, since latencies hardly tell which is true. Empty if no step had one request at a time, or neither does.
+/// part, since latencies hardly tell which is true; or why there are none.
 pub(super) fn fit(
     load: &Load<'_>,
     engine: &Engine,
@@ -66,11 +68,17 @@ pub(super) fn fit(
     facts: &Facts,
     steps: &[&Step],
     measured: Option<f64>,
-) -> Result<Vec<Iteration>> {
-    let alone = steps.iter().filter(|s| is_one(s) && s.quantiles(Metric::Ttft).n > 5);
-    let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else { return Ok(Vec::new()) };
+) -> Result<Result<Vec<Iteration>, NoForecast>> {
+    let answered = |s: &Step| s.quantiles(Metric::Ttft).n;
+    let alone = steps.iter().filter(|s| is_one(s) && answered(s) >= LEAST_ALONE);
+    let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else {
+        let requests = steps.iter().filter(|s| is_one(s)).map(|s| answered(s)).max().unwrap_or(0);
+        return Ok(Err(NoForecast::FewUnloaded { requests, least: LEAST_ALONE }));
+    };
     let targets = targets(load.plan, engine, steps, alone, measured);
-    let Some((start, shares)) = start(engine, curve, facts, alone, &targets) else { return Ok(Vec::new()) };
+    let Some((start, shares)) = start(engine, curve, facts, alone, &targets) else {
+        return Ok(Err(NoForecast::UnloadedIncomplete));
+    };
     // The mean over the steps, or more than `most` as soon as that is certain.
     let misfit = &|parts: &Parts, most: f64| -> Result<f64> {
         let (iteration, n) = (parts.iteration(&shares), targets.len() as f64);
@@ -90,8 +98,12 @@ pub(super) fn fit(
     for (parts, deviation) in &fits {
         tracing::debug!("{}: {parts:?} deviates from the steps by {deviation:.3}", curve.series);
     }
+    let deviation = f64::min(linear.1, roofline.1);
+    if deviation > BELIEVED {
+        return Ok(Err(NoForecast::Latencies { deviation, allowed: BELIEVED }));
+    }
     let believed = fits.into_iter().filter(|(_, deviation)| *deviation <= BELIEVED);
-    Ok(believed.map(|(parts, _)| parts.iteration(&shares)).collect())
+    Ok(Ok(believed.map(|(parts, _)| parts.iteration(&shares)).collect()))
 }
 
 impl Parts {
