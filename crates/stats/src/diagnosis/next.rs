@@ -1,6 +1,9 @@
 //! The next measurement: the single change that would settle a finding.
 
-use super::facts::Facts;
+mod trials;
+pub(super) use trials::number_trials;
+use trials::to_be_tried;
+
 use super::figure::Figure;
 use super::flags::Knob;
 use super::pool::{self, PoolSize};
@@ -9,7 +12,7 @@ use super::settings::Value;
 use super::subject::Subject;
 use super::suggestion::{Flag, flag, flags};
 use super::trial::{self, Gain};
-use super::{Advice, BatchChange, Change, Finding, Kind};
+use super::{Advice, BatchChange, Change, Kind};
 use goodput_core::level::Control;
 use goodput_core::units::short;
 use serde::Serialize;
@@ -34,7 +37,7 @@ pub struct Next {
 pub enum Measurement {
     /// This sweep with the first advice followed.
     WithAdvice,
-    /// The first advice, measured as a variant after this sweep.
+    /// The first advice that names a value, measured as a variant after this sweep.
     TryAdvice,
     /// The remedies that were tried, as a sweep of their own.
     TriedAdvice,
@@ -140,42 +143,6 @@ fn first(s: &Subject<'_>, candidates: Vec<Candidate>) -> Option<Next> {
         | Measurement::Again => command(s, &sets),
     };
     Some(Next { measurement, command })
-}
-
-/// Completes the commands that try advice with the number of remedies to try, up to the one of their finding. Only the first
-/// series that has any is tried: for others, the plan has to be changed by hand.
-pub(super) fn number_trials(findings: &mut [Finding], facts: &Facts) {
-    let command = |series: &str| {
-        let curve = facts.curves.iter().find(|c| c.series == series)?;
-        Some(curve.command.as_deref().unwrap_or_default())
-    };
-    let mut remedies: Vec<(String, String)> = Vec::new();
-    for finding in findings.iter() {
-        let Some(command) = command(&finding.series) else { continue };
-        for remedy in finding.advice.iter().filter_map(Remedy::of) {
-            let known = (finding.series.clone(), remedy.name.clone());
-            if can_be_tried(&remedy, command) && !remedies.contains(&known) {
-                remedies.push(known);
-            }
-        }
-    }
-    let tried = remedies.first().map(|(series, _)| series.clone());
-    remedies.retain(|(series, _)| Some(series) == tried.as_ref());
-    for finding in findings.iter_mut().filter(|f| f.next.measurement == Measurement::TryAdvice) {
-        let first = finding.advice.first().and_then(Remedy::of).map(|remedy| remedy.name);
-        let own =
-            |(series, name): &(String, String)| *series == finding.series && Some(name) == first.as_ref();
-        finding.next = match remedies.iter().position(own) {
-            Some(0) => continue,
-            Some(i) => Next { command: format!("{}={}", facts.try_advice, i + 1), ..finding.next.clone() },
-            None => Next { measurement: Measurement::WithAdvice, command: facts.again.clone() },
-        };
-    }
-}
-
-/// Returns true if `--try-advice` can measure a remedy: on a simulated server, or on one that the plan starts with a command.
-fn can_be_tried(remedy: &Remedy, command: &[String]) -> bool {
-    remedy.is_simulated() || remedy.command(command).is_some()
 }
 
 /// Returns the measurements that would settle a finding, the best first.
@@ -321,9 +288,9 @@ fn command(s: &Subject<'_>, sets: &[String]) -> String {
 
 /// Returns this measurement with more concurrent sequences: as many as are advised, or else `otherwise`.
 fn more_sequences(s: &Subject<'_>, advice: &[Advice], otherwise: u32) -> Candidate {
-    let Some(more) = advice.iter().find(|a| a.change == Change::Batch(BatchChange::AdmitMore)) else {
-        return with_advice(s, advice);
-    };
+    let is_untried = |a: &&Advice| trial::gain(&s.facts.trials, &s.curve.series, a).is_none();
+    let more = advice.iter().find(|a| a.change == Change::Batch(BatchChange::AdmitMore)).filter(is_untried);
+    let Some(more) = more else { return with_advice(s, advice) };
     let is_first = advice.first().is_some_and(|first| first.change == more.change);
     let advised = with_advice(s, std::slice::from_ref(more));
     if is_first && advised.0 == Measurement::TryAdvice {
@@ -344,8 +311,8 @@ fn more_sequences(s: &Subject<'_>, advice: &[Advice], otherwise: u32) -> Candida
     (Measurement::OtherSequences { sequences, set }, sets)
 }
 
-/// Returns this measurement with the first advice: on a simulated server by keys of the plan, on one that the plan starts as
-/// a trial.
+/// Returns this measurement with the first advice, by keys of the plan, on a simulated server; on one that the plan starts, a
+/// trial of the first advice that names a value.
 fn with_advice(s: &Subject<'_>, advice: &[Advice]) -> Candidate {
     let remedy = advice.first().and_then(Remedy::of);
     let keys = |remedy: &Remedy| -> Option<Vec<String>> {
@@ -355,9 +322,9 @@ fn with_advice(s: &Subject<'_>, advice: &[Advice]) -> Candidate {
     if let Some(sets) = sets.filter(|sets| is_free(s, sets)) {
         return (Measurement::WithAdvice, sets);
     }
-    let command = s.curve.command.as_deref().unwrap_or_default();
-    let tried = remedy.is_some_and(|remedy| can_be_tried(&remedy, command));
-    (if tried { Measurement::TryAdvice } else { Measurement::WithAdvice }, Vec::new())
+    let server = (s.curve.series.as_str(), s.curve.command.as_deref().unwrap_or_default());
+    let can_try = to_be_tried(advice, server, &s.facts.trials).is_some();
+    (if can_try { Measurement::TryAdvice } else { Measurement::WithAdvice }, Vec::new())
 }
 
 /// Returns true if overrides of the plan set keys that its variants do not, and the plan takes them.

@@ -9,7 +9,7 @@ pub(crate) fn next(measurement: &Measurement) -> String {
         Measurement::OtherSequences { sequences, set } => sequences_text(*sequences, set),
         Measurement::WithAdvice => "The same sweep with the first advice followed: the goodput must rise".into(),
         Measurement::TryAdvice => {
-            "Try the advice: the server is started with it, and measured with the same requests".into()
+            "Try it: the server is started with the first advice that names a value, and measured with the same requests".into()
         }
         Measurement::TriedAdvice => {
             "What was tried, as a sweep of its own with more time (--budget): that narrows its interval".into()

@@ -154,6 +154,9 @@ fn what_gained_comes_first_and_what_gained_nothing_last() {
     let more = order(vec![trial("max-num-seqs=16", Gain::Gained(40.0)), trial(&second, Gain::Gained(41.0))]);
     assert_eq!(kinds(&more)[..2], [Kind::Preemption, Kind::BatchTooSmall], "the most gained first");
     assert_eq!(Remedy::of(&more[0].advice[0]).unwrap().name, second);
+    let again = order(vec![trial("max-num-seqs=16", Gain::NoGain)]);
+    let seats = again.iter().find(|f| f.kind == Kind::BatchTooSmall).unwrap();
+    assert_eq!(seats.next.command, "goodput sweep plan.toml", "what gained nothing is not tried again");
     let open = order(vec![trial(&first, Gain::Open)]);
     assert_eq!(kinds(&open), kinds(&untried), "what was not decided stays");
 }
