@@ -1,14 +1,16 @@
-//! A step in which no request saw its first token.
+//! Steps in which no request saw its first token, or none is known to have met a limit.
 //!
 //! A ramp step is short, and the wait for its requests too. Where the SLO allows a first token to take longer than that, the
 //! requests that are cut off with the step have missed nothing yet: by its limits the step shows nothing, however overloaded the
 //! server is.
 
-use crate::stats::step::Step;
+use crate::stats::step::{LimitRow, Step};
 use goodput_core::slo::Metric;
 
-/// Least number of requests without a first token: fewer may have come together by chance.
+/// Least number of requests of such a step: fewer may have come together by chance.
 const FEW: u64 = 5;
+/// Least number of them that missed a limit, where the others are not known.
+const MISSES: u64 = 3;
 /// Multiple of an unloaded TTFT for which the requests of a step must have been watched, on average.
 const LONG_ENOUGH: f64 = 2.0;
 
@@ -21,6 +23,12 @@ pub(super) fn is_starved(baselines: &[&Step], step: &Step) -> bool {
     step.due_n >= FEW
         && step.quantiles(Metric::Ttft).n == 0
         && unloaded_ms.is_some_and(|ms| LONG_ENOUGH * ms <= watched_ms)
+}
+
+/// Returns true if no request is known to have met a limit, although several are known to have missed it.
+pub(super) fn none_met(row: &LimitRow) -> bool {
+    let judges_requests = Metric::of_limit(&row.limit).is_some_and(Metric::is_per_request);
+    judges_requests && row.n >= FEW && row.misses >= MISSES && row.misses + row.censored >= row.n
 }
 
 #[cfg(test)]
@@ -59,6 +67,24 @@ mod tests {
                 starved,
                 "{unloaded:?} {due_n} {first_tokens} {tail_s}"
             );
+        }
+    }
+
+    /// Rows: a limit, requests, misses and unknown ones, and whether no request met it.
+    #[test]
+    fn a_limit_is_met_by_none_if_several_missed_it_and_the_rest_is_unknown() {
+        let row = crate::fixture::found()[0].limits[0].clone();
+        for (limit, n, misses, censored, none) in [
+            ("ttft.p90", 9, 5, 4, true),
+            ("ttft.p90", 5, 5, 0, true),
+            ("ttft.p90", 9, 5, 3, false),
+            ("ttft.p90", 7, 1, 6, false),
+            ("ttft.p90", 4, 4, 0, false),
+            ("joint", 9, 5, 4, false),
+            ("itl.p99", 900, 900, 0, false),
+        ] {
+            let row = LimitRow { limit: limit.into(), n, misses, censored, ..row.clone() };
+            assert_eq!(none_met(&row), none, "{limit}: {misses} and {censored} of {n}");
         }
     }
 }
