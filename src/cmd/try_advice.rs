@@ -1,7 +1,7 @@
 //! `sweep --try-advice`: measures the first remedies that the report of a sweep advises.
 
 use crate::cmd::within::{self, Outcome};
-use crate::diagnosis::{Advice, Origin, Remedy, Settings};
+use crate::diagnosis::{Advice, Remedy};
 use crate::plan::{Plan, Series, Trial};
 use crate::rundir::tried::{Asked, FOLDER};
 use crate::rundir::{self, RESULT, Run};
@@ -91,7 +91,7 @@ fn remedies(run: &Run, series: &Series, most: usize) -> Vec<(String, Trial)> {
 /// Returns an advice as a change of the plan; `None` for one that changes no setting of a server that the plan simulates or starts.
 fn trial(advice: &Advice, series: &Series) -> Option<(String, Trial)> {
     let remedy = Remedy::of(advice)?;
-    if remedy.changes.iter().all(|(flag, _)| flag.starts_with("server.simulated.")) {
+    if remedy.is_simulated() {
         let keys = remedy
             .changes
             .iter()
@@ -99,10 +99,6 @@ fn trial(advice: &Advice, series: &Series) -> Option<(String, Trial)> {
         return Some((remedy.name, Trial::Keys(keys.collect::<Option<_>>()?)));
     }
     let start = series.variant.as_ref()?.start()?;
-    let flags = Settings::default().read_command(&start.command, Origin::CommandLine)?;
-    let mut command = start.command;
-    for (flag, value) in &remedy.changes {
-        command = flags.with_flag(&command, flag, value)?;
-    }
+    let command = remedy.command(&start.command)?;
     Some((remedy.name, Trial::Command(command)))
 }

@@ -38,7 +38,7 @@ fn max_model_len_is_a_knob_that_sets_how_many_requests_fit() {
         assert!(number(row, "high").is_none_or(|high| high <= 1.1 * peak[0] + 1e-9), "{row}");
     }
     let report = fs::read_to_string(run.join("report.md")).unwrap();
-    assert!(report.contains("| KV blocks | sequences that fit |"), "{report}");
+    assert!(report.contains("| KV blocks | requests of full length that fit |"), "{report}");
 }
 
 /// Variants at one level have its verdict and latencies in the table: there is no search to tell of.

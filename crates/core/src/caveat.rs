@@ -210,7 +210,12 @@ mod tests {
             ),
             (
                 r#"{"few-requests":{"steps":3}}"#,
-                Caveat::from(SearchCaveat::FewRequests { steps: 3, refine: None }),
+                Caveat::from(SearchCaveat::FewRequests {
+                    steps: 3,
+                    refine: None,
+                    percentile: crate::units::Percentile::P99,
+                    least: 368,
+                }),
             ),
         ] {
             assert_eq!(serde_json::from_str::<Caveat>(text).unwrap(), want);

@@ -2,6 +2,7 @@
 //!
 //! Each type parses through `try_from`, so that the TOML reader can point at the characters that are wrong.
 
+use jiff::fmt::friendly::{FractionalUnit, SpanPrinter};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::{
@@ -103,8 +104,15 @@ impl FromStr for Span {
 
 impl fmt::Display for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&jiff::fmt::friendly::SpanPrinter::new().unsigned_duration_to_string(&self.0))
+        f.write_str(&duration_printer(self.0).unsigned_duration_to_string(&self.0))
     }
+}
+
+/// Returns the printer of a duration for people: `200ms`, `1.5s`, `1h 30m`. Only parts of a second are a fraction, and
+/// only beside whole seconds.
+pub(crate) fn duration_printer(duration: Duration) -> SpanPrinter {
+    let fraction = (duration >= Duration::from_secs(1)).then_some(FractionalUnit::Second);
+    SpanPrinter::new().fractional(fraction)
 }
 
 impl JsonSchema for Span {
@@ -309,7 +317,20 @@ mod tests {
     #[test]
     fn spans_are_friendly() {
         assert_eq!("15m".parse::<Span>().unwrap(), Span::secs(900));
-        assert_eq!("200ms".parse::<Span>().unwrap().to_string(), "200ms");
+        for (given, shown) in [
+            ("200ms", "200ms"),
+            ("1ms 500us", "1ms 500µs"),
+            ("1s", "1s"),
+            ("1s 500ms", "1.5s"),
+            ("1.25s", "1.25s"),
+            ("90s", "1m 30s"),
+            ("61s 50ms", "1m 1.05s"),
+            ("1h 30m", "1h 30m"),
+        ] {
+            let span = given.parse::<Span>().unwrap();
+            assert_eq!(span.to_string(), shown);
+            assert_eq!(shown.parse::<Span>(), Ok(span), "it reads back");
+        }
         assert!("ten".parse::<Span>().is_err() && "-5s".parse::<Span>().is_err());
     }
 

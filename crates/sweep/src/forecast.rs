@@ -19,8 +19,9 @@ use changes::{Changed, changes};
 use fit::fit;
 use goodput_core::level::Control;
 use goodput_plan::Plan;
-use goodput_run::rundir::{Run, diagnosis_facts, forecasts};
-use goodput_stats::diagnosis::{Curve, Effect, Facts, Flags, Forecast};
+use goodput_run::rundir::forecasts::{self, Attempt};
+use goodput_run::rundir::{Run, diagnosis_facts};
+use goodput_stats::diagnosis::{Curve, Effect, Facts, Flags, Forecast, NoForecast, WithoutForecast};
 use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{Step, StepKind};
 use load::{Load, RATES};
@@ -42,60 +43,92 @@ pub fn write(dir: &Path, plan: &Plan, run: &Run) -> Result<()> {
         return Ok(());
     }
     let facts = diagnosis_facts(plan, run, dir)?;
-    let mut all: Vec<Forecast> = Vec::new();
+    let mut all: Vec<Attempt> = Vec::new();
     for one in plan.series() {
         let answer = run.part(&one.name).answers.iter().find(|a| a.series == one.name);
+        let Some(answer) = answer else { continue };
         let curve = facts.curves.iter().find(|c| c.series == one.name && c.limit.is_some());
-        if let (Some(answer), Some(curve)) = (answer, curve) {
-            let steps: Vec<&Step> = run.steps.iter().filter(|s| s.series == one.name).collect();
-            all.extend(forecast(&one.plan, answer, curve, &facts, &steps)?);
-        }
+        let made = match curve {
+            Some(curve) => {
+                let steps: Vec<&Step> = run.steps.iter().filter(|s| s.series == one.name).collect();
+                forecast(&one.plan, answer, curve, &facts, &steps)?
+            }
+            None => Err(NoForecast::NothingMissed),
+        };
+        all.push(made.map_or_else(
+            |reason| Attempt::NotMade(WithoutForecast { series: one.name.clone(), reason }),
+            Attempt::Made,
+        ));
     }
     if all.is_empty() { Ok(()) } else { forecasts::write(dir, &all) }
 }
 
-/// Returns the forecast of a series; `None` if its load, its server or its answer is not one that the model can have.
+/// Returns the forecast of a series, or why its load, its server or its answer is not one that the model can have.
 fn forecast(
     plan: &Plan,
     answer: &Answer,
     curve: &Curve,
     facts: &Facts,
     steps: &[&Step],
-) -> Result<Option<Forecast>> {
-    let measured = match answer.goodput.status() {
-        Status::Found | Status::Undecided => answer.goodput.rate(),
-        Status::None => None,
-        Status::NotReached | Status::Invalid => return Ok(None),
+) -> Result<Result<Forecast, NoForecast>> {
+    let measured = match measured(answer, curve) {
+        Ok(measured) => measured,
+        Err(reason) => return Ok(Err(reason)),
     };
-    let decided = measured.is_some() || answer.goodput.status() == Status::None;
-    let is_queue = curve.flags == Some(Flags::SimulatedQueue);
-    if answer.control != Control::Rate || !decided || is_queue {
-        return Ok(None);
-    }
     // Some requests cannot be drawn without their text.
-    let (Ok(load), Some(engine)) = (Load::of(plan, &answer.tier), Engine::of(curve, steps)) else {
-        return Ok(None);
+    let Ok(load) = Load::of(plan, &answer.tier) else { return Ok(Err(NoForecast::RequestsUnknown)) };
+    let engine = match Engine::of(curve, steps) {
+        Ok(engine) => engine,
+        Err(reason) => return Ok(Err(reason)),
     };
     let lowest = steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.level.value);
     let lowest = lowest.fold(f64::INFINITY, f64::min);
     let [low, high] = answer.goodput.interval90().unwrap_or([measured.unwrap_or(0.0); 2]);
-    let is_like = |present: f64| match measured {
-        Some(_) => (low / ALIKE..=high * ALIKE).contains(&present) && present > 0.0,
+    let [low, high] = match measured {
+        Some(_) => [low / ALIKE, high * ALIKE],
         // Lower rates than the lowest step were not measured.
-        None => present <= lowest,
+        None => [0.0, lowest],
     };
+    let is_like = |present: f64| (low..=high).contains(&present) && (present > 0.0 || measured.is_none());
     let near = measured.unwrap_or(10.0 * RATES.start);
+    let servers = match fit(&load, &engine, curve, facts, steps, measured)? {
+        Ok(servers) => servers,
+        Err(reason) => return Ok(Err(reason)),
+    };
     let mut all: Vec<Forecast> = Vec::new();
-    for server in fit(&load, &engine, curve, facts, steps, measured)? {
+    let mut unlike = NoForecast::NoEstimate;
+    for server in servers {
         let present = load.goodput(&server, near)?;
         tracing::debug!("{}: goodput {measured:?}, that of the model {present}: {server:?}", plan.name);
         if is_like(present) {
             let effects = effects(&load, &changes(&server, curve), present, near)?;
             tracing::debug!("{}: {effects:?}", plan.name);
-            all.push(Forecast { series: curve.series.clone(), measured, present, effects });
+            let (series, assumed) = (curve.series.clone(), engine.assumed());
+            all.push(Forecast { series, measured, present, effects, assumed });
+        } else {
+            unlike = NoForecast::Goodput { model: present, low, high };
         }
     }
-    Ok(all.into_iter().reduce(Forecast::least))
+    Ok(all.into_iter().reduce(Forecast::least).ok_or(unlike))
+}
+
+/// Returns the measured goodput, `None` if no rate met the SLO; or why the model has no such load or answer.
+fn measured(answer: &Answer, curve: &Curve) -> Result<Option<f64>, NoForecast> {
+    match answer.control {
+        Control::Rate => {}
+        Control::Concurrency => return Err(NoForecast::ClosedLoop),
+        Control::Sessions => return Err(NoForecast::Conversations),
+        Control::TraceScale => return Err(NoForecast::TraceSpeed),
+    }
+    if curve.flags == Some(Flags::SimulatedQueue) {
+        return Err(NoForecast::Queue);
+    }
+    match answer.goodput.status() {
+        Status::Found | Status::Undecided => answer.goodput.rate().map(Some).ok_or(NoForecast::NoEstimate),
+        Status::None => Ok(None),
+        Status::NotReached => Err(NoForecast::NothingMissed),
+        Status::Invalid => Err(NoForecast::InvalidAnswer),
+    }
 }
 
 /// Returns the goodput of the changes, each ladder as far as it helps.

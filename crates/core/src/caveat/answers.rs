@@ -60,8 +60,9 @@ pub enum AnswersCaveat {
 impl AnswersCaveat {
     pub(super) const fn scope(&self) -> Scope {
         match self {
+            Self::TimedOut { is_error: true, .. } => Scope::RUN.until_resumed().weakening(),
             Self::NoFinishReason { .. }
-            | Self::TimedOut { .. }
+            | Self::TimedOut { is_error: false, .. }
             | Self::NoContent { .. }
             | Self::HiddenReasoning { .. } => Scope::RUN.until_resumed(),
             Self::Failures { .. } => Scope::RUN.weakening(),

@@ -29,6 +29,9 @@ pub enum ClientCaveat {
         fault: OwnFault,
         /// The step is invalid for it; else its verdict does not depend on it.
         invalid: bool,
+        /// The step has a verdict. A baseline, a peak and a profile have none.
+        #[serde(default = "yes")]
+        judged: bool,
     },
 }
 
@@ -40,6 +43,11 @@ named_enum! {
         /// Streams that are open at once.
         Streams = "streams",
     }
+}
+
+/// Returns `judged` for caveats by earlier versions.
+const fn yes() -> bool {
+    true
 }
 
 impl ClientCaveat {

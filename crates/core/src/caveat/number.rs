@@ -22,7 +22,12 @@ mod tests {
             let cause = [Cause::Busy(x), Cause::Starved { waiting: x, busy: Some(x) }];
             let late = cause.map(|cause| {
                 let excess = Excess { p99_ms: x, allowed_ms: x, limit_ms: x, cause };
-                Caveat::from(ClientCaveat::OwnLimit { step: 1, fault: OwnFault::Late(excess), invalid: true })
+                Caveat::from(ClientCaveat::OwnLimit {
+                    step: 1,
+                    fault: OwnFault::Late(excess),
+                    invalid: true,
+                    judged: true,
+                })
             });
             let mut all: Vec<Caveat> = vec![
                 ServerCaveat::NotDrained { step: 3, left: x }.into(),
@@ -41,6 +46,7 @@ mod tests {
                     step: 1,
                     fault: OwnFault::Halted { times: 1, total_ms: x },
                     invalid: false,
+                    judged: true,
                 }
                 .into(),
             ];

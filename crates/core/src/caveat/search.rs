@@ -3,6 +3,7 @@
 use super::Scope;
 use super::number::number;
 use crate::level::Control;
+use crate::units::Percentile;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the search, or on how sure its answer is.
@@ -32,16 +33,32 @@ pub enum SearchCaveat {
         #[serde(deserialize_with = "number")]
         factor: f64,
     },
-    /// Some steps have no upper bound for their p99.
+    /// Some steps have too few requests for an upper bound of the percentile that the SLO limits.
     FewRequests {
         /// Number of such steps.
         steps: u32,
         /// Number of refinement steps of an adaptive sweep, whose other steps are short on purpose.
         #[serde(default)]
         refine: Option<u32>,
+        /// The percentile: the highest that the SLO limits, at most p99.
+        #[serde(default = "p99")]
+        percentile: Percentile,
+        /// Least number of independent requests that give it an upper bound.
+        #[serde(default = "least_for_p99")]
+        least: u64,
     },
     /// The levels are numbers in flight.
     ClosedLoop,
+}
+
+/// Returns the percentile of caveats by earlier versions.
+const fn p99() -> Percentile {
+    Percentile::P99
+}
+
+/// Returns the least number of requests in caveats by earlier versions.
+const fn least_for_p99() -> u64 {
+    368
 }
 
 impl SearchCaveat {

@@ -9,8 +9,8 @@ pub use metric::{AnswerPart, Metric};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 
 use crate::record::{Outcome, Record};
-use crate::units::{Fraction, Percentile, Span, ms};
-use jiff::fmt::friendly::{Spacing, SpanPrinter};
+use crate::units::{Fraction, Percentile, Span, duration_printer, ms};
+use jiff::fmt::friendly::Spacing;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, time::Duration};
 
@@ -28,7 +28,7 @@ pub struct Limit {
 
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let printer = SpanPrinter::new().spacing(Spacing::BetweenUnitsAndDesignators);
+        let printer = duration_printer(self.limit).spacing(Spacing::BetweenUnitsAndDesignators);
         let limit = printer.unsigned_duration_to_string(&self.limit);
         write!(f, "{} {} ≤ {limit}", self.percentile, self.metric.title())
     }
@@ -415,7 +415,7 @@ mod tests {
         let half = slo.scaled(0.5, "half");
         assert_eq!(
             half.summary(),
-            "half: p99 TTFT ≤ 100 ms, p99 TPOT ≤ 25 ms, errors ≤ 1 %; class short: p95 e2e ≤ 1 s 500 ms"
+            "half: p99 TTFT ≤ 100 ms, p99 TPOT ≤ 25 ms, errors ≤ 1 %; class short: p95 e2e ≤ 1.5 s"
         );
         assert_eq!(slo.scaled(1.0, "same").ttft, slo.ttft, "exactly");
     }

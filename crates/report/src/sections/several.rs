@@ -132,9 +132,12 @@ fn table<'a>(c: &Compared<'a>) -> Table {
     Table::of(fields, &c.rows).sorted_by_readers(0)
 }
 
-/// Returns the comparison in the report.
+/// Returns the comparison in the report; empty for a single answer, which has nothing to be compared with.
 pub(super) fn section(run: &Run) -> Vec<Block> {
     let c = compared(run);
+    if c.rows.len() < 2 {
+        return Vec::new();
+    }
     vec![table(&c).into(), Block::paragraph(c.notes.join(" "))]
 }
 

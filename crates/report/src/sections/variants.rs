@@ -33,7 +33,9 @@ fn table(run: &Run) -> Table {
             Cell::count(v.room.map(|room| room.blocks as f64))
         }),
         field(
-            Column::number("sequences that fit").short("seqs\nthat fit").with(Priority::Droppable(5)),
+            Column::number("requests of full length that fit")
+                .short("full-length\nreqs fit")
+                .with(Priority::Droppable(5)),
             |v| Cell::count(v.room.and_then(|room| room.sequences).map(|n| n as f64)),
         ),
     ];

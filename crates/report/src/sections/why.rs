@@ -4,6 +4,7 @@ use crate::document::{Block, Bullet, Entry, Section, Text, code, emphasis, plain
 use crate::escape::clip;
 use crate::words::{self, capital, finding};
 use goodput_run::rundir::Run;
+use goodput_run::rundir::forecasts::Attempt;
 use goodput_run::rundir::tried::Outcome;
 use goodput_stats::diagnosis::{Advice, Finding, Kind, Next, Remedy, Untold};
 
@@ -113,7 +114,7 @@ fn takes(missing: &str) -> String {
 fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
     let mut out: Vec<(String, Vec<String>)> = Vec::new();
     for u in untold {
-        let missing: Vec<&str> = u.missing.iter().map(|source| finding::source(*source)).collect();
+        let missing: Vec<String> = u.missing.iter().map(|source| finding::source(*source)).collect();
         let (missing, kind) = (missing.join(", or "), finding::question(u.kind).to_owned());
         match out.iter_mut().find(|(m, _)| *m == missing) {
             Some((_, kinds)) if kinds.contains(&kind) => {}
@@ -147,6 +148,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
     for (i, f) in why.findings.iter().enumerate() {
         blocks.extend(finding_blocks(run, i + 1, f));
     }
+    blocks.extend(forecasts(run));
     if !why.untold.is_empty() {
         blocks.push(Block::paragraph(strong("What cannot be told")));
         let missing = |(missing, kinds): (String, Vec<String>)| -> Text {
@@ -163,6 +165,17 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         blocks.push(Block::List(lines));
     }
     blocks
+}
+
+/// Returns a line for each series whose forecast assumed settings of the server, or that has none, with the reason.
+fn forecasts(run: &Run) -> impl Iterator<Item = Block> + use<'_> {
+    let line = |attempt: &Attempt| match attempt {
+        Attempt::Made(forecast) => finding::assumed(&forecast.assumed),
+        Attempt::NotMade(without) => Some(finding::without_forecast(&without.reason)),
+    };
+    run.why.forecasts.iter().filter_map(move |attempt| {
+        Some(Block::paragraph(format!("{}{}", whose(run, attempt.series()), line(attempt)?)))
+    })
 }
 
 fn finding_blocks(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
@@ -200,8 +213,8 @@ mod tests {
     use goodput_run::fixture;
     use goodput_run::rundir::Why;
     use goodput_stats::diagnosis::{
-        Confidence, DeploymentChange, Diagnosis, Evidence, Figure, Flag, Measurement, MemoryChange, Place,
-        ServerFact, Source,
+        Confidence, DeploymentChange, Diagnosis, Evidence, Figure, Flag, Measurement, MemoryChange,
+        NoForecast, Place, ServerFact, Source, WithoutForecast,
     };
 
     fn finding_of(kind: Kind, series: &str) -> Finding {
@@ -277,6 +290,15 @@ mod tests {
             section.contains("- Spread the load over more replicas.")
                 && section.contains("`goodput sweep plan.toml --set 'a=1'`")
         );
+    }
+
+    #[test]
+    fn a_run_without_a_forecast_says_why() {
+        let reason = NoForecast::FewUnloaded { requests: 3, least: 6 };
+        let mut run = run_with(vec![finding_of(Kind::Queueing, "main")], vec![]);
+        run.why.forecasts = vec![Attempt::NotMade(WithoutForecast { series: "main".into(), reason })];
+        let said = markdown::blocks(&section(&run), 3);
+        assert_eq!(said.matches("No gains are foreseen: ").count(), 1, "{said}");
     }
 
     #[test]

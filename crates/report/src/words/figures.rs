@@ -349,7 +349,12 @@ mod tests {
         let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "found").unwrap();
         let excess = |p99_ms| Excess { p99_ms, allowed_ms: 10.0, limit_ms: 200.0, cause: Cause::Unknown };
         let late = |step, p99_ms, invalid| {
-            Caveat::Client(ClientCaveat::OwnLimit { step, fault: OwnFault::Late(excess(p99_ms)), invalid })
+            Caveat::Client(ClientCaveat::OwnLimit {
+                step,
+                fault: OwnFault::Late(excess(p99_ms)),
+                invalid,
+                judged: true,
+            })
         };
         run.caveats = vec![
             Caveat::Origin(OriginCaveat::VirtualTime),

@@ -4,6 +4,7 @@ mod advice;
 mod evidence;
 mod expected;
 mod next;
+mod no_forecast;
 mod tried;
 mod value;
 
@@ -11,9 +12,10 @@ pub use advice::advice;
 pub(crate) use evidence::evidence;
 pub(crate) use expected::expected;
 pub(crate) use next::next;
+pub(crate) use no_forecast::{assumed, without_forecast};
 pub(crate) use tried::tried;
 
-use goodput_stats::diagnosis::{Kind, Source};
+use goodput_stats::diagnosis::{Kind, LongerBy, Source};
 
 /// Returns the title of a finding, in a few words.
 pub(crate) const fn title(kind: Kind) -> &'static str {
@@ -63,14 +65,29 @@ pub(crate) const fn question(kind: Kind) -> &'static str {
         Kind::DecodeBound => "whether TPOT is decode-bound",
         Kind::BatchingTradeOff => "what batching costs",
         Kind::Queueing => "whether requests queue",
-        Kind::Unstable => "whether the backlog grows",
+        Kind::Unstable => "whether more requests arrive than the server completes",
     }
 }
 
 /// Returns the data that a figure requires, as part of a sentence.
-pub(crate) const fn source(source: Source) -> &'static str {
-    match source {
-        Source::Steps => "the steps",
+pub(crate) fn source(source: Source) -> String {
+    let fixed = match source {
+        Source::UnloadedRequests { requests, least, by } => {
+            let longer = match by {
+                LongerBy::Budget => "a larger search.adaptive.budget lengthens the baseline",
+                LongerBy::StepLength => "a larger step.measure lengthens it",
+            };
+            return format!("at least {least} requests in an unloaded step, which had {requests} ({longer})");
+        }
+        Source::SteadyStep { step } => {
+            return format!(
+                "a step whose backlog does not grow: the latencies of step {step} have no steady value"
+            );
+        }
+        Source::Steps => "the latencies of the examined step",
+        Source::LongerStep => {
+            "a longer step: the examined one is too short to tell (search.adaptive.budget, or step.measure)"
+        }
         Source::UnloadedStep => "an unloaded step (search.baseline = true, or one request in flight)",
         Source::LighterStep => "a step with less load",
         Source::Counters => "the server's counters",
@@ -83,5 +100,25 @@ pub(crate) const fn source(source: Source) -> &'static str {
         Source::TensorParallel => "the plan's hardware.tensor-parallel",
         Source::OtherGpuCount => "the same with another number of GPUs to a copy of the model",
         Source::GpuMetrics => "clocks and power of the GPUs ([[metrics]] of DCGM's exporter)",
+    };
+    fixed.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_data_says_how_much_there_was_and_what_to_do() {
+        let few = |by| source(Source::UnloadedRequests { requests: 3, least: 6, by });
+        assert_eq!(
+            few(LongerBy::Budget),
+            "at least 6 requests in an unloaded step, which had 3 (a larger search.adaptive.budget lengthens the baseline)"
+        );
+        assert!(few(LongerBy::StepLength).ends_with("(a larger step.measure lengthens it)"));
+        assert_eq!(
+            source(Source::SteadyStep { step: 7 }),
+            "a step whose backlog does not grow: the latencies of step 7 have no steady value"
+        );
     }
 }

@@ -24,7 +24,8 @@ pub(super) fn faults(plan: &Plan, steps: &[Step], failures: &[FailureRow]) -> Ve
         let fault = fault(plan, s, failures)?;
         let invalid = |t: &Slo| tier_verdict(&s.limits, t.tier()).0 == Verdict::Invalid;
         let invalid = s.verdict == Verdict::Invalid || tiers.iter().any(invalid);
-        Some(ClientCaveat::OwnLimit { step: s.step, fault, invalid })
+        let judged = !s.kind.is_outside_search();
+        Some(ClientCaveat::OwnLimit { step: s.step, fault, invalid, judged })
     });
     found.collect()
 }
@@ -76,7 +77,7 @@ mod tests {
             change(&mut s);
             let all = faults(&plan, &[s], failures);
             all.into_iter().next().map(|c| match c {
-                ClientCaveat::OwnLimit { step: 1, fault, invalid } => (fault, invalid),
+                ClientCaveat::OwnLimit { step: 1, fault, invalid, judged: true } => (fault, invalid),
                 other => panic!("{other:?}"),
             })
         };

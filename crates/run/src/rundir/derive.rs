@@ -17,14 +17,14 @@ use goodput_core::caveat::{
 };
 use goodput_core::level::Control;
 use goodput_core::record::Failure;
-use goodput_core::slo::{Limit, LimitGroup, Metric};
-use goodput_core::units::Fraction;
+use goodput_core::slo::{Limit, LimitGroup, Metric, Slo};
+use goodput_core::units::{Fraction, Percentile};
 use goodput_plan::Plan;
 use goodput_plan::server::Target;
 use goodput_stats::search::answer::{Answer, Goodput, Status};
 use goodput_stats::search::windows::together;
 use goodput_stats::stats::cluster::pooled_inflation;
-use goodput_stats::stats::percentile::MIN_N_UPPER_P99;
+use goodput_stats::stats::percentile::min_n_upper;
 use goodput_stats::stats::step::{Abort, Step, StepKind};
 use goodput_stats::stats::verdict::INFLATION;
 use goodput_workload::rate::WordRate;
@@ -34,13 +34,13 @@ use std::collections::BTreeMap;
 /// Smallest ratio between the ends of a bracket that is called wide.
 const WIDE: f64 = 1.25;
 
-/// Returns all caveats that the files show.
+/// Returns all caveats that the files show, beside those that the sweep `noted`.
 pub(crate) fn caveats(
     plan: &Plan,
     words: Option<WordRate>,
-    steps: &[Step],
-    failures: &[FailureRow],
+    (steps, failures): (&[Step], &[FailureRow]),
     answers: &[Answer],
+    noted: &[Caveat],
 ) -> Vec<Caveat> {
     let all = steps;
     // Peak steps overload the server on purpose and a profiler slows it down: neither casts doubt on the answer.
@@ -79,7 +79,9 @@ pub(crate) fn caveats(
             found.push(Caveat::Server(ServerCaveat::Refused { step: step.step, how }));
         }
     }
-    found.extend(failed(all, failures));
+    let timeouts_noted =
+        noted.iter().any(|c| matches!(c, Caveat::Answers(AnswersCaveat::TimedOut { is_error: true, .. })));
+    found.extend(failed(all, failures, timeouts_noted));
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
     found.extend(trace::replayed(steps));
@@ -91,14 +93,25 @@ pub(crate) fn caveats(
     // The adaptive search makes its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
     // This assumes independent requests: the effect of clusters on the upper bound is shown next to the percentiles.
-    let open = |s: &Step| (1..MIN_N_UPPER_P99).contains(&s.quantiles(Metric::Ttft).n);
+    let percentile = highest_percentile(plan);
+    let least = min_n_upper(percentile);
+    let open = |s: &Step| (1..least).contains(&s.quantiles(Metric::Ttft).n);
     let deciding: Vec<&Step> = steps.iter().filter(|s| !brief(s)).collect();
     let short = deciding.iter().filter(|s| open(s)).count() as u32;
     if short > 0 {
         let refine = adaptive(steps).then_some(deciding.len() as u32);
-        found.push(Caveat::Search(SearchCaveat::FewRequests { steps: short, refine }));
+        found.push(Caveat::Search(SearchCaveat::FewRequests { steps: short, refine, percentile, least }));
     }
     found
+}
+
+/// Returns the highest percentile that the SLO of a plan limits, p99 if it limits none. At most p99: reports give no bounds
+/// of higher ones.
+fn highest_percentile(plan: &Plan) -> Percentile {
+    let tiers = plan.slo.as_slice();
+    let groups = tiers.iter().flat_map(Slo::limit_groups);
+    let limited = groups.flat_map(|group| group.slo.limits()).map(|limit| limit.percentile);
+    limited.max().map_or(Percentile::P99, |highest| highest.min(Percentile::P99))
 }
 
 /// Returns true if the search chose its own levels. A baseline alone does not show it: a list may have one, too.
@@ -181,12 +194,15 @@ fn bracket(g: &Goodput) -> bool {
     g.bracket.met.is_some() && g.bracket.failed.is_some() && g.interval90().is_none()
 }
 
-fn failed(steps: &[Step], failures: &[FailureRow]) -> Option<Caveat> {
-    let (requests, of) = steps.iter().fold((0, 0), |(f, n), s| (f + s.failed, n + s.due_n));
+/// Returns the caveat on failed requests; without timeouts if a caveat of their own counts them.
+fn failed(steps: &[Step], failures: &[FailureRow], timeouts_noted: bool) -> Option<Caveat> {
+    let counted = |s: &Step| s.failed.saturating_sub(if timeouts_noted { s.failed_timeout } else { 0 });
+    let (requests, of) = steps.iter().fold((0, 0), |(f, n), s| (f + counted(s), n + s.due_n));
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     // Requests that the default timeout cut off do not count as failed.
     let cut = steps.iter().any(|s| s.cut_timeout > 0);
-    let counts = |f: &&FailureRow| f.step > 0 && !(cut && f.kind == Failure::Timeout.name());
+    let without_timeouts = cut || timeouts_noted;
+    let counts = |f: &&FailureRow| f.step > 0 && !(without_timeouts && f.kind == Failure::Timeout.name());
     for row in failures.iter().filter(counts) {
         *kinds.entry(&row.kind).or_default() += row.count;
     }
@@ -210,7 +226,7 @@ mod tests {
         let plan = Plan::parse(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
         let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == case).unwrap();
         change(&mut run);
-        caveats(&plan, None, &run.steps, &run.failures, &run.answers)
+        caveats(&plan, None, (&run.steps, &run.failures), &run.answers, &run.caveats)
     }
 
     #[test]
@@ -249,7 +265,7 @@ mod tests {
     fn only_steps_that_should_decide_have_too_few_requests() {
         let few = |case: &str, change: fn(&mut Run)| {
             of(case, change).into_iter().find_map(|c| match c {
-                Caveat::Search(SearchCaveat::FewRequests { steps, refine }) => Some((steps, refine)),
+                Caveat::Search(SearchCaveat::FewRequests { steps, refine, .. }) => Some((steps, refine)),
                 _ => None,
             })
         };
@@ -261,6 +277,22 @@ mod tests {
         };
         assert_eq!(few("adaptive", cut), Some((1, Some(4))), "a step that refines");
         assert_eq!(few("undecided", |_| ()), Some((4, None)), "listed steps");
+    }
+
+    /// Rows: an SLO, the percentile that the caveat names, and the least number of requests.
+    #[test]
+    fn too_few_requests_are_those_for_a_percentile_of_the_slo() {
+        for (slo, percentile, least) in [
+            ("{ttft={p90='1s'}}", "p90", 36),
+            ("{ttft={p90='1s',p99='3s'},tpot={p95='50ms'}}", "p99", 368),
+            ("{ttft={p50='1s'}}", "p50", 6),
+            ("{ttft={p90='1s'},e2e={'p99.9'='8s'}}", "p99", 368),
+        ] {
+            let plan = Plan::parse(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
+            let plan = plan.with_overrides(&[format!("slo={slo}")]).unwrap();
+            let percentile: Percentile = percentile.parse().unwrap();
+            assert_eq!((highest_percentile(&plan), min_n_upper(percentile)), (percentile, least), "{slo}");
+        }
     }
 
     #[test]
@@ -378,6 +410,33 @@ mod tests {
                 panic!("{found:?}")
             };
             assert_eq!((kind.name(), *most), (want, mostly), "{rows:?}");
+        }
+    }
+
+    /// Rows: timeouts among the ten failures, true if the sweep noted them as errors, and the failures of the other caveat.
+    #[test]
+    fn timeouts_are_counted_in_one_caveat() {
+        for (timeouts, noted, want) in
+            [(10, false, Some(10)), (10, true, None), (4, true, Some(6)), (0, false, Some(10))]
+        {
+            let set = |run: &mut Run| {
+                for step in &mut run.steps {
+                    (step.failed, step.failed_timeout) = (0, 0);
+                }
+                (run.steps[0].failed, run.steps[0].failed_timeout) = (10, timeouts);
+                let row = FailureRow { step: run.steps[0].step, ..run.failures[0].clone() };
+                let of = |kind: Failure, count| FailureRow { kind: kind.name().into(), count, ..row.clone() };
+                run.failures = vec![of(Failure::Timeout, timeouts), of(Failure::Connect, 10 - timeouts)];
+                run.failures.retain(|row| row.count > 0);
+                let timed_out =
+                    AnswersCaveat::TimedOut { requests: timeouts, of: 900, after_s: 60.0, is_error: true };
+                run.caveats = if noted { vec![timed_out.into()] } else { vec![] };
+            };
+            let failures = of("all-failed", set).into_iter().find_map(|c| match c {
+                Caveat::Answers(AnswersCaveat::Failures { requests, .. }) => Some(requests),
+                _ => None,
+            });
+            assert_eq!(failures, want, "{timeouts} timeouts");
         }
     }
 }

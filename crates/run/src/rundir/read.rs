@@ -7,7 +7,6 @@ use super::scaled;
 use super::sensitivity::Sensitivity;
 use super::split::{RunFiles, searcher};
 use super::table::{RowStream, StepKey, StepRow, TableRow, read_rows};
-use super::tried::Tried;
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PLAN, REPLICAS, REQUESTS,
     RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, Why,
@@ -66,7 +65,6 @@ fn both(dir: &Path) -> Result<(Run, Plan)> {
     // This is not done for each step of a running sweep: it needs a fit for every step, and the requests of some.
     let mut run = view(run, &plan, dir)?;
     run.why = Why::of(&plan, &run, dir)?;
-    run.why.tried = Tried::read(dir, &run)?;
     for i in 0..run.parts.len() {
         run.parts[i].why = run.why.part(run.parts[i].series());
     }

@@ -56,14 +56,14 @@ impl Run {
         // Without a limit there is no goodput.
         let judged = plan.purpose.is_goodput() && !plan.slo.is_none();
         let answers = if judged { search.answers(series, &steps) } else { Vec::new() };
-        let mut caveats = noted;
-        caveats.extend(derive::caveats(
+        let derived = derive::caveats(
             plan,
             meta.words.as_ref().map(WordRates::base),
-            &steps,
-            &failures,
+            (&steps, &failures),
             &answers,
-        ));
+            &noted,
+        );
+        let caveats = noted.into_iter().chain(derived).collect();
         Ok(Self {
             name: plan.name.clone(),
             meta,

@@ -3,7 +3,7 @@
 use super::variants::State;
 use super::{RESULT, Run, files, read};
 use anyhow::{Context, Result};
-use goodput_stats::diagnosis::{Advice, Remedy};
+use goodput_stats::diagnosis::{Advice, Gain, Remedy, Trial};
 use goodput_stats::search::answer::{Goodput, Status};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -97,6 +97,28 @@ impl Tried {
             outcomes: tried.variants.iter().filter(|v| asked.remedies.contains(&v.variant)).map(of).collect(),
             series: asked.series,
         }))
+    }
+
+    /// Returns what a remedy gained.
+    pub fn gain(&self, outcome: &Outcome) -> Gain {
+        match (outcome.status, outcome.after) {
+            (None, _) | (Some(Status::None), None) => Gain::NoGain,
+            (Some(Status::Invalid), _) | (Some(_), None) => Gain::Open,
+            (Some(_), Some(after)) if self.before.is_none_or(|before| after > before) => Gain::Gained(after),
+            // The highest rate that was tried, and the server may take more.
+            (Some(Status::NotReached), Some(_)) => Gain::Open,
+            (Some(Status::Found | Status::Undecided | Status::None), Some(_)) => Gain::NoGain,
+        }
+    }
+
+    /// Returns the remedies as input of a diagnosis.
+    pub(super) fn trials(&self) -> Vec<Trial> {
+        let of = |outcome: &Outcome| Trial {
+            series: self.series.clone(),
+            remedy: outcome.remedy.clone(),
+            gain: self.gain(outcome),
+        };
+        self.outcomes.iter().map(of).collect()
     }
 
     /// Returns the outcome of an advice for a series; `None` if it was not tried.

@@ -4,7 +4,7 @@ mod lengths;
 mod mix;
 pub(super) mod settings;
 
-use super::tried::Tried;
+use super::tried::{self, Tried};
 use super::{Run, client_faults, forecasts};
 use anyhow::Result;
 use goodput_core::caveat::ClientCaveat;
@@ -43,6 +43,8 @@ pub struct Why {
     pub roofline: Vec<Roofline>,
     /// Gains of the advice, if it was tried.
     pub tried: Option<Tried>,
+    /// Forecasts of the series, or the reasons why there are none.
+    pub forecasts: Vec<forecasts::Attempt>,
 }
 
 impl Why {
@@ -51,7 +53,11 @@ impl Why {
     /// # Errors
     /// Fails if `requests.csv` exists but cannot be read.
     pub(super) fn of(plan: &Plan, run: &Run, dir: &Path) -> Result<Self> {
-        let facts = Facts { forecasts: forecasts::read(dir)?, ..facts(plan, run, dir)? };
+        let tried = Tried::read(dir, run)?;
+        let trials = tried.as_ref().map(Tried::trials).unwrap_or_default();
+        let attempts = forecasts::read(dir)?;
+        let forecasts = attempts.iter().filter_map(|attempt| attempt.forecast().cloned()).collect();
+        let facts = Facts { forecasts, trials, ..facts(plan, run, dir)? };
         let found = diagnose(&run.steps, &facts);
         let mut roofline: Vec<Roofline> = Vec::new();
         for curve in &facts.curves {
@@ -59,7 +65,7 @@ impl Why {
             let known = roofline.iter().any(|r| r.series == curve.series);
             roofline.extend(Roofline::of(curve, &run.steps, at).filter(|r| !known && !r.is_empty()));
         }
-        Ok(Self { findings: found.findings, untold: found.untold, roofline, tried: None })
+        Ok(Self { findings: found.findings, untold: found.untold, roofline, tried, forecasts: attempts })
     }
 
     /// Returns the findings of one series.
@@ -69,6 +75,7 @@ impl Why {
             untold: self.untold.iter().filter(|u| u.series == series).cloned().collect(),
             roofline: self.roofline.iter().filter(|r| r.series == series).cloned().collect(),
             tried: self.tried.clone().filter(|tried| tried.series == series),
+            forecasts: self.forecasts.iter().filter(|f| f.series() == series).cloned().collect(),
         }
     }
 }
@@ -79,15 +86,16 @@ impl Why {
 /// Fails if `requests.csv` exists but cannot be read.
 pub fn facts(plan: &Plan, run: &Run, dir: &Path) -> Result<Facts> {
     let series = plan.series();
+    let virtual_time = if run.meta.virtual_time { " --virtual-time" } else { "" };
     Ok(Facts {
         own: own_limits(plan, run),
         imported: run.meta.imported.is_some(),
         failures: failures(run),
         lengths: lengths::points(dir, run, &series)?,
-        again: format!(
-            "goodput sweep plan.toml{}",
-            if run.meta.virtual_time { " --virtual-time" } else { "" }
-        ),
+        again: format!("goodput sweep plan.toml{virtual_time}"),
+        try_advice: "goodput sweep --resume . --try-advice".into(),
+        trial_again: format!("goodput sweep {}/plan.toml{virtual_time}", tried::FOLDER),
+        trials: Vec::new(),
         accepts: accepts(plan, run.meta.virtual_time),
         curves: series.iter().flat_map(|one| curves(run, one)).collect(),
         forecasts: Vec::new(),
@@ -145,6 +153,7 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
         deployment: deployment(plan),
         flags,
         variant_keys: one.variant.iter().flat_map(|v| v.set.keys().cloned()).collect(),
+        command: one.variant.as_ref().and_then(|v| v.start()).map(|start| start.command),
         tensor_parallel: plan.hardware.tensor_parallel(),
         replicas: plan.hardware.replicas(),
         seats: seats(plan, part).or_else(|| started_seats(plan, &settings)),

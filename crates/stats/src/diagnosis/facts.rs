@@ -3,6 +3,7 @@
 use super::flags::Flags;
 use super::forecast::Forecast;
 use super::settings::Settings;
+use super::trial::Trial;
 use crate::roofline::{Machine, Model};
 use goodput_core::caveat::OwnFault;
 use std::fmt;
@@ -25,6 +26,12 @@ pub struct Facts {
     pub imported: bool,
     /// The command, run in the run folder, that measures the plan again.
     pub again: String,
+    /// The command, run in the run folder, that tries the first advice.
+    pub try_advice: String,
+    /// The command, run in the run folder, that measures again the remedies that were tried.
+    pub trial_again: String,
+    /// The remedies that were tried.
+    pub trials: Vec<Trial>,
     /// The check whether the plan takes an override.
     pub accepts: Accepts,
 }
@@ -86,6 +93,8 @@ pub struct Curve {
     pub settings: Settings,
     /// Keys of the plan that the variant of this series sets, so that an override of the plan does not change them.
     pub variant_keys: Vec<String>,
+    /// The command with which the plan starts the server, if it does.
+    pub command: Option<Vec<String>>,
     /// Number of GPUs that hold one copy of the model, as the plan declares.
     pub tensor_parallel: Option<u32>,
     /// Number of copies of the model.

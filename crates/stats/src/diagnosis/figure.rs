@@ -33,8 +33,24 @@ pub struct Evidence {
 pub enum Source {
     /// The measured steps.
     Steps,
+    /// A longer step, for the growth of its backlog.
+    LongerStep,
     /// An unloaded step.
     UnloadedStep,
+    /// More requests in an unloaded step: those there are do not suffice for a median.
+    UnloadedRequests {
+        /// Requests that it answered.
+        requests: u64,
+        /// Least number for a median.
+        least: u64,
+        /// The key of the plan by which an unloaded step lasts longer.
+        by: LongerBy,
+    },
+    /// A step near the boundary that is not overloaded: where the backlog grows, latencies have no steady value.
+    SteadyStep {
+        /// The examined step.
+        step: u32,
+    },
     /// A step with less load.
     LighterStep,
     /// The server's counters.
@@ -57,6 +73,16 @@ pub enum Source {
     OtherGpuCount,
     /// Clocks and power of the GPUs, from `[[metrics]]`.
     GpuMetrics,
+}
+
+/// The key of the plan by which an unloaded step lasts longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LongerBy {
+    /// The time budget of an adaptive search, of which its baseline takes a share.
+    Budget,
+    /// The length of each step.
+    StepLength,
 }
 
 macro_rules! figures {
@@ -170,7 +196,7 @@ figures! {
     /// Output tokens per second, divided by those of a step with less load.
     TokensTimesLow = "output-tokens-over-lighter-load" from LighterStep, latency::tokens_times_low;
     /// 1 if the backlog grows, else 0.
-    BacklogGrows = "backlog-grows" from Steps, latency::backlog_grows;
+    BacklogGrows = "backlog-grows" from LongerStep, latency::backlog_grows;
     /// Requests completed divided by requests offered.
     CompletedOfOffered = "completed-over-offered" from Steps, latency::completed_of_offered;
     /// Share of TTFT that grows with the length of the prompt, one request at a time.

@@ -9,7 +9,7 @@ use super::kind::Rank;
 use super::settings::Value;
 use super::subject::Subject;
 use super::suggestion::Basis;
-use super::{Confidence, Finding, Kind, next};
+use super::{Assumed, Confidence, Finding, Kind, next};
 use serde::{Deserialize, Serialize};
 
 /// Smallest gain, as a share of the goodput, that is worth a change.
@@ -29,6 +29,9 @@ pub struct Forecast {
     pub present: f64,
     /// The changes that were simulated.
     pub effects: Vec<Effect>,
+    /// Settings of the server that were not known.
+    #[serde(default, skip_serializing_if = "Assumed::is_nothing")]
+    pub assumed: Assumed,
 }
 
 /// The goodput of the model under one change.
@@ -201,10 +204,28 @@ impl Altered {
     }
 }
 
+impl Effect {
+    /// Returns the goodput by which changes of one price are compared. The time of a prompt token is a slope, and so is measured;
+    /// the host's work is what other parts leave, and its gain has to be a fifth larger to be named first.
+    fn certain(&self) -> f64 {
+        if self.altered == Altered::FasterHost { self.goodput / (1.0 + WORTH) } else { self.goodput }
+    }
+}
+
 impl Forecast {
     /// Returns the gain of a goodput over the present one as a share of it; infinite if there is none at present.
     fn gain(&self, goodput: f64) -> f64 {
         if goodput <= 0.0 { -1.0 } else { goodput / self.present - 1.0 }
+    }
+
+    /// Returns true if a goodput is so much above the present one of the model, and above the measured one, that the change is
+    /// worth it. Where no rate meets the SLO at present, a change that lets through next to nothing is not: a model does not tell
+    /// it from none.
+    fn is_worth(&self, goodput: f64) -> bool {
+        let most = self.effects.iter().map(|e| e.goodput).fold(0.0, f64::max);
+        let now = self.present.max(self.measured.unwrap_or(0.0));
+        let least = if self.present > 0.0 { (1.0 + WORTH) * now } else { WORTH * most };
+        goodput > 0.0 && goodput >= least
     }
 
     /// Combines two forecasts of a server by models that reproduce it equally well: each change gains what it gains at least.
@@ -225,16 +246,10 @@ impl Forecast {
     }
 
     /// Returns the best of the cheapest changes of which one is worth it: settings first, then hardware, then other requests.
-    ///
-    /// Where no rate meets the SLO at present, a change that lets through next to nothing is not worth it: a model does not
-    /// tell it from none.
     pub fn best(&self) -> Option<Effect> {
-        let most = self.effects.iter().map(|e| e.goodput).fold(0.0, f64::max);
-        let worth =
-            |e: &&Effect| self.gain(e.goodput) >= WORTH && (self.present > 0.0 || e.goodput >= WORTH * most);
         let of = |price: Price| {
             let own = self.effects.iter().filter(move |e| e.altered.price() == price);
-            own.max_by(|a, b| a.goodput.total_cmp(&b.goodput)).filter(worth)
+            own.max_by(|a, b| a.certain().total_cmp(&b.certain())).filter(|e| self.is_worth(e.goodput))
         };
         Price::ALL.into_iter().find_map(of).copied()
     }
@@ -332,7 +347,7 @@ fn foreseen(kind: Kind, subject: &Subject<'_>) -> Finding {
         confidence: Confidence::Medium,
         evidence: super::evidence(Figure::ForecastGain, subject).into_iter().collect(),
         advice: Vec::new(),
-        next: next::of(kind, subject),
+        next: next::of(kind, &[], subject),
     }
 }
 
@@ -351,7 +366,13 @@ mod tests {
     fn forecast(present: f64, effects: &[(Altered, f64)]) -> Forecast {
         let effects =
             effects.iter().map(|(altered, goodput)| Effect { altered: *altered, goodput: *goodput });
-        Forecast { series: "main".into(), measured: Some(present), present, effects: effects.collect() }
+        Forecast {
+            series: "main".into(),
+            measured: Some(present),
+            present,
+            effects: effects.collect(),
+            assumed: Assumed::default(),
+        }
     }
 
     fn best(of: &Forecast) -> Option<(Altered, f64)> {

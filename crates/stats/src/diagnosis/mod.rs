@@ -16,6 +16,7 @@ pub mod floor;
 pub mod forecast;
 mod kind;
 pub mod next;
+mod no_forecast;
 mod pace;
 mod pool;
 mod remedy;
@@ -23,29 +24,32 @@ pub mod rules;
 pub mod settings;
 mod subject;
 pub mod suggestion;
+mod trial;
 
 #[cfg(test)]
 mod tests;
 
-pub use advice::{Advice, Target};
+pub use advice::{Advice, QUICK_MS, Target};
 pub use change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 pub use fact::{
     CacheFact, DraftingFact, Fact, GpuFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft,
     Place, Reference, ServerFact, ThroughputFact,
 };
 pub use facts::{Accepts, Curve, Facts, LengthPoint, Mix, MixedClass, OwnLimit, StepFailures};
-pub use figure::{Evidence, Figure, Source};
+pub use figure::{Evidence, Figure, LongerBy, Source};
 pub use fit::per_token_ms;
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline, uncached};
 pub use forecast::{Altered, Effect, Expected, Forecast};
 pub use kind::Kind;
 pub use next::{Measurement, Next, SetBy};
+pub use no_forecast::{Assumed, NoForecast, WithoutForecast};
 pub use pool::{PoolGpus, PoolShare, PoolSize};
 pub use remedy::Remedy;
 pub use settings::{Current, Origin, Settings, Value};
 pub use subject::is_one;
 pub use suggestion::{Basis, Bound, Direction, Flag, Load, Server, Suggestion};
+pub use trial::{Gain, Trial};
 
 use crate::stats::step::Step;
 use goodput_core::slo::Metric;
@@ -158,7 +162,25 @@ pub fn diagnose(steps: &[Step], facts: &Facts) -> Diagnosis {
     for curve in &facts.curves {
         settle(&mut all.findings, &curve.series);
     }
+    trial::order(&mut all.findings, &facts.trials);
+    measure_next(&mut all.findings, steps, facts);
     all
+}
+
+/// Sets the next measurement of each finding to what its advice has become: forecasts and trials change values and order.
+fn measure_next(findings: &mut [Finding], steps: &[Step], facts: &Facts) {
+    for finding in findings.iter_mut() {
+        let own = |c: &&Curve| c.series == finding.series;
+        let curves = facts.curves.iter().filter(own);
+        let subject = curves.filter_map(|curve| Subject::of(steps, facts, curve)).find_map(|subject| {
+            let at = steps.iter().find(|s| s.series == finding.series && s.step == finding.step)?;
+            Some(Subject { at, ..subject })
+        });
+        if let Some(subject) = subject {
+            finding.next = next::of(finding.kind, &finding.advice, &subject);
+        }
+    }
+    next::number_trials(findings, facts);
 }
 
 /// Weighs the findings of each series that has a forecast, as those of its first curve.
@@ -262,7 +284,7 @@ fn outcome(rule: &Rule, subject: &Subject<'_>) -> Outcome {
                 }
                 evidence.extend(told(test.figure, reading));
             }
-            None => missing.push(test.figure.source()),
+            None => missing.push(subject.missing(test.figure.source())),
         }
     }
     if !missing.is_empty() {
@@ -297,6 +319,7 @@ fn told(figure: Figure, reading: figure::Reading) -> Option<Evidence> {
 
 fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<Evidence>) -> Finding {
     let limit = at.curve.limit.clone().filter(|_| at.at.step == at.curve.step);
+    let advice = advice::of(rule.kind, at);
     Finding {
         kind: rule.kind,
         series: at.curve.series.clone(),
@@ -305,8 +328,8 @@ fn finding(rule: &Rule, at: &Subject<'_>, confidence: Confidence, evidence: Vec<
         weight: rule.weight.and_then(|f| f.of(at)).map_or(1.0, |e| e.value.clamp(0.0, 1.0)),
         confidence,
         evidence,
-        advice: advice::of(rule.kind, at),
-        next: next::of(rule.kind, at),
+        next: next::of(rule.kind, &advice, at),
+        advice,
     }
 }
 

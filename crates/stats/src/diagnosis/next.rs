@@ -1,12 +1,18 @@
 //! The next measurement: the single change that would settle a finding.
 
-use super::Kind;
+mod trials;
+pub(super) use trials::number_trials;
+use trials::to_be_tried;
+
 use super::figure::Figure;
 use super::flags::Knob;
 use super::pool::{self, PoolSize};
+use super::remedy::Remedy;
 use super::settings::Value;
 use super::subject::Subject;
-use super::suggestion::{Direction, Flag, NewValue, Suggestion, flag, flags, suggestion};
+use super::suggestion::{Flag, flag, flags};
+use super::trial::{self, Gain};
+use super::{Advice, BatchChange, Change, Kind};
 use goodput_core::level::Control;
 use goodput_core::units::short;
 use serde::Serialize;
@@ -31,6 +37,10 @@ pub struct Next {
 pub enum Measurement {
     /// This sweep with the first advice followed.
     WithAdvice,
+    /// The first advice that names a value, measured as a variant after this sweep.
+    TryAdvice,
+    /// The remedies that were tried, as a sweep of their own.
+    TriedAdvice,
     /// The client machine alone: the highest rate that it can send.
     Calibration,
     /// This sweep with another number of concurrent sequences.
@@ -84,8 +94,8 @@ pub enum SetBy {
     Unknown,
 }
 
-/// Returns the measurement that would settle a finding.
-pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
+/// Returns the measurement that would settle a finding with this advice.
+pub(super) fn of(kind: Kind, advice: &[Advice], s: &Subject<'_>) -> Next {
     if s.curve.question.is_some()
         && let Some(measurement) = row(kind)
     {
@@ -95,7 +105,11 @@ pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Next {
         let command = "goodput calibrate --save client.json".into();
         return Next { measurement: Measurement::Calibration, command };
     }
-    first(s, candidates(kind, s))
+    let gain = advice.first().and_then(|first| trial::gain(&s.facts.trials, &s.curve.series, first));
+    if matches!(gain, Some(Gain::Gained(_) | Gain::Open)) {
+        return Next { measurement: Measurement::TriedAdvice, command: s.facts.trial_again.clone() };
+    }
+    first(s, candidates(kind, advice, s))
         .unwrap_or_else(|| Next { measurement: Measurement::Again, command: command(s, &[]) })
 }
 
@@ -107,36 +121,58 @@ fn first(s: &Subject<'_>, candidates: Vec<Candidate>) -> Option<Next> {
         (s.curve.question.is_none() || !sets.iter().any(of_rows)) && s.facts.accepts.all(sets)
     };
     let (measurement, sets) = candidates.into_iter().find(taken)?;
-    Some(Next { measurement, command: command(s, &sets) })
+    let command = match measurement {
+        Measurement::TryAdvice => s.facts.try_advice.clone(),
+        Measurement::WithAdvice
+        | Measurement::TriedAdvice
+        | Measurement::Calibration
+        | Measurement::OtherSequences { .. }
+        | Measurement::ColdAndWarm
+        | Measurement::HalfTheGpus
+        | Measurement::HalfThePrompts
+        | Measurement::OneRequestAlone
+        | Measurement::ClosedLoop
+        | Measurement::EvenArrivals
+        | Measurement::LowerLevels
+        | Measurement::RowOfHalfThePrompt
+        | Measurement::RowsOfSmallerWeights
+        | Measurement::RowOfHalfTheLoad
+        | Measurement::LengthsAroundTheMean
+        | Measurement::UnloadedStep
+        | Measurement::ClassesAlone
+        | Measurement::Again => command(s, &sets),
+    };
+    Some(Next { measurement, command })
 }
 
 /// Returns the measurements that would settle a finding, the best first.
-fn candidates(kind: Kind, s: &Subject<'_>) -> Vec<Candidate> {
+fn candidates(kind: Kind, advice: &[Advice], s: &Subject<'_>) -> Vec<Candidate> {
     let lower = || (Measurement::LowerLevels, vec![format!("search.{}=[{}]", list(s), below(s))]);
     match kind {
         Kind::ClientLimited => Vec::new(),
         Kind::Errors => vec![lower()],
-        Kind::Preemption | Kind::KvExhaustion => vec![with_advice(s, Knob::Memory, Direction::Raise)],
+        Kind::Preemption
+        | Kind::KvExhaustion
+        | Kind::Throttled
+        | Kind::DraftingCosts
+        | Kind::SmallIterations
+        | Kind::BatchTooLarge => vec![with_advice(s, advice)],
         Kind::Network => one_request_alone(s),
-        Kind::Throttled | Kind::DraftingCosts => vec![(Measurement::WithAdvice, Vec::new())],
-        Kind::SmallIterations => vec![with_advice(s, Knob::Tokens, Direction::Raise)],
-        Kind::PrefillStalls if super::pace::reads_whole_prompts(s) => {
-            vec![with_advice(s, Knob::ChunkedPrefill, Direction::On)]
-        }
+        Kind::PrefillStalls if super::pace::reads_whole_prompts(s) => vec![with_advice(s, advice)],
         Kind::PrefillStalls => {
-            let advised = with_advice(s, Knob::Tokens, Direction::Lower);
+            let advised = with_advice(s, advice);
             let classes = (Measurement::ClassesAlone, vec![pool::CLASSES_ALONE.to_owned()]);
             // Where the plan cannot follow the first advice, it can size the pool of the second.
-            let sized = advised.1.is_empty() && pool::size(s) == Some(PoolSize::Measurable);
+            let sized = advised == (Measurement::WithAdvice, Vec::new())
+                && pool::size(s) == Some(PoolSize::Measurable);
             if sized { vec![classes, advised] } else { vec![advised] }
         }
-        Kind::BatchTooLarge => vec![with_advice(s, Knob::Sequences, Direction::Lower)],
         Kind::BatchTooSmall => {
             let more = super::figure::seats(s).map_or(2, |n| 2 * n as u32).max(2);
-            vec![restarted(s, Direction::Raise, more)]
+            vec![more_sequences(s, advice, more)]
         }
         Kind::CacheMisses if Figure::CacheIsOff.of(s).is_some_and(|off| off.value > 0.5) => {
-            vec![with_advice(s, Knob::PrefixCache, Direction::On)]
+            vec![with_advice(s, advice)]
         }
         Kind::CacheMisses => vec![(Measurement::ColdAndWarm, vec!["workload.cache=pair".into()])],
         Kind::CommunicationBound => {
@@ -187,7 +223,7 @@ const fn row(kind: Kind) -> Option<Measurement> {
 pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
     match kind {
         Kind::PrefillBound => first(s, lengths(s).into_iter().collect()),
-        Kind::CommunicationBound => first(s, candidates(kind, s)),
+        Kind::CommunicationBound => first(s, candidates(kind, &[], s)),
         Kind::DecodeBound | Kind::Queueing | Kind::BatchingTradeOff
             if s.alone.is_none() && s.curve.question.is_none() =>
         {
@@ -250,46 +286,51 @@ fn command(s: &Subject<'_>, sets: &[String]) -> String {
     s.facts.again.replacen("plan.toml", &format!("plan.toml{sets}"), 1)
 }
 
-/// Returns this measurement with another number of concurrent sequences: the suggested one, or else `otherwise`. For a
-/// simulated server that is a key of the plan, unless the variants set it.
-fn restarted(s: &Subject<'_>, direction: Direction, otherwise: u32) -> Candidate {
-    let suggested = match suggestion(s, Knob::Sequences, direction) {
-        Suggestion::Set(NewValue { to: Value::Count(n), .. }) => u32::try_from(n).ok(),
-        Suggestion::Set(_)
-        | Suggestion::Toward { .. }
-        | Suggestion::AlreadySet(_)
-        | Suggestion::AtBound(..)
-        | Suggestion::NoFlag => None,
+/// Returns this measurement with more concurrent sequences: as many as are advised, or else `otherwise`.
+fn more_sequences(s: &Subject<'_>, advice: &[Advice], otherwise: u32) -> Candidate {
+    let is_untried = |a: &&Advice| trial::gain(&s.facts.trials, &s.curve.series, a).is_none();
+    let more = advice.iter().find(|a| a.change == Change::Batch(BatchChange::AdmitMore)).filter(is_untried);
+    let Some(more) = more else { return with_advice(s, advice) };
+    let is_first = advice.first().is_some_and(|first| first.change == more.change);
+    let advised = with_advice(s, std::slice::from_ref(more));
+    if is_first && advised.0 == Measurement::TryAdvice {
+        return advised;
+    }
+    let sequences = match more.to.as_ref().map(|to| &to.value) {
+        Some(Value::Count(n)) => u32::try_from(*n).unwrap_or(otherwise),
+        Some(Value::Share(_) | Value::Switch(_) | Value::Word(_)) | None => otherwise,
     };
-    let sequences = suggested.unwrap_or(otherwise);
     let (set, sets) = match flag(s, Knob::Sequences) {
         Some(flag) if !flags(s).is_simulated() => (SetBy::Flag(flag), vec![]),
         Some(key) => {
             let sets = vec![format!("{}={sequences}", key.name)];
-            let free = !s.curve.variant_keys.iter().any(|own| own == key.name);
-            if free && s.facts.accepts.all(&sets) { (SetBy::Plan, sets) } else { (SetBy::Unknown, vec![]) }
+            if is_free(s, &sets) { (SetBy::Plan, sets) } else { (SetBy::Unknown, vec![]) }
         }
         None => (SetBy::Unknown, vec![]),
     };
     (Measurement::OtherSequences { sequences, set }, sets)
 }
 
-/// Returns this measurement with the advised value of a setting; for a simulated server that is a key of the plan.
-fn with_advice(s: &Subject<'_>, knob: Knob, direction: Direction) -> Candidate {
-    let sets: Vec<String> = match suggestion(s, knob, direction) {
-        Suggestion::Set(NewValue { flag, to, with, .. }) if flags(s).is_simulated() => {
-            let of = |flag: Flag, to: &Value| Some(format!("{}={}", flag.name, to.toml()?));
-            of(flag, &to).into_iter().chain(with.and_then(|(flag, to)| of(flag, &to))).collect()
-        }
-        Suggestion::Set(_)
-        | Suggestion::Toward { .. }
-        | Suggestion::AlreadySet(_)
-        | Suggestion::AtBound(..)
-        | Suggestion::NoFlag => Vec::new(),
+/// Returns this measurement with the first advice, by keys of the plan, on a simulated server; on one that the plan starts, a
+/// trial of the first advice that names a value.
+fn with_advice(s: &Subject<'_>, advice: &[Advice]) -> Candidate {
+    let remedy = advice.first().and_then(Remedy::of);
+    let keys = |remedy: &Remedy| -> Option<Vec<String>> {
+        remedy.changes.iter().map(|(key, to)| Some(format!("{key}={}", to.toml()?))).collect()
     };
+    let sets = remedy.as_ref().filter(|remedy| remedy.is_simulated()).and_then(keys);
+    if let Some(sets) = sets.filter(|sets| is_free(s, sets)) {
+        return (Measurement::WithAdvice, sets);
+    }
+    let server = (s.curve.series.as_str(), s.curve.command.as_deref().unwrap_or_default());
+    let can_try = to_be_tried(advice, server, &s.facts.trials).is_some();
+    (if can_try { Measurement::TryAdvice } else { Measurement::WithAdvice }, Vec::new())
+}
+
+/// Returns true if overrides of the plan set keys that its variants do not, and the plan takes them.
+fn is_free(s: &Subject<'_>, sets: &[String]) -> bool {
     let own = |set: &String| s.curve.variant_keys.iter().any(|key| set.starts_with(&format!("{key}=")));
-    let free = !sets.is_empty() && !sets.iter().any(own) && s.facts.accepts.all(&sets);
-    (Measurement::WithAdvice, if free { sets } else { Vec::new() })
+    !sets.is_empty() && !sets.iter().any(own) && s.facts.accepts.all(sets)
 }
 
 /// Returns a list of numbers in flight, up to the mean of the step or 4, whichever is more.

@@ -1,7 +1,10 @@
 //! Advice that can be tried: settings with the values to set.
 
 use super::advice::Advice;
-use super::settings::Value;
+use super::settings::{Origin, Settings, Value};
+
+/// Beginning of the keys of a simulated server.
+const SIMULATED: &str = "server.simulated.";
 
 /// Settings to change together, as one remedy.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +25,21 @@ impl Remedy {
             std::iter::once((flag.name, to.value.clone())).chain(with).collect();
         let name = changes.iter().map(|(flag, value)| name(flag, value)).collect::<Vec<_>>().join(" ");
         Some(Self { name, changes })
+    }
+
+    /// Returns true if all changes are keys of a simulated server.
+    pub fn is_simulated(&self) -> bool {
+        self.changes.iter().all(|(flag, _)| flag.starts_with(SIMULATED))
+    }
+
+    /// Returns the command that starts a server with these changes; `None` for one whose flags cannot be changed, such as a
+    /// script.
+    pub fn command(&self, command: &[String]) -> Option<Vec<String>> {
+        let flags = Settings::default().read_command(command, Origin::CommandLine)?;
+        let change = |command: Vec<String>, (flag, value): &(&'static str, Value)| {
+            flags.with_flag(&command, flag, value)
+        };
+        self.changes.iter().try_fold(command.to_vec(), change)
     }
 }
 

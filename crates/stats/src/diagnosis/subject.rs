@@ -1,6 +1,7 @@
 //! The input of a rule: a step of a curve, with an unloaded one for comparison.
 
 use super::facts::{Curve, Facts};
+use super::figure::{LongerBy, Source};
 use crate::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
 use goodput_core::slo::{ALL, AnswerPart, Metric, split_limit_key};
@@ -174,6 +175,28 @@ impl<'a> Subject<'a> {
         self.curve.limit.as_deref().map_or(ALL, |limit| split_limit_key(limit).0)
     }
 
+    /// Returns what is missing for a figure that needs this source: unloaded steps with too few requests, or an examined step
+    /// whose latencies have no steady value, are not the lack of an unloaded step.
+    pub(super) fn missing(&self, source: Source) -> Source {
+        if source != Source::UnloadedStep {
+            return source;
+        }
+        if self.alone.is_some_and(is_one) && self.at.stable == Some(false) {
+            return Source::SteadyStep { step: self.at.step };
+        }
+        let unloaded = self.own().filter(|s| is_one(s) && s.verdict != Verdict::Invalid);
+        let longest = unloaded.max_by_key(|s| s.completed).filter(|s| s.completed > 0 && !told(s));
+        longest.map_or(source, |s| Source::UnloadedRequests {
+            requests: s.completed,
+            least: LEAST,
+            by: if self.own().any(|s| s.kind == StepKind::Refine || s.kind == StepKind::Ramp) {
+                LongerBy::Budget
+            } else {
+                LongerBy::StepLength
+            },
+        })
+    }
+
     /// Returns the row of the examined limit at the examined step.
     pub(super) fn limit_row(&self) -> Option<&'a LimitRow> {
         let key = self.curve.limit.as_deref()?;
@@ -204,18 +227,8 @@ impl<'a> Subject<'a> {
 
     /// Returns the value and the name of the limited percentile, or of p99.
     pub(super) fn tail(&self, step: &Step, metric: Metric) -> Option<(f64, &'static str)> {
-        let q = self.quantiles(step, metric);
-        let named = self
-            .curve
-            .limit
-            .as_deref()
-            .and_then(|limit| split_limit_key(limit).1.split_once('.'))
-            .map(|(_, p)| p);
-        match named {
-            Some("p90") => q.p90.map(|v| (v, "p90")),
-            Some("p95") => q.p95.map(|v| (v, "p95")),
-            _ => q.p99.map(|v| (v, "p99")),
-        }
+        let limit = self.curve.limit.as_deref().map_or("", |limit| split_limit_key(limit).1);
+        limited_percentile(&self.quantiles(step, metric), limit)
     }
 
     /// Returns true if the step is of an open loop. In a closed loop the offered load follows the completed one.
@@ -230,10 +243,15 @@ fn judged(step: &Step, class: &str, metric: Metric) -> Quantiles {
     if own.n > 0 { own } else { step.quantiles(metric) }
 }
 
-/// Returns the value and the name of the percentile that a limit judges at a step; of p99 for one that steps do not have.
+/// Returns the value and the name of the percentile that a limit judges at a step.
 fn limited(step: &Step, row: &LimitRow) -> Option<(f64, &'static str)> {
-    let q = judged(step, &row.class, Metric::of_limit(&row.limit)?);
-    match row.limit.split_once('.').map(|(_, percentile)| percentile) {
+    limited_percentile(&judged(step, &row.class, Metric::of_limit(&row.limit)?), &row.limit)
+}
+
+/// Returns the value and the name of the percentile that a limit without its class names (`ttft.p90`); of p99 for a limit
+/// without a percentile, or with one that steps do not have.
+fn limited_percentile(q: &Quantiles, limit: &str) -> Option<(f64, &'static str)> {
+    match limit.split_once('.').map(|(_, percentile)| percentile) {
         Some("p50") => q.p50.map(|v| (v, "p50")),
         Some("p90") => q.p90.map(|v| (v, "p90")),
         Some("p95") => q.p95.map(|v| (v, "p95")),
@@ -257,6 +275,29 @@ mod tests {
     use super::*;
     use crate::fixture;
     use std::collections::BTreeMap;
+
+    #[test]
+    fn a_limit_names_its_percentile() {
+        let q = Quantiles {
+            n: 900,
+            p50: Some(1.0),
+            p90: Some(2.0),
+            p95: Some(3.0),
+            p99: Some(4.0),
+            ..Quantiles::default()
+        };
+        for (limit, value, name) in [
+            ("ttft.p50", 1.0, "p50"),
+            ("ttft.p90", 2.0, "p90"),
+            ("tpot.p95", 3.0, "p95"),
+            ("ttft.p99", 4.0, "p99"),
+            ("ttft.p99.9", 4.0, "p99"),
+            ("stability", 4.0, "p99"),
+            ("", 4.0, "p99"),
+        ] {
+            assert_eq!(limited_percentile(&q, limit), Some((value, name)), "{limit}");
+        }
+    }
 
     /// Rows: the examined limit with its tier, the limit on TPOT that holds with it, and whether the first token is limited.
     #[test]

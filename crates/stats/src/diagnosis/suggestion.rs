@@ -51,6 +51,8 @@ pub enum Basis {
         requests: f64,
         /// Input and output tokens of a mean request that no other shares.
         tokens: f64,
+        /// Tokens of a block of the cache, of which a request takes whole ones; `None` if they are not known.
+        block_tokens: Option<u32>,
     },
     /// Below the mean number of requests that ran.
     Running {

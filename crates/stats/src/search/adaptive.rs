@@ -7,6 +7,7 @@ use super::refine;
 use super::refused::served;
 use super::retry;
 use super::seen::Seen;
+use super::starved::{is_starved, none_met};
 use super::stop::{MissedUnloaded, Stop, dead, plateau};
 use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
@@ -245,7 +246,12 @@ impl Policy {
         // More workers than a server can serve wait in its queue, which limits that count from `due` detect.
         let closed = self.control == Control::Concurrency;
         let waits = closed && self.tiers.iter().any(|slo| slo.tightest_from_due().is_some());
-        (self.suspicious(last) || (!waits && plateau(&seen.ramp).is_some()))
+        let missed = |slo: &Slo| {
+            let row = |(limit, _): &(String, f64)| last.row(slo.tier(), limit);
+            limits(slo).iter().filter_map(row).any(none_met)
+        };
+        let starved = is_starved(&seen.baselines, last) || self.tiers.iter().all(missed);
+        (self.suspicious(last) || starved || (!waits && plateau(&seen.ramp).is_some()))
             && !seen.loaded.iter().any(clears)
     }
 

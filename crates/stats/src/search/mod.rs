@@ -36,6 +36,7 @@ mod saturation;
 mod seen;
 mod segmented;
 mod series;
+mod starved;
 pub mod stop;
 pub mod view;
 pub mod windows;

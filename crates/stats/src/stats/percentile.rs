@@ -2,9 +2,17 @@
 
 use super::binomial::{at_least, at_most};
 use super::step::Quantiles;
+use goodput_core::units::Percentile;
 
 /// Smallest number of independent values with an upper 95 % bound of the p99: ln .025 / ln .99, rounded up.
 pub const MIN_N_UPPER_P99: u64 = 368;
+
+/// Returns the smallest number of independent values with an upper 95 % bound of a percentile: ln .025 / ln p, rounded
+/// up. 36 for p90.
+pub fn min_n_upper(percentile: Percentile) -> u64 {
+    (TAIL_ERROR.ln() / percentile.share().ln()).ceil() as u64
+}
+
 /// Probability of error on each side of the two-sided 95 % bounds.
 const TAIL_ERROR: f64 = 0.025;
 /// Smallest effective sample size for which bounds are given.

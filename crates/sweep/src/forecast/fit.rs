@@ -11,7 +11,7 @@ use super::target::{Target, targets};
 use crate::bare::Lengths;
 use anyhow::Result;
 use goodput_core::slo::Metric;
-use goodput_stats::diagnosis::{Curve, Facts, is_one, per_token_ms, uncached};
+use goodput_stats::diagnosis::{Curve, Facts, NoForecast, QUICK_MS, is_one, per_token_ms, uncached};
 use goodput_stats::stats::step::Step;
 
 /// Factors by which the parts are varied, in turn: of a sum, and once the sum is fitted.
@@ -21,6 +21,8 @@ const LATER_FACTORS: [f64; 2] = [1.4, 1.15];
 const BETTER: f64 = 0.99;
 /// Largest mean deviation from the measured latencies, as a logarithm, of a fit that is believed.
 const BELIEVED: f64 = 0.25;
+/// Least number of requests of a step with one at a time.
+const LEAST_ALONE: u64 = 6;
 /// Largest share of the fixed part that hides others at the start of the fit.
 const MOST_HIDING: f64 = 0.6;
 /// Share of a sequence's part that is hidden, at the start of the fit.
@@ -31,8 +33,6 @@ const MEMORY_OF_QUICK: [f64; 2] = [0.15, 0.5];
 const MEMORY_OF_SLOW: [f64; 2] = [0.6, 0.9];
 /// Share of the time of reading a prompt that does not depend on its tokens, at the start of the fit with such a part.
 const OVERHEAD: f64 = 0.3;
-/// Fixed part below which an iteration is short, in milliseconds.
-const QUICK_MS: f64 = 10.0;
 
 /// The parts that are varied.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,8 +63,8 @@ struct Shares {
 }
 
 /// Returns the engines that reproduce the steps: with times that are a sum, with times in which reading the weights hides a
-/// part, and with a cost of its own for an iteration that reads prompts, since latencies hardly tell which is true. Empty if
-/// no step had one request at a time, or none does.
+/// part, and with a cost of its own for an iteration that reads prompts, since latencies hardly tell which is true; or why
+/// there are none.
 pub(super) fn fit(
     load: &Load<'_>,
     engine: &Engine,
@@ -72,11 +72,17 @@ pub(super) fn fit(
     facts: &Facts,
     steps: &[&Step],
     measured: Option<f64>,
-) -> Result<Vec<Server>> {
-    let alone = steps.iter().filter(|s| is_one(s) && s.quantiles(Metric::Ttft).n > 5);
-    let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else { return Ok(Vec::new()) };
+) -> Result<Result<Vec<Server>, NoForecast>> {
+    let answered = |s: &Step| s.quantiles(Metric::Ttft).n;
+    let alone = steps.iter().filter(|s| is_one(s) && answered(s) >= LEAST_ALONE);
+    let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else {
+        let requests = steps.iter().filter(|s| is_one(s)).map(|s| answered(s)).max().unwrap_or(0);
+        return Ok(Err(NoForecast::FewUnloaded { requests, least: LEAST_ALONE }));
+    };
     let targets = targets(load.plan, engine, steps, alone, measured);
-    let Some((start, shares)) = start(engine, curve, facts, alone, &targets) else { return Ok(Vec::new()) };
+    let Some((start, shares)) = start(engine, curve, facts, alone, &targets) else {
+        return Ok(Err(NoForecast::UnloadedIncomplete));
+    };
     // The mean over the steps, or more than `most` as soon as that is certain.
     let server = |parts: &Parts| Server {
         engine: *engine,
@@ -104,8 +110,12 @@ pub(super) fn fit(
     for (parts, deviation) in &fits {
         tracing::debug!("{}: {parts:?} deviates from the steps by {deviation:.3}", curve.series);
     }
+    let deviation = fits.iter().map(|(_, deviation)| *deviation).fold(f64::INFINITY, f64::min);
+    if deviation > BELIEVED {
+        return Ok(Err(NoForecast::Latencies { deviation, allowed: BELIEVED }));
+    }
     let believed = fits.into_iter().filter(|(_, deviation)| *deviation <= BELIEVED);
-    Ok(believed.map(|(parts, _)| server(&parts)).collect())
+    Ok(Ok(believed.map(|(parts, _)| server(&parts)).collect()))
 }
 
 impl Parts {

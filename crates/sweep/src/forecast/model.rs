@@ -7,7 +7,7 @@ use goodput_engine::Model;
 use goodput_engine::batch::Drift;
 use goodput_engine::batch::cost::{Cost, Formula, PromptCost};
 use goodput_engine::batch::{Batch, Limits, Settings};
-use goodput_stats::diagnosis::{Curve, Knob, is_one};
+use goodput_stats::diagnosis::{Assumed, Curve, Knob, NoForecast, is_one};
 use goodput_stats::stats::step::Step;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use std::time::Duration;
 /// 10 and 15 %.
 const NOISE: f64 = 0.1;
 /// Sequences and tokens of an engine whose limits are not known: vLLM's defaults.
-const SEQUENCES: u32 = 256;
-const TOKENS: u32 = 8192;
+const SEQUENCES: NonZeroU32 = NonZeroU32::new(256).expect("positive");
+const TOKENS: NonZeroU32 = NonZeroU32::new(8192).expect("positive");
 /// Blocks of a KV cache that nothing fills.
-const ROOMY: u32 = 4_000_000;
+const ROOMY: NonZeroU32 = NonZeroU32::new(4_000_000).expect("positive");
 /// Tokens of a block, if they are not known.
-const BLOCK: u32 = 16;
+const BLOCK: NonZeroU32 = NonZeroU32::new(16).expect("positive");
 /// Number of values from which a ninetieth percentile is taken.
 const LEAST_OF_P90: u64 = 10;
 /// Drift that is told from noise, and the most that is taken for drift.
@@ -75,29 +75,32 @@ fn count(n: u64) -> Option<NonZeroU32> {
 }
 
 impl Engine {
-    /// Returns the engine of a curve; `None` if the size of its KV cache is not known although it fills.
-    pub(super) fn of(curve: &Curve, steps: &[&Step]) -> Option<Self> {
+    /// Returns the engine of a curve.
+    ///
+    /// # Errors
+    /// The size of its KV cache is not known, although it fills.
+    pub(super) fn of(curve: &Curve, steps: &[&Step]) -> Result<Self, NoForecast> {
         let settings = &curve.settings;
-        let block = settings.block_tokens.unwrap_or(BLOCK).max(1);
+        let block = settings.block_tokens.and_then(NonZeroU32::new).unwrap_or(BLOCK);
         let known = |knob| settings.count(knob).and_then(count);
         let each = curve.seats.map(|n| (f64::from(n) / f64::from(settings.copies())) as u64);
         let sequences = known(Knob::Sequences).or_else(|| each.and_then(count));
-        let blocks = settings.kv_tokens.and_then(|n| count(n / u64::from(block) + 1));
+        let blocks = settings.kv_tokens.and_then(|n| count(n / u64::from(block.get()) + 1));
         let most_used = steps.iter().filter_map(|s| s.server.kv_max).fold(0.0, f64::max);
         if blocks.is_none() && most_used > HALF_EMPTY {
-            return None;
+            return Err(NoForecast::KvCacheUnknown { most_used });
         }
         let tokens = known(Knob::Tokens);
-        Some(Self {
+        Ok(Self {
             limits: Limits {
-                max_num_seqs: sequences.or(NonZeroU32::new(SEQUENCES))?,
-                max_num_batched_tokens: tokens.or(NonZeroU32::new(TOKENS))?,
-                kv_blocks: blocks.or(NonZeroU32::new(ROOMY))?,
+                max_num_seqs: sequences.unwrap_or(SEQUENCES),
+                max_num_batched_tokens: tokens.unwrap_or(TOKENS),
+                kv_blocks: blocks.unwrap_or(ROOMY),
                 // Requests that share nothing have no use for it.
                 prefix_cache: curve.shared.is_some() && !settings.is_off(Knob::PrefixCache),
                 chunked_prefill: !settings.is_off(Knob::ChunkedPrefill),
             },
-            block_size: NonZeroU32::new(block)?,
+            block_size: block,
             copies: f64::from(curve.copies()),
             drift: steps.iter().filter(|s| is_one(s)).max_by_key(|s| s.due_n).map_or(0.0, |s| drift(s)),
             knows: Knows {
@@ -106,6 +109,15 @@ impl Engine {
                 kv_cache: blocks.is_some(),
             },
         })
+    }
+
+    /// Returns the settings that are not known, with the values taken for them.
+    pub(super) fn assumed(&self) -> Assumed {
+        let unless = |known: bool, value: NonZeroU32| (!known).then_some(value.get());
+        Assumed {
+            sequences: unless(self.knows.sequences, self.limits.max_num_seqs),
+            tokens: unless(self.knows.tokens, self.limits.max_num_batched_tokens),
+        }
     }
 
     /// Returns the engine, idle, with these times.

@@ -43,8 +43,8 @@ fn timed_out(requests: u64, of: u64, after_s: f64, is_error: bool) -> String {
     let after = short(after_s);
     if is_error {
         format!(
-            "{requests} of {of} requests did not finish within {after} s, the plan's step.timeout: each counts as an error. Limits that were met by then \
-             count as met."
+            "{requests} of all {of} requests did not finish within {after} s, the plan's step.timeout: each counts as a failure and as a miss, but for the limits that it \
+             had met by then."
         )
     } else {
         format!(

@@ -4,7 +4,7 @@ use super::{CaveatWords, Context};
 use crate::words::binding;
 use goodput_core::caveat::SearchCaveat;
 use goodput_core::level::Control;
-use goodput_core::units::short;
+use goodput_core::units::{Percentile, short};
 
 pub(super) fn words(caveat: &SearchCaveat, context: Context) -> CaveatWords {
     // The adaptive search is controlled by a budget, a list by its levels and step durations.
@@ -31,8 +31,8 @@ pub(super) fn words(caveat: &SearchCaveat, context: Context) -> CaveatWords {
                 "Measure levels between its two ends (search.rates, search.concurrency), or let the search choose them (search.adaptive, --budget).",
             ),
         ),
-        SearchCaveat::FewRequests { steps, refine } => CaveatWords::new(
-            few(*steps, *refine),
+        SearchCaveat::FewRequests { steps, refine, percentile, least } => CaveatWords::new(
+            few(*steps, *refine, *percentile, *least),
             advice("Give it more time (--budget).", "Use longer steps (step.measure, step.min-requests)."),
         ),
         SearchCaveat::ClosedLoop => CaveatWords::new(
@@ -69,14 +69,16 @@ fn wide(tier: Option<&str>, control: Control, factor: f64) -> String {
     )
 }
 
-fn few(steps: u32, refine: Option<u32>) -> String {
+fn few(steps: u32, refine: Option<u32>, percentile: Percentile, least: u64) -> String {
     let of = match (refine, steps) {
         (Some(all), 1) => format!("1 of {all} refinement steps has"),
         (Some(all), n) => format!("{n} of {all} refinement steps have"),
         (None, 1) => "1 step has".into(),
         (None, n) => format!("{n} steps have"),
     };
-    format!("{of} too few requests for an upper bound of the p99 (fewer than 368 independent requests).")
+    format!(
+        "{of} too few requests for an upper bound of the {percentile} (fewer than {least} independent requests)."
+    )
 }
 
 #[cfg(test)]
@@ -95,7 +97,7 @@ mod tests {
         let all = [
             SearchCaveat::BracketOnly,
             SearchCaveat::WideBracket { tier: None, control: Control::Rate, factor: 3.6 },
-            SearchCaveat::FewRequests { steps: 1, refine: Some(5) },
+            SearchCaveat::FewRequests { steps: 1, refine: Some(5), percentile: Percentile::P99, least: 368 },
             SearchCaveat::InflationAssumed { inflation: 16.0, limit: "e2e.p95".into(), pooled: 4.0 },
         ];
         for c in all {

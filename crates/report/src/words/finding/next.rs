@@ -8,6 +8,12 @@ pub(crate) fn next(measurement: &Measurement) -> String {
     match measurement {
         Measurement::OtherSequences { sequences, set } => sequences_text(*sequences, set),
         Measurement::WithAdvice => "The same sweep with the first advice followed: the goodput must rise".into(),
+        Measurement::TryAdvice => {
+            "Try it: the server is started with the first advice that names a value, and measured with the same requests".into()
+        }
+        Measurement::TriedAdvice => {
+            "What was tried, as a sweep of its own with more time (--budget): that narrows its interval".into()
+        }
         Measurement::Calibration => "See what this machine can send before the next sweep".into(),
         Measurement::ColdAndWarm => "The same sweep cold and warm shows what the cache is worth".into(),
         Measurement::HalfTheGpus => {

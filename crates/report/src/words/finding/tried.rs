@@ -2,7 +2,11 @@
 
 use crate::words::level_number;
 use goodput_run::rundir::tried::{Outcome, Tried};
+use goodput_stats::diagnosis::Gain;
 use goodput_stats::search::answer::Status;
+
+/// The sentence behind a remedy that gained nothing.
+const NO_GAIN: &str = " It shows no gain: do not follow this advice.";
 
 /// Returns what a remedy gained, as a sentence: `Tried: 5 → 26.1 req/s (90 % interval 24.8–27.5).`
 pub(crate) fn tried(all: &Tried, outcome: &Outcome) -> String {
@@ -22,12 +26,16 @@ pub(crate) fn tried(all: &Tried, outcome: &Outcome) -> String {
             format!("Tried: {before} → at least {} {unit}.", level_number(after))
         }
         (Some(_), Some(after)) => {
-            let gains = all.before.is_none_or(|before| after > before);
-            let verdict = if gains { "" } else { " It shows no gain: do not follow this advice." };
+            let verdict = match all.gain(outcome) {
+                Gain::Gained(_) | Gain::Open => "",
+                Gain::NoGain => NO_GAIN,
+            };
             let interval = interval.unwrap_or_default();
             format!("Tried: {before} → {} {unit}{interval}.{verdict}", level_number(after))
         }
-        (Some(Status::None), None) => format!("Tried: {before} → none; no rate meets the SLO with it."),
+        (Some(Status::None), None) => {
+            format!("Tried: {before} → none; no rate meets the SLO with it.{NO_GAIN}")
+        }
         (Some(_), None) => "Tried: undecided in the time it had.".into(),
     }
 }
@@ -69,7 +77,7 @@ mod tests {
             (
                 Some(5.0),
                 &of(Some(Status::None), None, None),
-                "Tried: 5 → none; no rate meets the SLO with it.",
+                "Tried: 5 → none; no rate meets the SLO with it. It shows no gain: do not follow this advice.",
             ),
             (Some(5.0), &of(Some(Status::Undecided), None, None), "Tried: undecided in the time it had."),
         ] {

@@ -84,11 +84,14 @@ pub(super) const fn by(origin: Origin) -> &'static str {
 /// Returns what a value follows from, if that says more than the value.
 fn basis(basis: &Basis) -> String {
     match basis {
-        Basis::KvRoom { requests, tokens } => format!(
-            " (the KV cache has room for {} requests of {} tokens)",
-            short(requests.floor()),
-            thousands(tokens.round())
-        ),
+        Basis::KvRoom { requests, tokens, block_tokens } => {
+            let blocks = block_tokens.map(|n| format!(", in blocks of {n}")).unwrap_or_default();
+            format!(
+                " (the KV cache has room for {} requests of {} tokens{blocks})",
+                thousands(requests.floor()),
+                thousands(tokens.round())
+            )
+        }
         Basis::Running { running } => format!(" (below the {} that ran on average)", short(running.ceil())),
         Basis::TpotLimit { limit_ms } => format!(" (as far as TPOT may be {})", time(*limit_ms)),
         Basis::LongestRequest { tokens } => {
@@ -124,8 +127,11 @@ mod tests {
             "--max-num-seqs from 8 (its command line) to 32"
         );
         assert_eq!(
-            said(eight(Origin::Seen), Some((more, Basis::KvRoom { requests: 33.4, tokens: 2990.0 }))),
-            "--max-num-seqs from 8 (inferred from the counters) to 32 (the KV cache has room for 33 requests of 2,990 tokens)"
+            said(
+                eight(Origin::Seen),
+                Some((more, Basis::KvRoom { requests: 33.4, tokens: 2990.0, block_tokens: Some(16) }))
+            ),
+            "--max-num-seqs from 8 (inferred from the counters) to 32 (the KV cache has room for 33 requests of 2,990 tokens, in blocks of 16)"
         );
         assert_eq!(said(eight(Origin::Server), None), "--max-num-seqs (now 8, as the server reports)");
         assert_eq!(said(None, None), "--max-num-seqs");

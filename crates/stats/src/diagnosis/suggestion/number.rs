@@ -130,11 +130,14 @@ impl Server<'_> {
         (range.min.map_or(low, |min| low.max(min)), range.max.map_or(high, |max| high.min(max)))
     }
 
-    /// Returns the requests of mean length that the KV cache has room for, as the basis of a value.
+    /// Returns the requests of mean length that the KV cache has room for, as the basis of a value. Each takes whole blocks.
     fn room(&self) -> Option<Target> {
         let tokens = self.load.request_tokens.filter(|n| *n >= 1.0)?;
-        let requests = self.settings.kv_tokens? as f64 / tokens;
-        Some((requests.floor(), Basis::KvRoom { requests, tokens }))
+        let block_tokens = self.settings.block_tokens.filter(|n| *n > 0);
+        let block = f64::from(block_tokens.unwrap_or(1));
+        let taken = (tokens / block).ceil() * block;
+        let requests = self.settings.kv_tokens? as f64 / taken;
+        Some((requests.floor(), Basis::KvRoom { requests, tokens, block_tokens }))
     }
 
     /// Returns eight times as many sequences, as far as the KV cache has room for them and the limit on TPOT allows; twice
@@ -230,6 +233,25 @@ fn whole(target: f64, low: f64, high: f64, raise: bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rows: tokens of a request and of a block, of a cache of 682 blocks of 128 tokens; the requests it has room for.
+    #[test]
+    fn a_request_takes_whole_blocks() {
+        for (tokens, block_tokens, requests) in [
+            (476.0, Some(128), 170.5),
+            (128.0, Some(128), 682.0),
+            (129.0, Some(128), 341.0),
+            (476.0, None, 183.4),
+        ] {
+            let mut settings = Settings::default();
+            (settings.kv_tokens, settings.block_tokens) = (Some(682 * 128), block_tokens);
+            settings.set(Knob::Sequences, Value::Count(32), Origin::CommandLine);
+            let load = super::super::Load { request_tokens: Some(tokens), ..Default::default() };
+            let server = Server { flags: Flags::Vllm, is_guess: false, settings: &settings, load };
+            let (room, _) = server.room().unwrap();
+            assert!((room - f64::floor(requests)).abs() < 1e-9, "{tokens} in {block_tokens:?}: {room}");
+        }
+    }
 
     #[test]
     fn numbers_are_rounded_within_their_bounds() {
