@@ -15,6 +15,7 @@ mod overlay;
 mod scale;
 mod search;
 mod server;
+mod sets;
 mod surge;
 mod throughput;
 mod timelines;
@@ -30,8 +31,10 @@ use draw::{Canvas, Format, Scene, heads, raster, svg};
 use goodput_run::rundir::{Run, Traces};
 
 pub use capacity::{Pictures, of_capacity};
+pub(crate) use draw::raster::Raster;
 pub use draw::theme::Theme;
 pub(crate) use draw::theme::dark_variables;
+pub(crate) use sets::{Set, Sets};
 pub use trace::of_trace;
 
 /// A chart that a report can have.
@@ -190,6 +193,11 @@ pub(crate) const OVER: &[Chart] = &[
     },
 ];
 
+/// Returns every chart, those that compare several series last.
+pub(crate) fn all() -> impl Iterator<Item = &'static Chart> {
+    CHARTS.iter().chain(OVER)
+}
+
 /// Returns the charts that compare the series of a run; none if it has one series.
 pub(crate) fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
     OVER.iter().filter(|c| (c.applies)(run, traces)).collect()
@@ -221,61 +229,73 @@ impl Default for Look {
 }
 
 impl Chart {
-    fn canvas(&self, run: &Run, traces: &Traces, format: Format) -> Canvas {
-        self.drawn(run, traces, format, &Look::default())
+    /// Draws the chart for a page.
+    pub(crate) fn picture<'a>(&'a self, run: &'a Run, traces: &'a Traces, look: &Look) -> Picture<'a> {
+        let page = self.canvas(run, traces, Format::Report, look);
+        Picture { chart: self, run, traces, look: *look, page }
     }
 
-    fn drawn(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Canvas {
+    fn canvas(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Canvas {
         let width = if format == Format::Slide { format.width() } else { look.width };
         (self.draw)(&Scene { run, traces, format, width }).themed(look.theme)
     }
+}
 
-    /// Returns the chart as PNG. Its resolution is set, so that it pastes at the intended size.
+/// A chart of a run, drawn once: every file with it is made from this.
+pub(crate) struct Picture<'a> {
+    pub(crate) chart: &'a Chart,
+    run: &'a Run,
+    traces: &'a Traces,
+    look: Look,
+    page: Canvas,
+}
+
+impl Picture<'_> {
+    /// Returns the picture as PNG. Its resolution is set, so that it pastes at the intended size.
     ///
     /// # Errors
     ///
-    /// The chart cannot be drawn or encoded.
-    pub(crate) fn png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Vec<u8>> {
-        self.picture(run, traces, Format::Report, look)
+    /// The picture cannot be drawn or encoded.
+    pub(crate) fn png(&self, raster: &mut Raster) -> Result<Vec<u8>> {
+        self.pixels(&self.page, Format::Report, raster)
     }
 
-    /// Returns the chart for a slide, as PNG of 1920 × 1080 at a scale of 3; `None` if it has no slide.
+    /// Draws the chart for a slide, as PNG of 1920 × 1080 at a scale of 3; `None` if it has no slide.
     ///
     /// # Errors
     ///
-    /// The chart cannot be drawn or encoded.
-    pub(crate) fn slide_png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Option<Vec<u8>>> {
-        self.slide.then(|| self.picture(run, traces, Format::Slide, look)).transpose()
+    /// The picture cannot be drawn or encoded.
+    pub(crate) fn slide_png(&self, raster: &mut Raster) -> Result<Option<Vec<u8>>> {
+        let canvas = || self.chart.canvas(self.run, self.traces, Format::Slide, &self.look);
+        self.chart.slide.then(|| self.pixels(&canvas(), Format::Slide, raster)).transpose()
     }
 
-    fn picture(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Result<Vec<u8>> {
-        let canvas = self.drawn(run, traces, format, look);
-        raster::png(&canvas, look.scale, format.pixels_per_metre(look.scale))
-            .with_context(|| format!("failed to draw the chart {}", self.name))
+    fn pixels(&self, canvas: &Canvas, format: Format, raster: &mut Raster) -> Result<Vec<u8>> {
+        raster
+            .png(canvas, self.look.scale, format)
+            .with_context(|| format!("failed to draw the chart {}", self.chart.name))
     }
 
-    /// Returns the chart as SVG, the same picture as [`Chart::png`]: text as outlines, each with its words as a label,
-    /// and tooltips with the values of each point.
-    pub(crate) fn svg(&self, run: &Run, traces: &Traces, look: &Look) -> String {
-        self.vector(run, self.name, &self.drawn(run, traces, Format::Report, look), svg::Place::File)
+    /// Returns the same picture as SVG: text as outlines, each with its words as a label, and tooltips with the values
+    /// of each point.
+    pub(crate) fn svg(&self) -> String {
+        self.vector(self.chart.name, svg::Place::File)
     }
 
-    /// Returns the chart as an SVG for an HTML page: as wide as there is room, with ids unique among the charts of a
+    /// Returns the picture as an SVG for an HTML page: as wide as there is room, with ids unique among the charts of a
     /// run and of its series. Every colour is a CSS custom property `--c-RRGGBB` that defaults to the colour of the
     /// light theme, so that [`dark_variables`] switches all of them.
-    pub(crate) fn svg_inline(&self, run: &Run, traces: &Traces) -> String {
-        let series = run.series();
-        let id = if series == goodput_plan::MAIN {
-            self.name.to_owned()
-        } else {
-            format!("{}-{}", identifier(series), self.name)
-        };
-        self.vector(run, &id, &self.canvas(run, traces, Format::Report), svg::Place::Page)
+    pub(crate) fn svg_inline(&self) -> String {
+        let (series, name) = (self.run.series(), self.chart.name);
+        if series == goodput_plan::MAIN {
+            return self.vector(name, svg::Place::Page);
+        }
+        self.vector(&format!("{}-{name}", identifier(series)), svg::Place::Page)
     }
 
-    fn vector(&self, run: &Run, id: &str, canvas: &Canvas, place: svg::Place) -> String {
-        let title = format!("{}: {}", self.caption, words::headline(run));
-        svg::svg(canvas, id, &title, &heads::subtitle(run).join(" · "), place)
+    fn vector(&self, id: &str, place: svg::Place) -> String {
+        let title = format!("{}: {}", self.chart.caption, words::headline(self.run));
+        svg::svg(&self.page, id, &title, &heads::subtitle(self.run).join(" · "), place)
     }
 }
 
