@@ -14,6 +14,8 @@ use plotters::style::{Color, RGBAColor, RGBColor};
 pub(crate) const SCALE: u32 = 3;
 /// Pixels drawn for each pixel of the PNG, in both directions.
 const OVERSAMPLE: u32 = 2;
+/// [`OVERSAMPLE`], to count with.
+const BLOCK: usize = OVERSAMPLE as usize;
 /// Side of a tile, in drawn pixels: a multiple of [`OVERSAMPLE`].
 const TILE: usize = 32;
 /// Bytes of a drawn pixel.
@@ -27,7 +29,8 @@ pub(crate) struct Raster {
     size: (u32, u32),
     /// Pixels drawn for each logical pixel.
     per_pixel: f64,
-    ground: [u8; BYTES],
+    /// A row of a tile in the colour of the background.
+    blank: Vec<u8>,
     /// The drawn pixels. Outside the touched tiles they are those of earlier pictures.
     fine: Vec<u8>,
     /// Whether each tile was touched, row by row.
@@ -68,7 +71,7 @@ impl Raster {
         let per_pixel = scale * OVERSAMPLE;
         let size = (canvas.size.0 * per_pixel, canvas.size.1 * per_pixel);
         let RGBColor(r, g, b) = canvas.ground;
-        (self.size, self.per_pixel, self.ground) = (size, f64::from(per_pixel), [r, g, b]);
+        (self.size, self.per_pixel, self.blank) = (size, f64::from(per_pixel), [r, g, b].repeat(TILE));
         let (w, h) = (size.0 as usize, size.1 as usize);
         if self.fine.len() < w * h * BYTES {
             // Memory that the system gives zeroed takes no time until it is used.
@@ -120,7 +123,7 @@ impl Raster {
                 let (x, end) = (column * TILE, ((column + 1) * TILE).min(w));
                 for y in row * TILE..((row + 1) * TILE).min(h) {
                     let line = &mut self.fine[(y * w + x) * BYTES..(y * w + end) * BYTES];
-                    line.as_chunks_mut().0.fill(self.ground);
+                    line.copy_from_slice(&self.blank[..line.len()]);
                 }
             }
         }
@@ -199,46 +202,38 @@ impl Raster {
     }
 
     /// Mixes a colour into one drawn pixel; does nothing outside the canvas.
-    fn blend(&mut self, (x, y): (i32, i32), cover: f32, colour: RGBColor) {
+    fn blend(&mut self, (x, y): (i32, i32), cover: f32, RGBColor(r, g, b): RGBColor) {
         let (w, h) = (self.size.0 as i32, self.size.1 as i32);
         if cover <= 0.0 || !(0..w).contains(&x) || !(0..h).contains(&y) {
             return;
         }
         let at = (y as usize * w as usize + x as usize) * BYTES;
-        for (below, ink) in self.fine[at..at + BYTES].iter_mut().zip([colour.0, colour.1, colour.2]) {
-            let mixed = f32::from(*below) + (f32::from(ink) - f32::from(*below)) * cover.min(1.0);
+        let (pixel, ink) = (&mut self.fine[at..at + BYTES], [r, g, b]);
+        if cover >= 1.0 {
+            return pixel.copy_from_slice(&ink);
+        }
+        for c in 0..BYTES {
+            let below = f32::from(pixel[c]);
             // Rounds; `f32::round` is a call.
-            *below = (mixed + 0.5) as u8;
+            pixel[c] = (below + (f32::from(ink[c]) - below) * cover + 0.5) as u8;
         }
     }
 
     /// Returns the final pixels: the mean of each block.
     fn pixels(&self) -> Vec<u8> {
-        const BLOCK: usize = OVERSAMPLE as usize;
-        let (w, h) = (self.size.0 as usize, self.size.1 as usize);
-        let tiles = w.div_ceil(TILE);
-        let row = w / BLOCK * BYTES;
-        let mut out = self.ground.repeat(w / BLOCK * (h / BLOCK));
-        for (line, y) in out.chunks_exact_mut(row).zip((0..h).step_by(BLOCK)) {
-            let (upper, lower) = self.fine[y * w * BYTES..(y + BLOCK) * w * BYTES].split_at(w * BYTES);
-            let touched = &self.touched[y / TILE * tiles..][..tiles];
-            let pairs = upper.chunks(TILE * BYTES).zip(lower.chunks(TILE * BYTES));
-            let parts = line.chunks_mut(TILE / BLOCK * BYTES).zip(pairs);
-            for ((part, (a, b)), _) in parts.zip(touched).filter(|(_, touched)| **touched) {
-                if a == b && a[BYTES..] == a[..a.len() - BYTES] {
-                    part.copy_from_slice(&a[..part.len()]);
-                    continue;
-                }
-                let blocks =
-                    a.as_chunks::<{ BLOCK * BYTES }>().0.iter().zip(b.as_chunks::<{ BLOCK * BYTES }>().0);
-                for (pixel, (a, b)) in part.as_chunks_mut::<BYTES>().0.iter_mut().zip(blocks) {
-                    for c in 0..BYTES {
-                        let sum = u16::from(a[c])
-                            + u16::from(a[c + BYTES])
-                            + u16::from(b[c])
-                            + u16::from(b[c + BYTES]);
-                        pixel[c] = ((sum + 2) / 4) as u8;
-                    }
+        let (w, h) = (self.size.0 as usize / BLOCK, self.size.1 as usize / BLOCK);
+        let mut out = self.blank[..BYTES].repeat(w * h);
+        let columns = (self.size.0 as usize).div_ceil(TILE);
+        // Row by row: tile by tile takes longer, since each has its rows far apart in memory.
+        for y in 0..h {
+            let tiles = y * BLOCK / TILE * columns..;
+            for (column, touched) in self.touched[tiles][..columns].iter().enumerate() {
+                let (x, end) = (column * TILE / BLOCK, ((column + 1) * TILE / BLOCK).min(w));
+                if *touched {
+                    let [upper, lower] = [BLOCK * y, BLOCK * y + 1].map(|line| {
+                        &self.fine[(line * w + x) * BLOCK * BYTES..][..(end - x) * BLOCK * BYTES]
+                    });
+                    average(upper, lower, &mut out[(y * w + x) * BYTES..(y * w + end) * BYTES]);
                 }
             }
         }
@@ -247,6 +242,21 @@ impl Raster {
 
     fn fine(&self, (x, y): Point) -> (i32, i32) {
         ((x * self.per_pixel).round() as i32, (y * self.per_pixel).round() as i32)
+    }
+}
+
+/// Writes the mean of each block of two rows.
+fn average(upper: &[u8], lower: &[u8], out: &mut [u8]) {
+    if upper == lower && upper[BYTES..] == upper[..upper.len() - BYTES] {
+        return out.copy_from_slice(&upper[..out.len()]);
+    }
+    for (i, pixel) in out.as_chunks_mut::<BYTES>().0.iter_mut().enumerate() {
+        let block = i * BLOCK * BYTES..(i + 1) * BLOCK * BYTES;
+        let (a, b) = (&upper[block.clone()], &lower[block]);
+        for c in 0..BYTES {
+            let sum = u16::from(a[c]) + u16::from(a[c + BYTES]) + u16::from(b[c]) + u16::from(b[c + BYTES]);
+            pixel[c] = ((sum + 2) / 4) as u8;
+        }
     }
 }
 
