@@ -45,8 +45,21 @@ pub(crate) struct Chart {
     pub(crate) caption: &'static str,
     /// True if there is a slide of it as well.
     pub(crate) slide: bool,
-    applies: fn(&Run, &Traces) -> bool,
-    draw: fn(&Scene<'_>) -> Canvas,
+    applies: Applies,
+    draw: Draw,
+}
+
+type Applies = fn(&Run, &Traces) -> bool;
+type Draw = fn(&Scene<'_>) -> Canvas;
+
+/// Returns a chart without a slide.
+const fn chart(name: &'static str, caption: &'static str, applies: Applies, draw: Draw) -> Chart {
+    Chart { name, caption, slide: false, applies, draw }
+}
+
+/// Returns a chart with a slide.
+const fn with_slide(name: &'static str, caption: &'static str, applies: Applies, draw: Draw) -> Chart {
+    Chart { slide: true, ..chart(name, caption, applies, draw) }
 }
 
 /// The name of the chart of scaled limits, for which every request is read and judged again.
@@ -54,143 +67,79 @@ pub(crate) const SLO_SCALE: &str = "slo-scale";
 
 /// Every chart, in the order of the report; [`of`] returns those that a run has.
 pub(crate) const CHARTS: &[Chart] = &[
-    Chart {
-        name: "latency",
-        caption: "Latency against achieved throughput",
-        slide: true,
-        applies: latency::applies,
-        draw: latency::draw,
-    },
-    Chart {
-        name: "latency-offered",
-        caption: "Latency against offered rate",
-        slide: false,
-        applies: latency::applies_offered,
-        draw: latency::draw_offered,
-    },
-    Chart {
-        name: "latency-in-flight",
-        caption: "Latency against requests in flight",
-        slide: false,
-        applies: latency::applies_in_flight,
-        draw: latency::draw_offered,
-    },
-    Chart {
-        name: "throughput",
-        caption: "Offered load against achieved and good requests/s, and output tokens/s",
-        slide: true,
-        applies: throughput::applies,
-        draw: throughput::draw,
-    },
-    Chart {
-        name: "attainment",
-        caption: "Share of requests within each limit",
-        slide: true,
-        applies: attainment::applies,
-        draw: attainment::draw,
-    },
-    Chart {
-        name: "search",
-        caption: "How the search closed in",
-        slide: true,
-        applies: search::applies,
-        draw: search::draw,
-    },
-    Chart {
-        name: SLO_SCALE,
-        caption: "Goodput as the limits of the SLO are scaled",
-        slide: true,
-        applies: scale::applies,
-        draw: scale::draw,
-    },
-    Chart {
-        name: "sensitivity",
-        caption: "What moves the goodput",
-        slide: true,
-        applies: tornado::applies,
-        draw: tornado::draw,
-    },
-    Chart {
-        name: "recovery",
-        caption: "Requests in flight and response time around a surge",
-        slide: false,
-        applies: surge::applies,
-        draw: surge::draw,
-    },
-    Chart {
-        name: "distribution",
-        caption: "How latencies are spread at the step of the answer",
-        slide: false,
-        applies: distribution::applies,
-        draw: distribution::draw,
-    },
-    Chart {
-        name: "timelines",
-        caption: "Requests in flight and TTFT over the time of each step",
-        slide: false,
-        applies: timelines::applies,
-        draw: timelines::draw,
-    },
-    Chart {
-        name: "server",
-        caption: "The server's own queue, KV cache, preemptions and prefix cache",
-        slide: false,
-        applies: server::applies,
-        draw: server::draw,
-    },
-    Chart {
-        name: "lengths",
-        caption: "How long prompts and answers were",
-        slide: false,
-        applies: lengths::applies,
-        draw: lengths::draw,
-    },
-    Chart {
-        name: "capacity",
-        caption: "GPUs against daily volume",
-        slide: false,
-        applies: capacity::applies,
-        draw: capacity::draw,
-    },
-    Chart {
-        name: offline::NAMES[0],
-        caption: "Latency against requests in flight",
-        slide: false,
-        applies: offline::applies_latency,
-        draw: offline::draw_latency,
-    },
-    Chart {
-        name: offline::NAMES[1],
-        caption: "Throughput, and what it costs, against requests in flight",
-        slide: false,
-        applies: offline::applies_ceiling,
-        draw: offline::draw_ceiling,
-    },
-    Chart {
-        name: offline::NAMES[2],
-        caption: "How everything at once was worked off",
-        slide: false,
-        applies: offline::applies_burst,
-        draw: offline::draw_burst,
-    },
+    with_slide("latency", "Latency against achieved throughput", latency::applies, latency::draw),
+    chart("latency-offered", "Latency against offered rate", latency::applies_offered, latency::draw_offered),
+    chart(
+        "latency-in-flight",
+        "Latency against requests in flight",
+        latency::applies_in_flight,
+        latency::draw_offered,
+    ),
+    with_slide(
+        "throughput",
+        "Offered load against achieved and good requests/s, and output tokens/s",
+        throughput::applies,
+        throughput::draw,
+    ),
+    with_slide("attainment", "Share of requests within each limit", attainment::applies, attainment::draw),
+    with_slide("search", "How the search closed in", search::applies, search::draw),
+    with_slide(SLO_SCALE, "Goodput as the limits of the SLO are scaled", scale::applies, scale::draw),
+    with_slide("sensitivity", "What moves the goodput", tornado::applies, tornado::draw),
+    chart("recovery", "Requests in flight and response time around a surge", surge::applies, surge::draw),
+    chart(
+        "distribution",
+        "How latencies are spread at the step of the answer",
+        distribution::applies,
+        distribution::draw,
+    ),
+    chart(
+        "timelines",
+        "Requests in flight and TTFT over the time of each step",
+        timelines::applies,
+        timelines::draw,
+    ),
+    chart(
+        "server",
+        "The server's own queue, KV cache, preemptions and prefix cache",
+        server::applies,
+        server::draw,
+    ),
+    chart("lengths", "How long prompts and answers were", lengths::applies, lengths::draw),
+    chart("capacity", "GPUs against daily volume", capacity::applies, capacity::draw),
+    chart(
+        offline::NAMES[0],
+        "Latency against requests in flight",
+        offline::applies_latency,
+        offline::draw_latency,
+    ),
+    chart(
+        offline::NAMES[1],
+        "Throughput, and what it costs, against requests in flight",
+        offline::applies_ceiling,
+        offline::draw_ceiling,
+    ),
+    chart(
+        offline::NAMES[2],
+        "How everything at once was worked off",
+        offline::applies_burst,
+        offline::draw_burst,
+    ),
 ];
 
 /// Every chart that compares several series.
 pub(crate) const OVER: &[Chart] = &[
-    Chart {
-        name: "overlay",
-        caption: "Latency against achieved throughput, every series",
-        slide: true,
-        applies: overlay::applies,
-        draw: overlay::draw,
-    },
-    Chart {
-        name: "attained",
-        caption: "Share of requests within every limit, every series",
-        slide: false,
-        applies: attained::applies,
-        draw: attained::draw,
-    },
+    with_slide(
+        "overlay",
+        "Latency against achieved throughput, every series",
+        overlay::applies,
+        overlay::draw,
+    ),
+    chart(
+        "attained",
+        "Share of requests within every limit, every series",
+        attained::applies,
+        attained::draw,
+    ),
 ];
 
 /// Returns every chart, those that compare several series last.
