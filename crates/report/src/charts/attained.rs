@@ -94,7 +94,7 @@ mod tests {
     fn every_series_has_a_line() {
         let run = fixture::pair();
         let chart = OVER.iter().find(|c| c.name == "attained").unwrap();
-        let svg = chart.svg(&run, &Traces::default(), &Look::default());
+        let svg = chart.picture(&run, &Traces::default(), &Look::default()).svg();
         for text in ["cold", "warm", "Requests within every limit together, %"] {
             assert!(svg.contains(text), "{text}");
         }

@@ -2,7 +2,9 @@
 
 use super::draw::{
     Align, Axis, Canvas, EDGE, Entry, Format, Frame, GREEN_TEXT, GREY, Hue, INK, Plot, Point, Rect, Scene,
-    Slot, Titles, Type, hue_of, overlaid, paler, raster, rgb, shortened, spread, svg,
+    Slot, Titles, Type, hue_of, overlaid, paler,
+    raster::{Raster, SCALE},
+    rgb, shortened, spread, svg,
 };
 use crate::escape::clip;
 use crate::sections::capacity::Capacity;
@@ -78,18 +80,17 @@ pub struct Pictures {
 ///
 /// A chart cannot be drawn or encoded.
 pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
-    let png = |format: Format| {
-        raster::png(&draw_capacity(c, format), raster::SCALE, format.pixels_per_metre(raster::SCALE))
-            .context("failed to draw the chart of the capacity")
+    let mut raster = Raster::default();
+    let mut png = |canvas: &Canvas, format: Format| {
+        raster.png(canvas, SCALE, format).context("failed to draw the chart of the capacity")
     };
-    let svg = svg::svg(
-        &draw_capacity(c, Format::Report),
-        "capacity",
-        &format!("GPUs against daily volume: {}", c.chart_headline()),
-        &c.about(),
-        svg::Place::File,
-    );
-    Ok(Pictures { png: png(Format::Report)?, svg, slide: png(Format::Slide)? })
+    let page = draw_capacity(c, Format::Report);
+    let title = format!("GPUs against daily volume: {}", c.chart_headline());
+    Ok(Pictures {
+        png: png(&page, Format::Report)?,
+        svg: svg::svg(&page, "capacity", &title, &c.about(), svg::Place::File),
+        slide: png(&draw_capacity(c, Format::Slide), Format::Slide)?,
+    })
 }
 
 fn draw_capacity(c: &Capacity, format: Format) -> Canvas {

@@ -15,6 +15,7 @@ mod overlay;
 mod scale;
 mod search;
 mod server;
+mod sets;
 mod surge;
 mod throughput;
 mod timelines;
@@ -30,8 +31,10 @@ use draw::{Canvas, Format, Scene, heads, raster, svg};
 use goodput_run::rundir::{Run, Traces};
 
 pub use capacity::{Pictures, of_capacity};
+pub(crate) use draw::raster::Raster;
 pub use draw::theme::Theme;
 pub(crate) use draw::theme::dark_variables;
+pub(crate) use sets::{Set, Sets};
 pub use trace::of_trace;
 
 /// A chart that a report can have.
@@ -42,8 +45,21 @@ pub(crate) struct Chart {
     pub(crate) caption: &'static str,
     /// True if there is a slide of it as well.
     pub(crate) slide: bool,
-    applies: fn(&Run, &Traces) -> bool,
-    draw: fn(&Scene<'_>) -> Canvas,
+    applies: Applies,
+    draw: Draw,
+}
+
+type Applies = fn(&Run, &Traces) -> bool;
+type Draw = fn(&Scene<'_>) -> Canvas;
+
+/// Returns a chart without a slide.
+const fn chart(name: &'static str, caption: &'static str, applies: Applies, draw: Draw) -> Chart {
+    Chart { name, caption, slide: false, applies, draw }
+}
+
+/// Returns a chart with a slide.
+const fn with_slide(name: &'static str, caption: &'static str, applies: Applies, draw: Draw) -> Chart {
+    Chart { slide: true, ..chart(name, caption, applies, draw) }
 }
 
 /// The name of the chart of scaled limits, for which every request is read and judged again.
@@ -51,144 +67,85 @@ pub(crate) const SLO_SCALE: &str = "slo-scale";
 
 /// Every chart, in the order of the report; [`of`] returns those that a run has.
 pub(crate) const CHARTS: &[Chart] = &[
-    Chart {
-        name: "latency",
-        caption: "Latency against achieved throughput",
-        slide: true,
-        applies: latency::applies,
-        draw: latency::draw,
-    },
-    Chart {
-        name: "latency-offered",
-        caption: "Latency against offered rate",
-        slide: false,
-        applies: latency::applies_offered,
-        draw: latency::draw_offered,
-    },
-    Chart {
-        name: "latency-in-flight",
-        caption: "Latency against requests in flight",
-        slide: false,
-        applies: latency::applies_in_flight,
-        draw: latency::draw_offered,
-    },
-    Chart {
-        name: "throughput",
-        caption: "Offered load against achieved and good requests/s, and output tokens/s",
-        slide: true,
-        applies: throughput::applies,
-        draw: throughput::draw,
-    },
-    Chart {
-        name: "attainment",
-        caption: "Share of requests within each limit",
-        slide: true,
-        applies: attainment::applies,
-        draw: attainment::draw,
-    },
-    Chart {
-        name: "search",
-        caption: "How the search closed in",
-        slide: true,
-        applies: search::applies,
-        draw: search::draw,
-    },
-    Chart {
-        name: SLO_SCALE,
-        caption: "Goodput as the limits of the SLO are scaled",
-        slide: true,
-        applies: scale::applies,
-        draw: scale::draw,
-    },
-    Chart {
-        name: "sensitivity",
-        caption: "What moves the goodput",
-        slide: true,
-        applies: tornado::applies,
-        draw: tornado::draw,
-    },
-    Chart {
-        name: "recovery",
-        caption: "Requests in flight and response time around a surge",
-        slide: false,
-        applies: surge::applies,
-        draw: surge::draw,
-    },
-    Chart {
-        name: "distribution",
-        caption: "How latencies are spread at the step of the answer",
-        slide: false,
-        applies: distribution::applies,
-        draw: distribution::draw,
-    },
-    Chart {
-        name: "timelines",
-        caption: "Requests in flight and TTFT over the time of each step",
-        slide: false,
-        applies: timelines::applies,
-        draw: timelines::draw,
-    },
-    Chart {
-        name: "server",
-        caption: "The server's own queue, KV cache, preemptions and prefix cache",
-        slide: false,
-        applies: server::applies,
-        draw: server::draw,
-    },
-    Chart {
-        name: "lengths",
-        caption: "How long prompts and answers were",
-        slide: false,
-        applies: lengths::applies,
-        draw: lengths::draw,
-    },
-    Chart {
-        name: "capacity",
-        caption: "GPUs against daily volume",
-        slide: false,
-        applies: capacity::applies,
-        draw: capacity::draw,
-    },
-    Chart {
-        name: offline::NAMES[0],
-        caption: "Latency against requests in flight",
-        slide: false,
-        applies: offline::applies_latency,
-        draw: offline::draw_latency,
-    },
-    Chart {
-        name: offline::NAMES[1],
-        caption: "Throughput, and what it costs, against requests in flight",
-        slide: false,
-        applies: offline::applies_ceiling,
-        draw: offline::draw_ceiling,
-    },
-    Chart {
-        name: offline::NAMES[2],
-        caption: "How everything at once was worked off",
-        slide: false,
-        applies: offline::applies_burst,
-        draw: offline::draw_burst,
-    },
+    with_slide("latency", "Latency against achieved throughput", latency::applies, latency::draw),
+    chart("latency-offered", "Latency against offered rate", latency::applies_offered, latency::draw_offered),
+    chart(
+        "latency-in-flight",
+        "Latency against requests in flight",
+        latency::applies_in_flight,
+        latency::draw_offered,
+    ),
+    with_slide(
+        "throughput",
+        "Offered load against achieved and good requests/s, and output tokens/s",
+        throughput::applies,
+        throughput::draw,
+    ),
+    with_slide("attainment", "Share of requests within each limit", attainment::applies, attainment::draw),
+    with_slide("search", "How the search closed in", search::applies, search::draw),
+    with_slide(SLO_SCALE, "Goodput as the limits of the SLO are scaled", scale::applies, scale::draw),
+    with_slide("sensitivity", "What moves the goodput", tornado::applies, tornado::draw),
+    chart("recovery", "Requests in flight and response time around a surge", surge::applies, surge::draw),
+    chart(
+        "distribution",
+        "How latencies are spread at the step of the answer",
+        distribution::applies,
+        distribution::draw,
+    ),
+    chart(
+        "timelines",
+        "Requests in flight and TTFT over the time of each step",
+        timelines::applies,
+        timelines::draw,
+    ),
+    chart(
+        "server",
+        "The server's own queue, KV cache, preemptions and prefix cache",
+        server::applies,
+        server::draw,
+    ),
+    chart("lengths", "How long prompts and answers were", lengths::applies, lengths::draw),
+    chart("capacity", "GPUs against daily volume", capacity::applies, capacity::draw),
+    chart(
+        offline::NAMES[0],
+        "Latency against requests in flight",
+        offline::applies_latency,
+        offline::draw_latency,
+    ),
+    chart(
+        offline::NAMES[1],
+        "Throughput, and what it costs, against requests in flight",
+        offline::applies_ceiling,
+        offline::draw_ceiling,
+    ),
+    chart(
+        offline::NAMES[2],
+        "How everything at once was worked off",
+        offline::applies_burst,
+        offline::draw_burst,
+    ),
 ];
 
 /// Every chart that compares several series.
 pub(crate) const OVER: &[Chart] = &[
-    Chart {
-        name: "overlay",
-        caption: "Latency against achieved throughput, every series",
-        slide: true,
-        applies: overlay::applies,
-        draw: overlay::draw,
-    },
-    Chart {
-        name: "attained",
-        caption: "Share of requests within every limit, every series",
-        slide: false,
-        applies: attained::applies,
-        draw: attained::draw,
-    },
+    with_slide(
+        "overlay",
+        "Latency against achieved throughput, every series",
+        overlay::applies,
+        overlay::draw,
+    ),
+    chart(
+        "attained",
+        "Share of requests within every limit, every series",
+        attained::applies,
+        attained::draw,
+    ),
 ];
+
+/// Returns every chart, those that compare several series last.
+pub(crate) fn all() -> impl Iterator<Item = &'static Chart> {
+    CHARTS.iter().chain(OVER)
+}
 
 /// Returns the charts that compare the series of a run; none if it has one series.
 pub(crate) fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
@@ -221,61 +178,73 @@ impl Default for Look {
 }
 
 impl Chart {
-    fn canvas(&self, run: &Run, traces: &Traces, format: Format) -> Canvas {
-        self.drawn(run, traces, format, &Look::default())
+    /// Draws the chart for a page.
+    pub(crate) fn picture<'a>(&'a self, run: &'a Run, traces: &'a Traces, look: &Look) -> Picture<'a> {
+        let page = self.canvas(run, traces, Format::Report, look);
+        Picture { chart: self, run, traces, look: *look, page }
     }
 
-    fn drawn(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Canvas {
+    fn canvas(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Canvas {
         let width = if format == Format::Slide { format.width() } else { look.width };
         (self.draw)(&Scene { run, traces, format, width }).themed(look.theme)
     }
+}
 
-    /// Returns the chart as PNG. Its resolution is set, so that it pastes at the intended size.
+/// A chart of a run, drawn once: every file with it is made from this.
+pub(crate) struct Picture<'a> {
+    pub(crate) chart: &'a Chart,
+    run: &'a Run,
+    traces: &'a Traces,
+    look: Look,
+    page: Canvas,
+}
+
+impl Picture<'_> {
+    /// Returns the picture as PNG. Its resolution is set, so that it pastes at the intended size.
     ///
     /// # Errors
     ///
-    /// The chart cannot be drawn or encoded.
-    pub(crate) fn png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Vec<u8>> {
-        self.picture(run, traces, Format::Report, look)
+    /// The picture cannot be drawn or encoded.
+    pub(crate) fn png(&self, raster: &mut Raster) -> Result<Vec<u8>> {
+        self.pixels(&self.page, Format::Report, raster)
     }
 
-    /// Returns the chart for a slide, as PNG of 1920 × 1080 at a scale of 3; `None` if it has no slide.
+    /// Draws the chart for a slide, as PNG of 1920 × 1080 at a scale of 3; `None` if it has no slide.
     ///
     /// # Errors
     ///
-    /// The chart cannot be drawn or encoded.
-    pub(crate) fn slide_png(&self, run: &Run, traces: &Traces, look: &Look) -> Result<Option<Vec<u8>>> {
-        self.slide.then(|| self.picture(run, traces, Format::Slide, look)).transpose()
+    /// The picture cannot be drawn or encoded.
+    pub(crate) fn slide_png(&self, raster: &mut Raster) -> Result<Option<Vec<u8>>> {
+        let canvas = || self.chart.canvas(self.run, self.traces, Format::Slide, &self.look);
+        self.chart.slide.then(|| self.pixels(&canvas(), Format::Slide, raster)).transpose()
     }
 
-    fn picture(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Result<Vec<u8>> {
-        let canvas = self.drawn(run, traces, format, look);
-        raster::png(&canvas, look.scale, format.pixels_per_metre(look.scale))
-            .with_context(|| format!("failed to draw the chart {}", self.name))
+    fn pixels(&self, canvas: &Canvas, format: Format, raster: &mut Raster) -> Result<Vec<u8>> {
+        raster
+            .png(canvas, self.look.scale, format)
+            .with_context(|| format!("failed to draw the chart {}", self.chart.name))
     }
 
-    /// Returns the chart as SVG, the same picture as [`Chart::png`]: text as outlines, each with its words as a label,
-    /// and tooltips with the values of each point.
-    pub(crate) fn svg(&self, run: &Run, traces: &Traces, look: &Look) -> String {
-        self.vector(run, self.name, &self.drawn(run, traces, Format::Report, look), svg::Place::File)
+    /// Returns the same picture as SVG: text as outlines, each with its words as a label, and tooltips with the values
+    /// of each point.
+    pub(crate) fn svg(&self) -> String {
+        self.vector(self.chart.name, svg::Place::File)
     }
 
-    /// Returns the chart as an SVG for an HTML page: as wide as there is room, with ids unique among the charts of a
+    /// Returns the picture as an SVG for an HTML page: as wide as there is room, with ids unique among the charts of a
     /// run and of its series. Every colour is a CSS custom property `--c-RRGGBB` that defaults to the colour of the
     /// light theme, so that [`dark_variables`] switches all of them.
-    pub(crate) fn svg_inline(&self, run: &Run, traces: &Traces) -> String {
-        let series = run.series();
-        let id = if series == goodput_plan::MAIN {
-            self.name.to_owned()
-        } else {
-            format!("{}-{}", identifier(series), self.name)
-        };
-        self.vector(run, &id, &self.canvas(run, traces, Format::Report), svg::Place::Page)
+    pub(crate) fn svg_inline(&self) -> String {
+        let (series, name) = (self.run.series(), self.chart.name);
+        if series == goodput_plan::MAIN {
+            return self.vector(name, svg::Place::Page);
+        }
+        self.vector(&format!("{}-{name}", identifier(series)), svg::Place::Page)
     }
 
-    fn vector(&self, run: &Run, id: &str, canvas: &Canvas, place: svg::Place) -> String {
-        let title = format!("{}: {}", self.caption, words::headline(run));
-        svg::svg(canvas, id, &title, &heads::subtitle(run).join(" · "), place)
+    fn vector(&self, id: &str, place: svg::Place) -> String {
+        let title = format!("{}: {}", self.chart.caption, words::headline(self.run));
+        svg::svg(&self.page, id, &title, &heads::subtitle(self.run).join(" · "), place)
     }
 }
 

@@ -153,7 +153,7 @@ fn metrics(run: &Run) -> Vec<Metric> {
 mod tests {
     use super::*;
     use crate::charts::draw::hue::OVERLAID;
-    use crate::charts::{Look, OVER, over};
+    use crate::charts::{Look, OVER, Raster, over};
     use goodput_run::fixture;
     use goodput_stats::fixture::conclusion;
 
@@ -170,15 +170,17 @@ mod tests {
     #[test]
     fn every_series_is_named_in_its_colour() {
         let run = fixture::pair();
-        let svg = OVER[0].svg(&run, &Traces::default(), &Look::default());
+        let (none, mut raster) = (Traces::default(), Raster::default());
+        let picture = OVER[0].picture(&run, &none, &Look::default());
+        let svg = picture.svg();
         for name in ["cold", "warm", "Goodput, requests/s", "strong: p99, pale: p50"] {
             assert!(svg.contains(name), "{name}");
         }
         assert!(!svg.contains("hollow"), "both are found");
         let colours: std::collections::HashSet<u32> = OVERLAID.into_iter().collect();
         assert_eq!(colours.len(), OVERLAID.len());
-        assert!(OVER[0].png(&run, &Traces::default(), &Look::default()).unwrap().len() > 3_000);
-        assert!(OVER[0].slide_png(&run, &Traces::default(), &Look::default()).unwrap().is_some());
+        assert!(picture.png(&mut raster).unwrap().len() > 3_000);
+        assert!(picture.slide_png(&mut raster).unwrap().is_some());
     }
 
     /// A filled mark stands for a rate that is shown to meet the SLO.
@@ -186,7 +188,7 @@ mod tests {
     fn what_is_undecided_is_drawn_hollow() {
         let mut run = fixture::pair();
         let circles = |run: &Run| {
-            let svg = OVER[0].svg(run, &Traces::default(), &Look::default());
+            let svg = OVER[0].picture(run, &Traces::default(), &Look::default()).svg();
             (svg.matches("<circle").count(), svg.contains("hollow: undecided"))
         };
         let g = &mut run.parts[0].answers[0].goodput;

@@ -168,7 +168,7 @@ mod tests {
         let steps: Vec<&Step> = charted(&run).collect();
         assert!(PANELS[0].axis(&steps).max < 10.0);
         let svg = super::super::CHARTS.iter().find(|c| c.name == "server").unwrap();
-        let svg = svg.svg(&run, &Traces::default(), &super::super::Look::default());
+        let svg = svg.picture(&run, &Traces::default(), &super::super::Look::default()).svg();
         assert!(svg.contains("aria-label=\"↑ 4,000\""), "it is named");
     }
 

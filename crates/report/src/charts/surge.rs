@@ -168,7 +168,7 @@ mod tests {
         let chart = CHARTS.iter().find(|c| c.name == "recovery").unwrap();
         for (recovers, text) in [(true, "recovered after"), (false, "not recovered")] {
             let run = surged(recovers);
-            let svg = chart.svg(&run, &Traces::default(), &Look::default());
+            let svg = chart.picture(&run, &Traces::default(), &Look::default()).svg();
             assert!(svg.contains(text) && svg.contains("Requests in flight, mean of each window"), "{text}");
         }
         assert!(!super::applies(&fixture::found(), &Traces::default()));

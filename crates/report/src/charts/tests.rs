@@ -67,7 +67,7 @@ fn text_stays_within_the_picture_and_clear_of_other_text() {
                 if format == Format::Slide && !chart.slide {
                     continue;
                 }
-                let canvas = chart.canvas(&run, &traces, format);
+                let canvas = chart.canvas(&run, &traces, format, &Look::default());
                 let name = format!("{case}-{} {format:?}", chart.name);
                 let (w, h) = (f64::from(canvas.size.0), f64::from(canvas.size.1));
                 assert!(h < 1.6 * w, "{name}: {h} high");
@@ -187,7 +187,7 @@ fn every_svg_is_well_formed_and_small() {
         run.name = "a <plan> & \"its\" name\u{1b}".into();
         run.meta.workload = goodput_plan::MeasuredWorkload::Legacy("1 < 2 & 3".into());
         for chart in of(&run, &traces) {
-            let (name, text) = (chart.name, chart.svg(&run, &traces, &Look::default()));
+            let (name, text) = (chart.name, chart.picture(&run, &traces, &Look::default()).svg());
             well_formed(&text).unwrap_or_else(|e| panic!("{case}-{name}: {e}"));
             assert!(text.len() < 200_000, "{case}-{name}: {} bytes", text.len());
             let shapes = text.lines().filter(|l| l.starts_with("<path") || l.starts_with("<circle"));
@@ -234,6 +234,7 @@ fn check_pixels(bytes: &[u8], format: Format, name: &str) {
 #[test]
 fn pictures_fill_their_frame() {
     let keep = std::env::var_os("GOODPUT_CHART_DIR").map(PathBuf::from);
+    let mut raster = Raster::default();
     for (case, run, traces) in cases() {
         let asked = std::env::var("GOODPUT_CHART_CASES").unwrap_or_default();
         let wanted = if keep.is_none() {
@@ -246,16 +247,16 @@ fn pictures_fill_their_frame() {
         }
         for chart in of(&run, &traces) {
             let name = format!("{case}-{}", chart.name);
-            let page = chart.png(&run, &traces, &Look::default()).unwrap();
+            let picture = chart.picture(&run, &traces, &Look::default());
+            let page = picture.png(&mut raster).unwrap();
             check_pixels(&page, Format::Report, &name);
-            let slide = chart.slide_png(&run, &traces, &Look::default()).unwrap();
+            let slide = picture.slide_png(&mut raster).unwrap();
             if let Some(slide) = &slide {
                 check_pixels(slide, Format::Slide, &name);
             }
             if let Some(dir) = &keep {
                 std::fs::write(dir.join(format!("{name}.png")), &page).unwrap();
-                std::fs::write(dir.join(format!("{name}.svg")), chart.svg(&run, &traces, &Look::default()))
-                    .unwrap();
+                std::fs::write(dir.join(format!("{name}.svg")), picture.svg()).unwrap();
                 if let Some(slide) = slide {
                     std::fs::write(dir.join(format!("{name}-slide.png")), slide).unwrap();
                 }
@@ -270,7 +271,7 @@ fn a_backlog_that_grows_is_on_no_curve() {
     // The last step is overloaded: no line of a chart over levels may reach it.
     let charts = CHARTS.iter().filter(|c| c.slide || c.name == "latency-offered");
     for chart in charts.filter(|c| !["search", "slo-scale", "sensitivity"].contains(&c.name)) {
-        let canvas = chart.canvas(&run, &traces, Format::Report);
+        let canvas = chart.canvas(&run, &traces, Format::Report, &Look::default());
         let round = |s: &Shape| match s {
             Shape::Line { points, round: true, .. } => points.last().map(|p| p.0),
             _ => None,
@@ -289,7 +290,7 @@ fn a_backlog_that_grows_is_on_no_curve() {
 fn texts(run: &Run, name: &str, format: Format) -> Vec<(String, (f64, f64))> {
     let chart = CHARTS.iter().find(|c| c.name == name).unwrap();
     let traces = fixture::traces(run);
-    let shapes = chart.canvas(run, &traces, format).shapes;
+    let shapes = chart.canvas(run, &traces, format, &Look::default()).shapes;
     let text = |s: Shape| match s {
         Shape::Text(at, _, text) => Some((text, at)),
         _ => None,
@@ -307,7 +308,7 @@ fn a_step_cut_short_that_fails_is_drawn_as_one_that_fails() {
     };
     let ends = |run: &Run| {
         let chart = CHARTS.iter().find(|c| c.name == "latency").unwrap();
-        let shapes = chart.canvas(run, &Traces::default(), Format::Report).shapes;
+        let shapes = chart.canvas(run, &Traces::default(), Format::Report, &Look::default()).shapes;
         let end = |s: &Shape| match s {
             Shape::Line { points, round: true, .. } => points.last().map(|p| p.0),
             _ => None,
@@ -354,7 +355,7 @@ fn slides_and_reports_name_every_line() {
             of(&run, &traces).into_iter().filter(|c| c.slide && !["search", "slo-scale"].contains(&c.name))
         {
             for format in [Format::Report, Format::Slide] {
-                let shapes = chart.canvas(&run, &traces, format).shapes;
+                let shapes = chart.canvas(&run, &traces, format, &Look::default()).shapes;
                 let dotted = |s: &&Shape| matches!(s, Shape::Line { dash: Some((a, _)), width, .. } if (*a - 1.2).abs() < 1e-9 && *width < 1.2);
                 let says =
                     |part: &str| shapes.iter().any(|s| matches!(s, Shape::Text(_, _, t) if t.contains(part)));
@@ -408,7 +409,7 @@ fn an_estimate_is_drawn_with_its_fit_and_its_safe_rate() {
     }
     let bands = |run: &Run| {
         let chart = CHARTS.iter().find(|c| c.name == "attainment").unwrap();
-        let shapes = chart.canvas(run, &Traces::default(), Format::Report).shapes;
+        let shapes = chart.canvas(run, &Traces::default(), Format::Report, &Look::default()).shapes;
         shapes.iter().filter(|s| matches!(s, Shape::Polygon(points, _) if points.len() > 20)).count()
     };
     assert_eq!(bands(&run), 2, "one for each limit");

@@ -169,7 +169,7 @@ fn bar(c: &mut Canvas, plot: &Plot, (y, change): (f64, f64), bounds: Option<[f64
 
 #[cfg(test)]
 mod tests {
-    use crate::charts::{CHARTS, Look};
+    use crate::charts::{CHARTS, Look, Raster};
     use goodput_run::fixture;
     use goodput_run::fixture::moved;
     use goodput_run::rundir::Traces;
@@ -178,7 +178,9 @@ mod tests {
     fn every_factor_has_two_bars_with_their_values() {
         let run = moved();
         let chart = CHARTS.iter().find(|c| c.name == "sensitivity").unwrap();
-        let svg = chart.svg(&run, &Traces::default(), &Look::default());
+        let none = Traces::default();
+        let picture = chart.picture(&run, &none, &Look::default());
+        let svg = picture.svg();
         for text in [
             "prompt length",
             "burstiness of arrivals",
@@ -188,7 +190,7 @@ mod tests {
         ] {
             assert!(svg.contains(text), "{text}");
         }
-        assert!(chart.slide_png(&run, &Traces::default(), &Look::default()).unwrap().is_some());
+        assert!(picture.slide_png(&mut Raster::default()).unwrap().is_some());
         assert!(!super::applies(&fixture::found(), &Traces::default()));
     }
 }

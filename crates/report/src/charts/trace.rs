@@ -2,7 +2,8 @@
 
 use super::draw::{
     Align, Axis, Canvas, EDGE, Format, Frame, GREY, Hue, Plot, Rect, Scale, Slot, Titles, Type, hue_of,
-    raster, rgb, shortened, svg,
+    raster::{Raster, SCALE},
+    rgb, shortened, svg,
 };
 use super::lengths::lengths_axis;
 use crate::escape::clip;
@@ -20,8 +21,7 @@ use plotters::style::Color;
 /// The chart cannot be drawn or encoded.
 pub fn of_trace(trace: &Trace) -> Result<(Vec<u8>, String)> {
     let canvas = draw(trace);
-    let png = raster::png(&canvas, raster::SCALE, Format::Report.pixels_per_metre(raster::SCALE))
-        .context("failed to draw the chart")?;
+    let png = Raster::default().png(&canvas, SCALE, Format::Report).context("failed to draw the chart")?;
     let svg = svg::svg(&canvas, "trace", &headline(trace), &clip(&trace.title(), 200), svg::Place::File);
     Ok((png, svg))
 }

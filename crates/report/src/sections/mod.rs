@@ -46,5 +46,3 @@ pub mod trace;
 mod variant_decisions;
 pub(crate) mod variants;
 mod why;
-
-pub(crate) use pictures::Drawn;

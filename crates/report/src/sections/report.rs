@@ -6,11 +6,11 @@ use super::{
     offline, pair, percentiles, pictures, question, recovery, replayed, replicas, reproduce, roofline, scale,
     sensitivity, sent, server, several, steps, stopped, throughput, variant_decisions, variants, why,
 };
+use crate::charts::{Chart, Set};
 use crate::document::{Block, Document, Kind, Section};
 use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::groups::GroupBy;
-use pictures::Drawn;
 
 /// The blocks of a section, made from a run; none if there is nothing to say.
 type Blocks = fn(&Run) -> Vec<Block>;
@@ -68,7 +68,7 @@ fn sections(run: &Run, all: &[(Kind, Blocks)], (kind, charts): (Kind, Vec<Block>
 }
 
 /// Returns the report of a run of one series, with its charts.
-pub(crate) fn document(run: &Run, charts: &[Drawn]) -> Document {
+pub(crate) fn document(run: &Run, charts: &[&Chart]) -> Document {
     // A matrix and a run without a limit have special questions and answers.
     let special = matrix::blocks(run).or_else(|| offline::blocks(run));
     let mut sections = sections(run, OF_SERIES, (Kind::Charts, pictures::blocks(run, charts, "charts")));
@@ -84,18 +84,9 @@ pub(crate) fn document(run: &Run, charts: &[Drawn]) -> Document {
     whole(run, sections)
 }
 
-/// Charts of one of several series.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SeriesCharts {
-    /// Their folder, within that of all charts.
-    pub(crate) folder: String,
-    /// The charts.
-    pub(crate) charts: Vec<Drawn>,
-}
-
 /// Returns the report of a run of several series: their comparison, then a section for each. `over` are the charts that
 /// compare them.
-pub(crate) fn of_several(run: &Run, over: &[Drawn], parts: &[SeriesCharts]) -> Document {
+pub(crate) fn of_several(run: &Run, over: &[&Chart], parts: &[Set<'_>]) -> Document {
     let mut sections = sections(run, OF_SEVERAL, (Kind::Comparison, pictures::blocks(run, over, "charts")));
     sections.extend(run.parts.iter().zip(parts).map(|(part, of)| section_of_series(run, part, of)));
     whole(run, sections)
@@ -113,13 +104,13 @@ fn whole(run: &Run, mut sections: Vec<Section>) -> Document {
 }
 
 /// Returns the section of one of several series.
-fn section_of_series(run: &Run, part: &Run, of: &SeriesCharts) -> Section {
+fn section_of_series(run: &Run, part: &Run, of: &Set<'_>) -> Section {
     let section = |blocks, parts| Section { kind: Kind::Series, title: several::title(part), blocks, parts };
     if let Some(blocks) = several::unmeasured_part(run, part) {
         return section(blocks, Vec::new());
     }
     let of_part = Run { caveats: caveats::of_series(run, part), ..part.clone() };
-    let charts = pictures::blocks(&of_part, &of.charts, &format!("charts/{}", of.folder));
+    let charts = pictures::blocks(&of_part, &of.charts, &of.link());
     let parts = sections(&of_part, OF_SERIES, (Kind::Charts, charts));
     section(variants::failed(run, part.series()).unwrap_or_default(), parts)
 }

@@ -9,7 +9,7 @@ use goodput_run::fixture;
 use goodput_run::rundir::Traces;
 
 /// Returns the report as Markdown, with these charts.
-fn render(run: &Run, charts: &[Drawn]) -> String {
+fn render(run: &Run, charts: &[&Chart]) -> String {
     markdown::render(&document(run, charts))
 }
 
@@ -28,7 +28,6 @@ fn case(name: &str) -> Run {
 /// Returns the report of the two-step case up to, or from, the table of steps.
 fn small(from_steps: bool) -> String {
     let charts = charts::of(&case("two-steps"), &Traces::default());
-    let charts: Vec<Drawn> = charts.iter().map(|c| Drawn { name: c.name, caption: c.caption }).collect();
     let text = render(&case("two-steps"), &charts);
     let (head, tail) = text.split_at(text.find("## Steps").unwrap());
     if from_steps { tail.to_owned() } else { head.to_owned() }

@@ -89,9 +89,19 @@ fn facts_of(f: &Facts, several: bool) -> Block {
     Block::facts(known.map(|(name, text)| (name, clip(&text, 1500))))
 }
 
-/// Returns the steps for which `tells` is true.
-fn known(run: &Run, tells: impl Fn(&Step) -> bool) -> Vec<&Step> {
-    run.steps.iter().filter(|s| tells(s)).collect()
+/// Returns a table of the steps for which `tells` is true, below its explanation; nothing if there is no such step.
+fn table<'s>(
+    run: &'s Run,
+    tells: fn(&Step) -> bool,
+    caption: &str,
+    said: impl Into<Text>,
+    fields: Vec<Field<'s, &'s Step>>,
+) -> Vec<Block> {
+    let steps: Vec<&Step> = run.steps.iter().filter(|s| tells(s)).collect();
+    if steps.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::paragraph(said), step_table(run, &steps, fields).captioned(caption).into()]
 }
 
 fn field<'s>(head: &str, of: fn(&Step) -> Cell) -> Field<'s, &'s Step> {
@@ -100,10 +110,6 @@ fn field<'s>(head: &str, of: fn(&Step) -> Cell) -> Field<'s, &'s Step> {
 
 /// Returns queue, cache and preemptions.
 fn gauges(run: &Run) -> Vec<Block> {
-    let steps = known(run, |s| s.server.is_known());
-    if steps.is_empty() {
-        return Vec::new();
-    }
     let fields = vec![
         field("running", |s| Cell::number(s.server.running_mean)),
         field("waiting", |s| Cell::number(s.server.waiting_mean)),
@@ -115,16 +121,11 @@ fn gauges(run: &Run) -> Vec<Block> {
         field("prefix cache hits", |s| Cell::share(s.server.hit_rate)),
     ];
     let said = "Means and largest values of samples within the measured window; preemptions between the readings nearest to its ends.";
-    let table = step_table(run, &steps, fields).captioned("Queue, cache and preemptions");
-    vec![Block::paragraph(said), table.into()]
+    table(run, |s| s.server.is_known(), "Queue, cache and preemptions", said, fields)
 }
 
 /// Returns the drafted and accepted tokens of speculative decoding.
 fn drafting(run: &Run) -> Vec<Block> {
-    let steps = known(run, |s| s.server.accepted_mean.is_some());
-    if steps.is_empty() {
-        return Vec::new();
-    }
     let fields = vec![
         field("drafted", |s| Cell::number(s.server.drafted_mean)),
         field("accepted", |s| Cell::number(s.server.accepted_mean)),
@@ -136,16 +137,11 @@ fn drafting(run: &Run) -> Vec<Block> {
     ];
     let said = "Speculative decoding: tokens drafted before each check by the model, and those of them that it accepted. An iteration writes \
                 these and one of its own.";
-    let table = step_table(run, &steps, fields).captioned("Drafted and accepted tokens");
-    vec![Block::paragraph(said), table.into()]
+    table(run, |s| s.server.accepted_mean.is_some(), "Drafted and accepted tokens", said, fields)
 }
 
 /// Returns the phases of a request's latency, by the server's clock.
 fn latencies(run: &Run) -> Vec<Block> {
-    let steps = known(run, |s| s.server.latencies().iter().any(|(_, l)| l.is_some()));
-    if steps.is_empty() {
-        return Vec::new();
-    }
     let mean = |head: &str, of: fn(&Step) -> Option<ServerLatency>| {
         Field::new(Column::number(head), move |s: &&Step| Cell::number(of(s).map(|l| l.mean_ms)))
     };
@@ -165,16 +161,17 @@ fn latencies(run: &Run) -> Vec<Block> {
     ];
     let said = "By the server's own clock, milliseconds. Means are exact; p99s are read off its buckets and as coarse as these. Its TTFT \
                 counts from a request's arrival there, its queue included.";
-    let table = step_table(run, &steps, fields).captioned("Latencies by the server's own clock");
-    vec![Block::paragraph(said), table.into()]
+    table(
+        run,
+        |s| s.server.latencies().iter().any(|(_, l)| l.is_some()),
+        "Latencies by the server's own clock",
+        said,
+        fields,
+    )
 }
 
 /// Returns the client's figures next to the server's, over one time span.
 fn agreement(run: &Run) -> Vec<Block> {
-    let steps = known(run, |s| s.server.client.is_some());
-    if steps.is_empty() {
-        return Vec::new();
-    }
     let of_client = |head: &str, cell: fn(&ClientSide) -> Cell| {
         Field::new(Column::number(head), move |s: &&Step| {
             s.server.client.as_ref().map_or(Cell::Unknown, cell)
@@ -199,13 +196,13 @@ fn agreement(run: &Run) -> Vec<Block> {
         emphasis("sent"),
         plain("), mean requests, tokens. What is too far apart is told among the caveats."),
     ]);
-    let table = step_table(run, &steps, fields).captioned("The client against the server");
-    vec![Block::Paragraph(said), table.into()]
+    table(run, |s| s.server.client.is_some(), "The client against the server", said, fields)
 }
 
 /// Returns use and power of GPUs, if `[[metrics]]` names a page that has them.
 fn gpus(run: &Run) -> Vec<Block> {
-    let steps = known(run, |s| gpu_use(&s.metrics).is_some() || gpu_watts(&s.metrics).is_some());
+    let tells = |s: &&Step| gpu_use(&s.metrics).is_some() || gpu_watts(&s.metrics).is_some();
+    let steps: Vec<&Step> = run.steps.iter().filter(tells).collect();
     let fields = vec![
         field("GPUs", |s| {
             gpu_use(&s.metrics).map_or(Cell::Unknown, |(_, n)| Cell::figure(n.to_string(), Some(n as f64)))

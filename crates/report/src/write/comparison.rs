@@ -1,8 +1,8 @@
 //! The files of a comparison, in a separate folder.
 
-use crate::charts;
+use crate::charts::{self, Look, Raster};
 use crate::render::markdown;
-use crate::sections::{Drawn, comparison};
+use crate::sections::comparison;
 use anyhow::{Context, Result};
 use goodput_run::compare::{Comparison, Side};
 use goodput_run::rundir::{Run, Traces, make_folder, replace};
@@ -46,14 +46,13 @@ pub fn write_comparison(c: &Comparison, sides: &[Side], dir: &Path) -> Result<Ve
     // Several tiers are judged on the same steps: their curves coincide.
     let curves = sides.iter().any(|s| s.dir != sides[0].dir || s.series() != sides[0].series());
     if let Some(run) = together(sides).filter(|_| curves) {
-        let (none, look) = (Traces::default(), charts::Look::default());
-        for chart in charts::over(&run, &none) {
+        let (none, mut raster) = (Traces::default(), Raster::default());
+        drawn = charts::over(&run, &none);
+        for chart in &drawn {
+            let (picture, path) = (chart.picture(&run, &none, &Look::default()), pictures.join(chart.name));
             make_folder(&pictures)?;
-            let png = pictures.join(format!("{}.png", chart.name));
-            replace(&png, &chart.png(&run, &none, &look)?)?;
-            let svg = pictures.join(format!("{}.svg", chart.name));
-            replace(&svg, chart.svg(&run, &none, &look).as_bytes())?;
-            drawn.push(Drawn { name: chart.name, caption: chart.caption });
+            replace(&path.with_extension("png"), &picture.png(&mut raster)?)?;
+            replace(&path.with_extension("svg"), picture.svg().as_bytes())?;
         }
     }
     fs::create_dir_all(dir).with_context(|| format!("failed to create the folder {}", dir.display()))?;

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 fn page(run: &Run) -> (String, String) {
     let traces = Traces::default();
     let sets = Sets::of(run, &traces);
-    let (document, charts) = (sets.document(run), sets.inline(run, &traces));
+    let (document, charts) = (document(run, &sets), inline(&pictures(&sets, &traces)));
     (html::render(&document, &charts, "").unwrap(), markdown::render(&document))
 }
 
@@ -67,7 +67,7 @@ fn the_answer_stands_first() {
 fn a_limit_on_the_cost_stands_beside_the_answer() {
     let (_, mut run) = cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
     run.price_per_hour = Some(0.39);
-    let facts = |run: &Run| Sets::of(run, &Traces::default()).document(run).cards[0].facts.clone();
+    let facts = |run: &Run| document(run, &Sets::of(run, &Traces::default())).cards[0].facts.clone();
     assert!(facts(&run).iter().all(|(name, _)| name != "cost limit"));
     run.hardware.max_cost_per_mtok = Some(0.1.try_into().unwrap());
     let found = run.answers[0].goodput.conclusion;
@@ -132,7 +132,7 @@ fn the_page_says_all_that_the_document_says() {
     for (name, run) in cases() {
         let shown = words_of(&page(&run).0);
         let mut said = Vec::new();
-        of(&Sets::of(&run, &Traces::default()).document(&run).sections, &mut said);
+        of(&document(&run, &Sets::of(&run, &Traces::default())).sections, &mut said);
         for text in said {
             assert!(shown.contains(&plain(&text)), "{name}: {text}");
         }

@@ -1,8 +1,7 @@
 //! Charts on demand: selected ones, in a theme, a size and a format, in a separate folder.
 
-use super::file::write;
-use crate::charts::{self, Chart, Look};
-use crate::sections::several;
+use super::write_chart;
+use crate::charts::{self, Look, Raster, Sets};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use goodput_run::rundir::{Run, Traces, no_link};
@@ -33,11 +32,13 @@ impl Wanted {
     /// Returns true if the chart of scaled limits is among them, for which every request is read and judged again. Also
     /// true for an unknown name, since its error message lists the charts of the run.
     pub fn needs_scale(&self) -> bool {
-        let other = |name: &String| {
-            let mut all = charts::CHARTS.iter().chain(charts::OVER);
-            all.any(|c| c.name == *name && c.name != charts::SLO_SCALE)
-        };
+        let other =
+            |name: &String| *name != charts::SLO_SCALE && charts::all().any(|c| c.name == name.as_str());
         self.only.is_empty() || !self.only.iter().all(other)
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|n| n == name)
     }
 }
 
@@ -49,36 +50,32 @@ impl Wanted {
 /// The run has no chart of a given name, `requests.csv` cannot be read, or a chart cannot be drawn or written.
 pub fn draw(run: &Run, dir: &Path, wanted: &Wanted, out: &Path) -> Result<Vec<PathBuf>> {
     let traces = Traces::read(dir, &run.steps)?;
-    let mut sets: Vec<(&Run, Vec<&Chart>, PathBuf)> = Vec::new();
-    if run.parts.is_empty() {
-        sets.push((run, charts::of(run, &traces), out.to_owned()));
-    } else {
-        sets.push((run, charts::over(run, &traces), out.to_owned()));
-        let folders = several::slugs(run).into_iter().map(|slug| out.join(slug));
-        sets.extend(run.parts.iter().zip(folders).map(|(part, to)| (part, charts::of(part, &traces), to)));
-    }
+    let sets = Sets::of(run, &traces);
     known(&wanted.only, &sets)?;
-    let mut files = Vec::new();
-    for (run, made, to) in sets {
-        for chart in
-            made.into_iter().filter(|c| wanted.only.is_empty() || wanted.only.iter().any(|n| n == c.name))
-        {
-            files.extend(draw_chart(chart, (run, &traces), wanted, &to)?);
+    let (mut files, mut raster) = (Vec::new(), Raster::default());
+    for set in sets.iter() {
+        let to = set.within(out);
+        for chart in set.charts.iter().filter(|c| wanted.has(c.name)) {
+            no_link(&to.join("slides"))?;
+            fs::create_dir_all(&to)
+                .with_context(|| format!("failed to create the folder {}", to.display()))?;
+            let picture = chart.picture(set.run, &traces, &wanted.look);
+            files.extend(write_chart(&picture, wanted.format, &to, &mut raster)?);
         }
     }
     Ok(files)
 }
 
 /// Checks that the run has a chart of every name.
-fn known(only: &[String], sets: &[(&Run, Vec<&Chart>, PathBuf)]) -> Result<()> {
+fn known(only: &[String], sets: &Sets<'_>) -> Result<()> {
     let mut names: Vec<&str> = Vec::new();
-    for name in sets.iter().flat_map(|(_, made, _)| made).map(|c| c.name) {
+    for name in sets.iter().flat_map(|set| &set.charts).map(|c| c.name) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
     if let Some(other) = only.iter().find(|n| !names.contains(&n.as_str())) {
-        let all = charts::CHARTS.iter().chain(charts::OVER).any(|c| c.name == *other);
+        let all = charts::all().any(|c| c.name == *other);
         let why = if all { "this run has nothing to show in it" } else { "there is no such chart" };
         let has = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
         bail!("--chart {other}: {why}; the charts of this run: {has}");
@@ -87,35 +84,6 @@ fn known(only: &[String], sets: &[(&Run, Vec<&Chart>, PathBuf)]) -> Result<()> {
         bail!("this run has no chart: no step was measured to the end");
     }
     Ok(())
-}
-
-fn draw_chart(
-    chart: &Chart,
-    (run, traces): (&Run, &Traces),
-    wanted: &Wanted,
-    to: &Path,
-) -> Result<Vec<PathBuf>> {
-    let (png, svg) = (wanted.format != Some(Format::Svg), wanted.format != Some(Format::Png));
-    let slides = to.join("slides");
-    no_link(&slides)?;
-    for folder in
-        [(to, true), (&slides, png && chart.slide)].into_iter().filter_map(|(f, needed)| needed.then_some(f))
-    {
-        fs::create_dir_all(folder)
-            .with_context(|| format!("failed to create the folder {}", folder.display()))?;
-    }
-    let (look, name) = (&wanted.look, chart.name);
-    let mut files = Vec::new();
-    if png {
-        files.push(write(to.join(format!("{name}.png")), &chart.png(run, traces, look)?)?);
-        if let Some(bytes) = chart.slide_png(run, traces, look)? {
-            files.push(write(slides.join(format!("{name}.png")), &bytes)?);
-        }
-    }
-    if svg {
-        files.push(write(to.join(format!("{name}.svg")), chart.svg(run, traces, look).as_bytes())?);
-    }
-    Ok(files)
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! The report of a run in its folder.
 
-use super::file::write;
-use crate::charts::{self, Chart};
+use super::{write, write_chart};
+use crate::charts::{self, Look, Picture, Raster, Set, Sets};
 use crate::document::Document;
 use crate::render::html::{self, Inline};
 use crate::render::markdown;
-use crate::sections::report::{self, SeriesCharts};
-use crate::sections::{Drawn, several, variants};
+use crate::sections::{report, variants};
 use anyhow::{Context, Result};
 use goodput_run::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, variants_table};
 use std::fs;
@@ -26,75 +25,49 @@ pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
     let pages = dir.join("charts");
     no_link(&pages)?;
     let sets = Sets::of(run, &traces);
-    let mut files = texts(dir, &sets.document(run), &sets.inline(run, &traces))?;
+    let drawn = pictures(&sets, &traces);
+    let mut files = texts(dir, &document(run, &sets), &inline(&drawn))?;
     if variants::any(run) {
         files.push(write(dir.join(VARIANTS), &variants_table(run)?)?);
     }
-    files.extend(draw(run, &traces, &sets.whole, &pages)?);
-    for (part, set) in run.parts.iter().zip(&sets.parts) {
-        let own = pages.join(&set.folder);
-        files.extend(draw(part, &traces, &set.charts, &own)?);
+    let mut raster = Raster::default();
+    for (set, pictures) in &drawn {
+        let own = set.within(&pages);
+        files.extend(write_charts(pictures, &own, &mut raster)?);
         remove_empty(&own)?;
     }
     remove_empty(&pages)?;
     Ok(files)
 }
 
-/// The charts of a run and of each of its series.
-struct Sets {
-    whole: Vec<&'static Chart>,
-    parts: Vec<Set>,
+/// Draws every chart of a run.
+fn pictures<'a>(sets: &'a Sets<'_>, traces: &'a Traces) -> Vec<(&'a Set<'a>, Vec<Picture<'a>>)> {
+    sets.iter().map(|set| (set, set.pictures(traces, &Look::default()))).collect()
 }
 
-/// The charts of one of several series, in a separate folder.
-struct Set {
-    folder: String,
-    charts: Vec<&'static Chart>,
+fn document(run: &Run, sets: &Sets<'_>) -> Document {
+    if run.parts.is_empty() {
+        return report::document(run, &sets.whole.charts);
+    }
+    report::of_several(run, &sets.whole.charts, &sets.parts)
 }
 
-impl Sets {
-    fn of(run: &Run, traces: &Traces) -> Self {
-        if run.parts.is_empty() {
-            return Self { whole: charts::of(run, traces), parts: Vec::new() };
+/// Returns the charts for embedding in a page.
+fn inline(drawn: &[(&Set<'_>, Vec<Picture<'_>>)]) -> html::Charts {
+    let mut all = html::Charts::default();
+    for (set, pictures) in drawn {
+        let folder = set.link();
+        for picture in pictures {
+            let name = picture.chart.name;
+            all.add(&Inline {
+                path: format!("{folder}/{name}.png"),
+                id: format!("{}-{name}", folder.replace('/', "-")),
+                caption: picture.chart.caption,
+                svg: picture.svg_inline(),
+            });
         }
-        let parts = several::slugs(run).into_iter().zip(&run.parts);
-        let parts = parts.map(|(folder, part)| Set { folder, charts: charts::of(part, traces) });
-        Self { whole: charts::over(run, traces), parts: parts.collect() }
     }
-
-    fn document(&self, run: &Run) -> Document {
-        let whole = drawn(&self.whole);
-        if run.parts.is_empty() {
-            return report::document(run, &whole);
-        }
-        let of = |set: &Set| SeriesCharts { folder: set.folder.clone(), charts: drawn(&set.charts) };
-        report::of_several(run, &whole, &self.parts.iter().map(of).collect::<Vec<_>>())
-    }
-
-    /// Returns the charts for embedding in a page.
-    fn inline(&self, run: &Run, traces: &Traces) -> html::Charts {
-        let mut all = html::Charts::default();
-        let mut add = |run: &Run, made: &[&Chart], folder: &str| {
-            for chart in made {
-                all.add(&Inline {
-                    path: format!("{folder}/{}.png", chart.name),
-                    id: format!("{}-{}", folder.replace('/', "-"), chart.name),
-                    caption: chart.caption,
-                    svg: chart.svg_inline(run, traces),
-                });
-            }
-        };
-        add(run, &self.whole, "charts");
-        for (part, set) in run.parts.iter().zip(&self.parts) {
-            add(part, &set.charts, &format!("charts/{}", set.folder));
-        }
-        all
-    }
-}
-
-/// Returns the data about charts that documents use.
-fn drawn(made: &[&Chart]) -> Vec<Drawn> {
-    made.iter().map(|c| Drawn { name: c.name, caption: c.caption }).collect()
+    all
 }
 
 /// Writes the report as Markdown and as HTML, both from one document.
@@ -106,28 +79,20 @@ fn texts(dir: &Path, document: &Document, charts: &html::Charts) -> Result<Vec<P
     ])
 }
 
-/// Draws charts into a folder, slides into one within it, and removes those of an earlier report that were not drawn.
-fn draw(run: &Run, traces: &Traces, made: &[&Chart], pages: &Path) -> Result<Vec<PathBuf>> {
+/// Writes charts into a folder, slides into one within it, and removes those of an earlier report that do not apply.
+fn write_charts(pictures: &[Picture<'_>], pages: &Path, raster: &mut Raster) -> Result<Vec<PathBuf>> {
     let slides = pages.join("slides");
-    for (folder, needed) in [(pages, !made.is_empty()), (&slides, made.iter().any(|c| c.slide))] {
-        no_link(folder)?;
-        if needed {
-            make_folder(folder)?;
-        }
+    no_link(&slides)?;
+    if pictures.is_empty() {
+        no_link(pages)?;
+    } else {
+        make_folder(pages)?;
     }
-    let look = charts::Look::default();
     let mut files = Vec::new();
-    for chart in made {
-        files.push(write(pages.join(format!("{}.png", chart.name)), &chart.png(run, traces, &look)?)?);
-        files.push(write(
-            pages.join(format!("{}.svg", chart.name)),
-            chart.svg(run, traces, &look).as_bytes(),
-        )?);
-        if let Some(bytes) = chart.slide_png(run, traces, &look)? {
-            files.push(write(slides.join(format!("{}.png", chart.name)), &bytes)?);
-        }
+    for picture in pictures {
+        files.extend(write_chart(picture, None, pages, raster)?);
     }
-    for chart in charts::CHARTS.iter().chain(charts::OVER) {
+    for chart in charts::all() {
         // Charts that no longer apply.
         let stale = [(pages, "png"), (pages, "svg"), (&slides, "png")];
         for path in stale.map(|(folder, ending)| folder.join(format!("{}.{ending}", chart.name))) {
@@ -137,7 +102,7 @@ fn draw(run: &Run, traces: &Traces, made: &[&Chart], pages: &Path) -> Result<Vec
         }
     }
     // Leftover temporary files of a killed writer.
-    let known = |stem: &str| charts::CHARTS.iter().chain(charts::OVER).any(|chart| chart.name == stem);
+    let known = |stem: &str| charts::all().any(|chart| chart.name == stem);
     for path in [pages, &slides].into_iter().flat_map(|folder| files::remains(folder, known)) {
         fs::remove_file(&path).with_context(|| format!("failed to remove {}", path.display()))?;
     }

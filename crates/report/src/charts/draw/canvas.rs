@@ -252,6 +252,8 @@ impl Canvas {
 
 #[cfg(test)]
 mod tests {
+    use super::super::raster::Raster;
+    use super::super::scene::Format;
     use super::*;
     use plotters::style::BLACK;
 
@@ -280,7 +282,7 @@ mod tests {
                 c.line(&[(0.0, 0.0), at, (9.0, 9.0)], 1.0, BLACK);
                 c.dots(vec![at, (3.0, 3.0)], 1.0, BLACK);
                 assert_eq!(c.shapes.len(), 2);
-                super::super::raster::png(&c, 1, 3_780).unwrap();
+                Raster::default().png(&c, 1, Format::Report).unwrap();
             }
         }
     }

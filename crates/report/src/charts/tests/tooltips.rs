@@ -16,7 +16,7 @@ fn every(mut each: impl FnMut(&str, &Chart, &Run, &Traces)) {
 #[test]
 fn every_colour_that_is_drawn_has_a_counterpart_in_the_dark() {
     every(|name, chart, run, traces| {
-        for shape in chart.canvas(run, traces, Format::Report).shapes {
+        for shape in chart.canvas(run, traces, Format::Report, &Look::default()).shapes {
             let colour = match &shape {
                 Shape::Polygon(_, c) => plotters::style::RGBColor(c.0, c.1, c.2),
                 Shape::Line { colour, .. } | Shape::Disc(_, _, colour) | Shape::Dots(_, _, colour) => *colour,
@@ -33,7 +33,7 @@ fn every_colour_that_is_drawn_has_a_counterpart_in_the_dark() {
 #[test]
 fn every_chart_tells_the_values_of_its_points() {
     every(|name, chart, run, traces| {
-        let canvas = chart.canvas(run, traces, Format::Report);
+        let canvas = chart.canvas(run, traces, Format::Report, &Look::default());
         let (w, h) = (f64::from(canvas.size.0), f64::from(canvas.size.1));
         let around = |at: hints::Place| match at {
             hints::Place::Around(at, _) | hints::Place::Along(at, _) => at,
@@ -46,7 +46,7 @@ fn every_chart_tells_the_values_of_its_points() {
             assert!((0.0..w).contains(&x) && (0.0..h).contains(&y), "{name}: {hint:?}");
             assert!(hint.text.len() > 5 && !hint.text.contains("NaN"), "{name}: {hint:?}");
         }
-        let svg = chart.svg(run, traces, &Look::default());
+        let svg = chart.picture(run, traces, &Look::default()).svg();
         assert_eq!(svg.matches("class=\"hint\"").count(), canvas.hints.len(), "{name}");
         assert!(!svg.contains("tabindex"), "{name}");
     });
@@ -66,9 +66,10 @@ fn what_is_told_is_escaped() {
     let charts = of(part, &Traces::default()).into_iter().map(|c| (c, part));
     let mut told = 0;
     for (chart, run) in charts.chain(OVER.iter().map(|c| (c, &run))) {
-        for text in
-            [chart.svg(run, &Traces::default(), &Look::default()), chart.svg_inline(run, &Traces::default())]
-        {
+        for text in [
+            chart.picture(run, &Traces::default(), &Look::default()).svg(),
+            chart.picture(run, &Traces::default(), &Look::default()).svg_inline(),
+        ] {
             assert!(!text.contains("<script"), "{}", chart.name);
             well_formed(&text).unwrap_or_else(|e| panic!("{}: {e}", chart.name));
             told += text.matches("<title>&lt;script&gt;").count();
@@ -80,7 +81,7 @@ fn what_is_told_is_escaped() {
 #[test]
 fn charts_of_a_page_have_ids_and_colours_of_their_own() {
     every(|name, chart, run, traces| {
-        let text = chart.svg_inline(run, traces);
+        let text = chart.picture(run, traces, &Look::default()).svg_inline();
         well_formed(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(
             text.starts_with("<svg ") && text.contains("width=\"100%\"") && text.contains("role=\"img\""),
@@ -99,7 +100,7 @@ fn charts_of_a_page_have_ids_and_colours_of_their_own() {
     let run = fixture::pair();
     let latency = CHARTS.iter().find(|c| c.name == "latency").unwrap();
     let ids = |run: &Run| -> Vec<String> {
-        let text = latency.svg_inline(run, &Traces::default());
+        let text = latency.picture(run, &Traces::default(), &Look::default()).svg_inline();
         text.split(" id=\"").skip(1).map(|p| p.split('"').next().unwrap().to_owned()).collect()
     };
     let (one, other) = (ids(&run.parts[0]), ids(&run.parts[1]));
@@ -111,7 +112,7 @@ fn pictures_of_other_widths_hold_their_text() {
     let mut wrong = Vec::new();
     every(|name, chart, run, traces| {
         for width in [600, 1200, 2000] {
-            let canvas = chart.drawn(run, traces, Format::Report, &Look { width, ..Look::default() });
+            let canvas = chart.canvas(run, traces, Format::Report, &Look { width, ..Look::default() });
             let (w, h) = (f64::from(canvas.size.0), f64::from(canvas.size.1));
             assert!((w - f64::from(width)).abs() < 0.5, "{name}");
             for s in &canvas.shapes {
@@ -132,7 +133,7 @@ fn axes_say_where_they_are_logarithmic() {
     for (case, run, traces) in cases() {
         for chart in of(&run, &traces) {
             let says = |part: &str| {
-                let shapes = chart.canvas(&run, &traces, Format::Report).shapes;
+                let shapes = chart.canvas(&run, &traces, Format::Report, &Look::default()).shapes;
                 shapes.iter().any(|s| matches!(s, Shape::Text(_, _, t) if t.contains(part)))
             };
             let log = match chart.name {

@@ -2,11 +2,11 @@
 
 use super::notes::notes as remarks;
 use super::parts::{ShownTable, parts};
+use crate::charts::Chart;
 use crate::document::{
     Block, Cell, Column, Document, Field, Picture, Table, Text, code, emphasis, plain, strong,
 };
 use crate::escape::argument;
-use crate::sections::pictures::Drawn;
 use crate::sections::repeats::lines;
 use crate::words::{self, date};
 use goodput_run::compare::gate::{self, GateResult, Outcome};
@@ -16,7 +16,7 @@ use goodput_run::compare::{Comparison, Difference, SideSummary};
 const IN_SUMMARY: usize = 4;
 
 /// Returns the page; `charts` are the charts stored with it.
-pub(crate) fn page(c: &Comparison, charts: &[Drawn]) -> Document {
+pub(crate) fn page(c: &Comparison, charts: &[&Chart]) -> Document {
     let mut lead = head(c);
     for chart in charts {
         lead.push(Block::Picture(Picture {

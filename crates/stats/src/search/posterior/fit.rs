@@ -223,30 +223,39 @@ impl Fit {
 
     /// Returns quantiles of the share of misses at a rate, given that the limit can be met.
     pub(super) fn shares<const N: usize>(&self, rate: f64, quantiles: [f64; N]) -> [f64; N] {
-        let mut all: Vec<(f64, f64)> = Vec::with_capacity(self.cells.len());
+        let mut all: Vec<(f64, f64)> = Vec::new();
         let mut rises = vec![0.0; self.shapes.all.len()];
         for (at, (ln_boundary, floors)) in self.by_boundary().enumerate() {
             rise(&self.shapes, rate, ln_boundary, &mut rises);
             for (floor, masses) in floors {
-                all.extend(rises.iter().map(|g| share(self.c0, floor, *g)).zip(masses.iter().copied()));
+                let some = rises.iter().zip(masses).filter(|(_, m)| **m > NEGLIGIBLE_MASS);
+                all.extend(some.map(|(g, m)| (share(self.c0, floor, *g), *m)));
             }
-            if let Some(mass) = self.cliff.get(at) {
+            if let Some(mass) = self.cliff.get(at).filter(|m| **m > NEGLIGIBLE_MASS) {
                 all.push((if rate.ln() > ln_boundary { 1.0 } else { 0.0 }, *mass));
             }
         }
-        all.retain(|(_, m)| *m > NEGLIGIBLE_MASS);
-        all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
         let total: f64 = all.iter().map(|a| a.1).sum();
-        let find = |u: f64| {
-            let mut sum = 0.0;
-            let hit = all.iter().find(|(_, m)| {
-                sum += m;
-                sum >= u * total
-            });
-            hit.or(all.last()).map_or(0.0, |a| a.0)
-        };
-        quantiles.map(find)
+        quantiles.map(|u| weighted_quantile(&mut all, u * total))
     }
+}
+
+/// Returns the least value at which the masses of the values up to it add up to `mass`; the highest value if they never
+/// do, and 0 without values. Reorders the values: each round halves them, which takes less time than to sort all.
+pub(super) fn weighted_quantile(mut all: &mut [(f64, f64)], mass: f64) -> f64 {
+    let mut below = 0.0;
+    while all.len() > 1 {
+        let middle = all.len() / 2;
+        all.select_nth_unstable_by(middle, |a, b| a.0.total_cmp(&b.0));
+        let (lower, upper) = all.split_at_mut(middle);
+        let sum = below + lower.iter().map(|a| a.1).sum::<f64>();
+        if sum >= mass {
+            all = lower;
+        } else {
+            (all, below) = (upper, sum);
+        }
+    }
+    all.first().map_or(0.0, |a| a.0)
 }
 
 /// The cells of one kind: feasible floors, or infeasible ones.

@@ -73,6 +73,17 @@ fn a_known_curve_is_recovered() {
     assert!(low <= median && median <= high && (median / P0 - 1.0).abs() < 0.1, "{low} {median} {high}");
 }
 
+#[test]
+fn a_weighted_quantile_is_the_value_at_which_the_masses_reach_it() {
+    for (mass, want) in [(0.0, 1.0), (0.1, 1.0), (0.25, 2.0), (0.5, 2.0), (0.7, 4.0), (0.9, 4.0), (2.0, 4.0)]
+    {
+        let mut all = [(4.0, 0.4), (1.0, 0.1), (2.0, 0.2), (2.0, 0.2)];
+        let got = super::fit::weighted_quantile(&mut all, mass);
+        assert!((got - want).abs() < 1e-12, "{mass}: {got}");
+    }
+    assert!(super::fit::weighted_quantile(&mut [], 0.5).abs() < 1e-12);
+}
+
 /// The odds of an infeasible limit do not depend on the part of the range that the grid covers.
 #[test]
 fn a_narrow_grid_keeps_the_odds() {
