@@ -29,6 +29,11 @@ pub(super) fn words(caveat: &ClientCaveat, context: Context) -> CaveatWords {
     }
 }
 
+/// Returns the advice for a limit of the client: no setting of goodput affects another tool's client.
+fn advice(fault: &OwnFault, context: Context) -> &'static str {
+    if context.imported { client_fault::OTHER_TOOL } else { client_fault::advice(fault) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -44,9 +49,4 @@ mod tests {
         assert!(text(false, false).starts_with("In step 3 ") && !text(false, false).contains("verdict"));
         assert!(text(true, false).starts_with("Step 3 is invalid"));
     }
-}
-
-/// Returns the advice for a limit of the client: no setting of goodput affects another tool's client.
-fn advice(fault: &OwnFault, context: Context) -> &'static str {
-    if context.imported { client_fault::OTHER_TOOL } else { client_fault::advice(fault) }
 }
