@@ -69,7 +69,7 @@ fn tried<'a>(run: &'a Run, f: &Finding, advice: &Advice) -> Option<&'a Outcome> 
 /// Returns an advice as a sentence, with what it gained if it was tried, or is expected to gain. Where others were tried it
 /// says that it was not.
 fn advice(run: &Run, f: &Finding, advice: &Advice) -> String {
-    let expected = advice.expected.as_ref().map(|of| format!(" {}", finding::expected(of)));
+    let expected = advice.expected.as_ref().map(|of| format!(" {}", finding::expected(of, &advice.change)));
     let sentence = format!("{}{}", finding::advice(advice), expected.unwrap_or_default());
     match (&run.why.tried, tried(run, f, advice)) {
         (Some(all), Some(outcome)) => format!("{sentence} {}", finding::tried(all, outcome)),

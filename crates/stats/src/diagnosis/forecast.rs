@@ -395,6 +395,30 @@ mod tests {
     }
 
     #[test]
+    fn other_requests_come_last_and_next_to_nothing_is_not_worth_it() {
+        let half = (Altered::HalfTheAnswers, 60.0);
+        assert_eq!(
+            best(&forecast(0.0, &[half, (Altered::FasterCompute, 20.0)])),
+            Some((Altered::FasterCompute, 20.0))
+        );
+        assert_eq!(
+            best(&forecast(0.0, &[half, (Altered::FewerTokens(128), 2.0)])),
+            Some(half),
+            "a thirtieth"
+        );
+        let low =
+            Forecast { measured: Some(12.0), ..forecast(10.0, &[(Altered::MoreSequences(64), 13.0), half]) };
+        assert_eq!(best(&low), Some(half), "less than a fifth above what was measured");
+    }
+
+    #[test]
+    fn the_gain_of_the_host_has_to_be_a_fifth_larger() {
+        let of = |host| forecast(10.0, &[(Altered::FasterHost, host), (Altered::FasterCompute, 20.0)]);
+        assert_eq!(best(&of(23.0)), Some((Altered::FasterCompute, 20.0)));
+        assert_eq!(best(&of(25.0)), Some((Altered::FasterHost, 25.0)));
+    }
+
+    #[test]
     fn of_two_forecasts_the_least_gain_counts() {
         let one = forecast(10.0, &[(Altered::TwiceTheKvCache, 20.0), (Altered::FasterHost, 15.0)]);
         let other = forecast(8.0, &[(Altered::TwiceTheKvCache, 12.0)]);

@@ -161,3 +161,33 @@ fn drift(alone: &Step) -> f64 {
     let left = spread.powi(2) - NOISE.powi(2) / gaps;
     if left > LEAST_DRIFT.powi(2) { left.exp_m1().sqrt().min(MOST_DRIFT) } else { 0.0 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_stats::stats::step::Quantiles;
+
+    /// A step with one request at a time whose TPOT is lognormal with this standard deviation of the logarithm.
+    fn alone(sigma: f64, output: f64, n: u64) -> Step {
+        let tpot = Quantiles {
+            n,
+            p50: Some(10.0),
+            p90: Some(10.0 * (1.2816 * sigma).exp()),
+            ..Quantiles::default()
+        };
+        let mut step = Step { output_tokens_mean: Some(output), ..Step::default() };
+        step.latency.insert(Metric::Tpot, tpot);
+        step
+    }
+
+    #[test]
+    fn drift_is_the_spread_that_single_iterations_do_not_explain() {
+        let of = |sigma: f64, output, n| drift(&alone(sigma, output, n));
+        // A coefficient of variation c of a lognormal has a variance ln(1 + c²) of the logarithm.
+        let sigma = 0.2_f64.powi(2).ln_1p().sqrt();
+        assert!((of(sigma, 1e9, 30) - 0.2).abs() < 1e-9);
+        assert!(of(NOISE / 3.0, 10.0, 30).abs() < 1e-12, "noise of nine iterations");
+        assert!(of(sigma, 1e9, LEAST_OF_P90 - 1).abs() < 1e-12, "too few answers");
+        assert!((of(1.0, 100.0, 30) - MOST_DRIFT).abs() < 1e-12);
+    }
+}
