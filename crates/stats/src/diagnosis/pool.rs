@@ -29,7 +29,7 @@ pub enum PoolSize {
 pub struct PoolShare {
     /// Part of the GPUs for the classes with long prompts, from 0 to 1.
     pub share: f64,
-    /// That share in GPUs, by whole copies of the model; `None` if the number of GPUs is not known, or they hold a single copy.
+    /// The share in GPUs, by whole copies of the model; `None` if the number of GPUs is not known, or they hold a single copy.
     pub gpus: Option<PoolGpus>,
 }
 

@@ -11,7 +11,7 @@ pub struct Trial {
     pub series: String,
     /// Name of the remedy: `max-num-seqs=64`.
     pub remedy: String,
-    /// What it gained.
+    /// The outcome of the trial.
     pub gain: Gain,
 }
 

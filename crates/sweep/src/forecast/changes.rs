@@ -1,7 +1,7 @@
 //! The changes that are simulated, one at a time.
 
 use super::iteration::Iteration;
-use super::model::{Engine, Server as Modelled};
+use super::model::{Engine, Modelled};
 use crate::bare::Lengths;
 use goodput_engine::batch::Limits;
 use goodput_stats::diagnosis::{Altered, Curve, Flags, Knob, Load, Server};

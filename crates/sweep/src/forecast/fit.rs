@@ -6,8 +6,8 @@
 
 use super::iteration::Iteration;
 use super::load::Load;
-use super::model::{Engine, Server};
-use super::target::{Target, targets};
+use super::model::{Engine, Modelled};
+use super::target::{Target, answered, longest_alone, targets};
 use crate::bare::Lengths;
 use anyhow::Result;
 use goodput_core::slo::Metric;
@@ -72,10 +72,8 @@ pub(super) fn fit(
     facts: &Facts,
     steps: &[&Step],
     measured: Option<f64>,
-) -> Result<Result<Vec<Server>, NoForecast>> {
-    let answered = |s: &Step| s.quantiles(Metric::Ttft).n;
-    let alone = steps.iter().filter(|s| is_one(s) && answered(s) >= LEAST_ALONE);
-    let Some(alone) = alone.max_by_key(|s| s.due_n).copied() else {
+) -> Result<Result<Vec<Modelled>, NoForecast>> {
+    let Some(alone) = longest_alone(steps, LEAST_ALONE) else {
         let requests = steps.iter().filter(|s| is_one(s)).map(|s| answered(s)).max().unwrap_or(0);
         return Ok(Err(NoForecast::FewUnloaded { requests, least: LEAST_ALONE }));
     };
@@ -84,7 +82,7 @@ pub(super) fn fit(
         return Ok(Err(NoForecast::UnloadedIncomplete));
     };
     // The mean over the steps, or more than `most` as soon as that is certain.
-    let server = |parts: &Parts| Server {
+    let server = |parts: &Parts| Modelled {
         engine: *engine,
         iteration: parts.iteration(&shares),
         lengths: Lengths::AS_PLANNED,

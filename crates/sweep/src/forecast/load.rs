@@ -1,6 +1,6 @@
 //! The load of a forecast: the requests of a plan, drawn for an engine at any rate, and the limits that judge it.
 
-use super::model::Server;
+use super::model::Modelled;
 use crate::bare::boundary::{bracket, is_met};
 use crate::bare::{Bare, traffic};
 use anyhow::Result;
@@ -33,12 +33,12 @@ impl<'a> Load<'a> {
     }
 
     /// Returns a sweep on an engine that nothing has run on.
-    pub(super) fn sweep(&self, server: &Server) -> Bare<'a> {
+    pub(super) fn sweep(&self, server: &Modelled) -> Bare<'a> {
         Bare::drawing(self.plan, self.traffic.clone(), server.lengths, server.model())
     }
 
     /// Returns true if an engine meets the SLO at a rate of all copies together.
-    pub(super) fn meets(&self, server: &Server, rate: f64) -> Result<bool> {
+    pub(super) fn meets(&self, server: &Modelled, rate: f64) -> Result<bool> {
         let rate = rate / server.engine.copies;
         let [settle, measure] = [0.1, 1.0].map(|part| Duration::from_secs_f64(part * REQUESTS / rate));
         let mut sweep = self.sweep(server);
@@ -47,7 +47,7 @@ impl<'a> Load<'a> {
 
     /// Returns the goodput of an engine in requests per second, of all copies together; 0 if no rate meets the SLO. The
     /// search begins `near` a rate.
-    pub(super) fn goodput(&self, server: &Server, near: f64) -> Result<f64> {
+    pub(super) fn goodput(&self, server: &Modelled, near: f64) -> Result<f64> {
         let [low, high] = bracket(near, &RATES, NARROW, |rate| self.meets(server, rate))?;
         Ok((low * high).sqrt())
     }

@@ -1,13 +1,14 @@
 //! The engine of a forecast: the settings of one copy of the server, as far as they are known.
 
 use super::iteration::Iteration;
+use super::target::longest_alone;
 use crate::bare::Lengths;
 use goodput_core::slo::Metric;
 use goodput_engine::Model;
 use goodput_engine::batch::Drift;
 use goodput_engine::batch::cost::{Cost, Formula, PromptCost};
 use goodput_engine::batch::{Batch, Limits, Settings};
-use goodput_stats::diagnosis::{Assumed, Curve, Knob, NoForecast, is_one};
+use goodput_stats::diagnosis::{Assumed, Curve, Knob, NoForecast};
 use goodput_stats::stats::step::Step;
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -36,13 +37,13 @@ const DRIFT_OVER: Duration = Duration::from_secs(8);
 
 /// An engine with its times, and the lengths of the requests that it gets.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Server {
+pub(super) struct Modelled {
     pub(super) engine: Engine,
     pub(super) iteration: Iteration,
     pub(super) lengths: Lengths,
 }
 
-impl Server {
+impl Modelled {
     /// Returns the engine, idle, with its times.
     pub(super) fn model(&self) -> Model {
         self.engine.model(&self.iteration)
@@ -102,7 +103,7 @@ impl Engine {
             },
             block_size: block,
             copies: f64::from(curve.copies()),
-            drift: steps.iter().filter(|s| is_one(s)).max_by_key(|s| s.due_n).map_or(0.0, |s| drift(s)),
+            drift: longest_alone(steps, 0).map_or(0.0, drift),
             knows: Knows {
                 sequences: sequences.is_some(),
                 tokens: tokens.is_some(),

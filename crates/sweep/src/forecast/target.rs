@@ -1,7 +1,7 @@
 //! The steps of a run that a fitted engine must reproduce.
 
 use super::load::Load;
-use super::model::{Engine, Server};
+use super::model::{Engine, Modelled};
 use crate::bare::whole;
 use anyhow::Result;
 use goodput_core::level::{Control, Level};
@@ -36,6 +36,16 @@ const OF_P99: u64 = 300;
 pub(super) struct Target<'a> {
     pub(super) step: &'a Step,
     pub(super) ask: Ask,
+}
+
+/// Returns the longest step with one request at a time, of those in which at least so many were answered.
+pub(super) fn longest_alone<'a>(steps: &[&'a Step], least: u64) -> Option<&'a Step> {
+    steps.iter().copied().filter(|s| is_one(s) && answered(s) >= least).max_by_key(|s| s.due_n)
+}
+
+/// Returns the number of requests of a step that saw a first token.
+pub(super) fn answered(step: &Step) -> u64 {
+    step.quantiles(Metric::Ttft).n
 }
 
 /// Returns the steps to be reproduced: one request alone, the one nearest to the goodput, and lighter ones.
@@ -93,7 +103,7 @@ fn times(settle_s: f64, window_s: f64) -> [Duration; 2] {
 
 impl Target<'_> {
     /// Returns the weighted mean of the absolute logarithms of simulated over measured latencies.
-    pub(super) fn deviation(&self, load: &Load<'_>, server: &Server) -> Result<f64> {
+    pub(super) fn deviation(&self, load: &Load<'_>, server: &Modelled) -> Result<f64> {
         let mut sweep = load.sweep(server);
         let simulated = sweep.measure_again(&self.step.series, self.step.step, self.ask)?;
         let mut all: Vec<(f64, f64, f64)> = Vec::new();

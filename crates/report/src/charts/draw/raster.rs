@@ -33,7 +33,7 @@ pub(crate) struct Raster {
     blank: Vec<u8>,
     /// The drawn pixels. Outside the touched tiles they are those of earlier pictures.
     fine: Vec<u8>,
-    /// Whether each tile was touched, row by row.
+    /// True for each tile that was touched, row by row.
     touched: Vec<bool>,
     trouble: Option<String>,
 }

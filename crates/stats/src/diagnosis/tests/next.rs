@@ -1,4 +1,4 @@
-//! What cannot be told, and what to measure next.
+//! Tests of what to measure next, and of what is not decided.
 
 use super::*;
 
