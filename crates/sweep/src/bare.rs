@@ -12,6 +12,7 @@ use super::step_context::{EarlyEnd, StepContext};
 use super::tally::StepTally;
 use anyhow::{Context, Result, bail};
 use blocks::blocks;
+use boundary::is_met;
 use goodput_core::level::{Control, Level};
 use goodput_core::record::{Failure, Outcome, Phase, Record};
 use goodput_engine::{Model, Request};
@@ -119,6 +120,22 @@ impl<'a> Bare<'a> {
     /// As [`Bare::measure`].
     pub fn measure_whole(&mut self, rate: f64, settle: Duration, measure: Duration) -> Result<&Step> {
         self.measure(whole(self.plan, Level::rate(rate), StepKind::List, [settle, measure]))
+    }
+
+    /// Measures one more step at a rate, and returns true if it meets the limits of one tier, or of all of them, as [`is_met`]
+    /// tells. It ends before its time only with so many misses that nothing after them could make it meet.
+    ///
+    /// # Errors
+    /// As [`Bare::measure`].
+    pub fn meets(
+        &mut self,
+        rate: f64,
+        times: [Duration; 2],
+        tier: Option<&str>,
+        failed: f64,
+    ) -> Result<bool> {
+        let ask = whole(self.plan, Level::rate(rate), StepKind::List, times);
+        Ok(is_met(self.measure(Ask { ends: Ends::WhenFarOver, ..ask })?, tier, failed))
     }
 
     /// Measures one more step and passes every measured request to `each`.

@@ -241,7 +241,10 @@ impl StepTally {
     ///
     /// Returns false if there was no answer at all; [`StepTally::all_failed`] covers that case.
     pub(crate) fn fails_beyond(&self, share: f64, in_flight: u64) -> bool {
-        !self.nothing_came() && gross(self.theirs, self.home() + in_flight, share, GROSS_INFLATION) > GROSS
+        // Asked at every event of a simulated step: without a failure there is no evidence to weigh.
+        self.theirs > 0
+            && !self.nothing_came()
+            && gross(self.theirs, self.home() + in_flight, share, GROSS_INFLATION) > GROSS
     }
 
     /// Returns true if at least 50 requests, and at least as many as are in flight, have finished without a single

@@ -1,11 +1,12 @@
 //! Identifiers of the tokens of a prompt, for the prefix cache of an engine without text.
 
 use super::Lengths;
+use goodput_core::hash::mix;
 use goodput_engine::KvCache;
 use goodput_engine::blocks::blocks_of;
 use goodput_load::sim::dialect::{TEMPLATE_TOKEN, template_tokens};
 use goodput_plan::Plan;
-use goodput_workload::chain::{Recipe, Text, Turn};
+use goodput_workload::chain::{Text, Turn};
 use goodput_workload::config::{Cache, Source};
 use goodput_workload::sources::Prompts;
 use std::sync::Arc;
@@ -36,17 +37,15 @@ pub(super) fn blocks(
     let least = template as u64 + shared + u64::from(shared > 0);
     let all = u64::from(first.input_tokens).max(least) + u64::from(first.output_tokens);
     let of_group = (0..shared).map(|i| (1 << 62) | (u64::from(group) << 32) | i);
-    let own = of_request(step, first, all.saturating_sub(template as u64 + shared));
-    let added = further.iter().flat_map(|turn| {
-        let words = if let Text::FollowUp { tokens } = turn.request.text { tokens } else { 0 };
-        of_request(step, &turn.request, u64::from(words) + u64::from(turn.request.output_tokens))
-    });
     let head = std::iter::repeat_n(TEMPLATE_TOKEN, template).chain(of_group);
-    blocks_of(head.chain(own).chain(added), kv.block_size)
-}
-
-/// Returns `n` tokens that no other request has: its unique words and its answer.
-fn of_request(step: u32, recipe: &Recipe, n: u64) -> impl Iterator<Item = u64> + use<> {
-    let id = recipe.id;
-    (0..n).map(move |i| (u64::from(step) << 52) ^ (id << 22) ^ i)
+    let further = further.iter().map(|turn| {
+        let words = if let Text::FollowUp { tokens } = turn.request.text { tokens } else { 0 };
+        u64::from(words) + u64::from(turn.request.output_tokens)
+    });
+    let tokens = all + further.sum::<u64>();
+    // All blocks beyond the common ones are those of this conversation alone, in whichever turn they are filled.
+    let common = blocks_of(head, kv.block_size);
+    let own = common.len() as u64..tokens / u64::from(kv.block_size.max(1));
+    let own = own.map(|i| mix((u64::from(step) << 52) ^ (first.id << 22) ^ i));
+    common.iter().copied().chain(own).collect()
 }

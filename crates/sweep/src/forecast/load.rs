@@ -1,7 +1,7 @@
 //! The load of a forecast: the requests of a plan, drawn for an engine at any rate, and the limits that judge it.
 
 use super::model::Modelled;
-use crate::bare::boundary::{bracket, is_met};
+use crate::bare::boundary::bracket;
 use crate::bare::{Bare, traffic};
 use anyhow::Result;
 use goodput_plan::Plan;
@@ -40,9 +40,8 @@ impl<'a> Load<'a> {
     /// Returns true if an engine meets the SLO at a rate of all copies together.
     pub(super) fn meets(&self, server: &Modelled, rate: f64) -> Result<bool> {
         let rate = rate / server.engine.copies;
-        let [settle, measure] = [0.1, 1.0].map(|part| Duration::from_secs_f64(part * REQUESTS / rate));
-        let mut sweep = self.sweep(server);
-        Ok(is_met(sweep.measure_whole(rate, settle, measure)?, Some(self.tier), 0.0))
+        let times = [0.1, 1.0].map(|part| Duration::from_secs_f64(part * REQUESTS / rate));
+        self.sweep(server).meets(rate, times, Some(self.tier), 0.0)
     }
 
     /// Returns the goodput of an engine in requests per second, of all copies together; 0 if no rate meets the SLO. The
