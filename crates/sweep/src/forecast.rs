@@ -71,8 +71,9 @@ fn forecast(
     facts: &Facts,
     steps: &[&Step],
 ) -> Result<Result<Forecast, NoForecast>> {
-    let measured = match measured(answer, curve) {
-        Ok(measured) => measured,
+    let lowest = steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.level.value);
+    let known = match Known::of(answer, curve, lowest.fold(f64::INFINITY, f64::min)) {
+        Ok(known) => known,
         Err(reason) => return Ok(Err(reason)),
     };
     // Some requests cannot be drawn without their text.
@@ -81,53 +82,79 @@ fn forecast(
         Ok(engine) => engine,
         Err(reason) => return Ok(Err(reason)),
     };
-    let lowest = steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.level.value);
-    let lowest = lowest.fold(f64::INFINITY, f64::min);
-    let [low, high] = answer.goodput.interval90().unwrap_or([measured.unwrap_or(0.0); 2]);
-    let [low, high] = match measured {
-        Some(_) => [low / ALIKE, high * ALIKE],
-        // Lower rates than the lowest step were not measured.
-        None => [0.0, lowest],
-    };
-    let is_like = |present: f64| (low..=high).contains(&present) && (present > 0.0 || measured.is_none());
-    let near = measured.unwrap_or(10.0 * RATES.start);
-    let servers = match fit(&load, &engine, curve, facts, steps, measured)? {
+    let servers = match fit(&load, &engine, curve, facts, steps, known.aim())? {
         Ok(servers) => servers,
         Err(reason) => return Ok(Err(reason)),
     };
+    let (near, measured) = (known.aim().unwrap_or(10.0 * RATES.start), known.measured);
     let mut all: Vec<Forecast> = Vec::new();
     let mut unlike = NoForecast::NoEstimate;
     for server in servers {
         let present = load.goodput(&server, near)?;
         tracing::debug!("{}: goodput {measured:?}, that of the model {present}: {server:?}", plan.name);
-        if is_like(present) {
+        if known.holds(present) {
             let effects = effects(&load, &changes(&server, curve), present, near)?;
             tracing::debug!("{}: {effects:?}", plan.name);
             let (series, assumed) = (curve.series.clone(), engine.assumed());
             all.push(Forecast { series, measured, present, effects, assumed });
         } else {
-            unlike = NoForecast::Goodput { model: present, low, high };
+            unlike = NoForecast::Goodput { model: present, low: known.low, high: known.high };
         }
     }
     Ok(all.into_iter().reduce(Forecast::least).ok_or(unlike))
 }
 
-/// Returns the measured goodput, `None` if no rate met the SLO; or why the model has no such load or answer.
-fn measured(answer: &Answer, curve: &Curve) -> Result<Option<f64>, NoForecast> {
-    match answer.control {
-        Control::Rate => {}
-        Control::Concurrency => return Err(NoForecast::ClosedLoop),
-        Control::Sessions => return Err(NoForecast::Conversations),
-        Control::TraceScale => return Err(NoForecast::TraceSpeed),
+/// What a run tells of the goodput: the model's own has to agree with it.
+#[derive(Debug, Clone, Copy)]
+struct Known {
+    /// The estimate; `None` if there is none, or no rate met the SLO.
+    measured: Option<f64>,
+    low: f64,
+    high: f64,
+}
+
+impl Known {
+    /// Returns what an answer tells, or why the model has no such load or answer. Rates below the `lowest` of a step under load
+    /// were not measured.
+    fn of(answer: &Answer, curve: &Curve, lowest: f64) -> Result<Self, NoForecast> {
+        match answer.control {
+            Control::Rate => {}
+            Control::Concurrency => return Err(NoForecast::ClosedLoop),
+            Control::Sessions => return Err(NoForecast::Conversations),
+            Control::TraceScale => return Err(NoForecast::TraceSpeed),
+        }
+        if curve.flags == Some(Flags::SimulatedQueue) {
+            return Err(NoForecast::Queue);
+        }
+        let goodput = &answer.goodput;
+        match (goodput.status(), goodput.rate()) {
+            (Status::Found | Status::Undecided, Some(rate)) => {
+                let [low, high] = goodput.interval90().unwrap_or([rate; 2]);
+                Ok(Self { measured: Some(rate), low: low / ALIKE, high: high * ALIKE })
+            }
+            (Status::Found | Status::Undecided, None) => {
+                // Without an estimate there may still be a level that fails, and one that is met.
+                let high =
+                    goodput.bracket.failed.into_iter().chain(goodput.interval90().map(|[_, high]| high));
+                let high = high.reduce(f64::min).ok_or(NoForecast::NoEstimate)?;
+                let low = goodput.safe_or_met().unwrap_or(0.0);
+                Ok(Self { measured: None, low: low / ALIKE, high: high * ALIKE })
+            }
+            (Status::None, _) => Ok(Self { measured: None, low: 0.0, high: lowest }),
+            (Status::NotReached, _) => Err(NoForecast::NothingMissed),
+            (Status::Invalid, _) => Err(NoForecast::InvalidAnswer),
+        }
     }
-    if curve.flags == Some(Flags::SimulatedQueue) {
-        return Err(NoForecast::Queue);
+
+    /// Returns true if the model may have this goodput.
+    fn holds(&self, goodput: f64) -> bool {
+        (self.low..=self.high).contains(&goodput) && (goodput > 0.0 || self.measured.is_none())
     }
-    match answer.goodput.status() {
-        Status::Found | Status::Undecided => answer.goodput.rate().map(Some).ok_or(NoForecast::NoEstimate),
-        Status::None => Ok(None),
-        Status::NotReached => Err(NoForecast::NothingMissed),
-        Status::Invalid => Err(NoForecast::InvalidAnswer),
+
+    /// Returns a rate near the boundary; `None` if it is not known from below.
+    fn aim(&self) -> Option<f64> {
+        let between = (self.low > 0.0).then(|| (self.low * self.high).sqrt());
+        self.measured.or(between)
     }
 }
 

@@ -31,6 +31,12 @@ const HIDDEN: f64 = 0.2;
 /// little, since the host's work takes some milliseconds in every engine.
 const MEMORY_OF_QUICK: [f64; 2] = [0.15, 0.5];
 const MEMORY_OF_SLOW: [f64; 2] = [0.6, 0.9];
+/// Share of a prompt token's products that attending to one token takes, if the model is not declared: that of 8 billion
+/// parameters in 32 layers.
+const ATTENTION: f64 = 1.1e-4;
+/// Time to read the keys and values of a token, if the model is not declared: 131 kB (8 billion parameters with grouped
+/// heads, 16 bits) at 2 TB/s.
+const KV_TOKEN_MS: f64 = 65e-6;
 /// Share of the time of reading a prompt that does not depend on its tokens, at the start of the fit with such a part.
 const OVERHEAD: f64 = 0.3;
 
@@ -58,6 +64,8 @@ struct Shares {
     memory: [f64; 2],
     /// Share of a sequence's part that is reading keys and values.
     kv: f64,
+    /// Time in which a prompt token attends to one token before it, as a share of that of its other products.
+    attention: f64,
     /// Tokens of a mean request at half of its answer.
     context: f64,
 }
@@ -129,6 +137,7 @@ impl Parts {
             weights_ms,
             prompt_ms: self.prompt,
             prompt_token_ms: self.prompt_token,
+            attention_ms: shares.attention * self.prompt_token,
             token_ms,
             sequence_ms,
             kv_token_ms,
@@ -220,8 +229,11 @@ fn start(
     let read = uncached(alone)?.max(1.0);
     let parts = (read / f64::from(engine.limits.max_num_batched_tokens.get())).ceil();
     let rest = (ttft - parts * fixed).max(0.05 * ttft);
-    let prompt_token = per_token_ms(&facts.lengths, &curve.deployment).unwrap_or(rest / read);
-    let prompt = ((rest - prompt_token * read) / parts).max(0.0);
+    let attention = attention(curve);
+    let before = input - 0.5 * read;
+    let prompt_token =
+        per_token_ms(&facts.lengths, &curve.deployment).unwrap_or(rest / read) / (1.0 + attention * before);
+    let prompt = ((rest - prompt_token * (1.0 + attention * before) * read) / parts).max(0.0);
     let more = targets.iter().filter(|t| !is_one(t.step)).filter_map(|t| {
         let tpot = t.step.quantiles(Metric::Tpot).p50?;
         let busy = (t.ask.level.value * read * prompt_token / 1e3).min(0.9);
@@ -234,12 +246,31 @@ fn start(
     let context = input + output / 2.0;
     let (memory, kv) = memory_shares(curve, fixed, sequence, context);
     let parts = Parts { fixed, hiding: 0.0, prompt, prompt_token, sequence, hidden: 0.0 };
-    Some((parts, Shares { memory, kv, context }))
+    Some((parts, Shares { memory, kv, attention, context }))
+}
+
+/// Returns the time in which a prompt token attends to one token before it, as a share of that of its other products.
+fn attention(curve: &Curve) -> f64 {
+    let declared = curve
+        .hardware
+        .as_ref()
+        .and_then(|(_, model)| Some(attention_of(model.parameters.get(), f64::from(model.layers?.get()))));
+    declared.unwrap_or(ATTENTION)
+}
+
+/// Returns the same for a decoder of so many parameters and layers.
+///
+/// With L layers of width d it has about P = 12·L·d² parameters. A token takes 2·P operations of matrix products, and 4·L·d for
+/// each token before it: a ratio of 1/(6d). Attention is assumed to reach a third of the rate of large matrix products.
+fn attention_of(parameters: f64, layers: f64) -> f64 {
+    let width = (parameters / (12.0 * layers)).sqrt();
+    3.0 / (6.0 * width)
 }
 
 /// Returns the shares of the fixed part and of a sequence's part that are reading memory, by the declared hardware.
 fn memory_shares(curve: &Curve, fixed: f64, sequence: f64, context: f64) -> ([f64; 2], f64) {
-    let unknown = (if fixed < QUICK_MS { MEMORY_OF_QUICK } else { MEMORY_OF_SLOW }, 0.5);
+    let kv = (KV_TOKEN_MS * context / sequence.max(1e-9)).clamp(0.1, 0.9);
+    let unknown = (if fixed < QUICK_MS { MEMORY_OF_QUICK } else { MEMORY_OF_SLOW }, kv);
     let Some((machine, model)) = &curve.hardware else { return unknown };
     let weights = machine.decode(model, 1.0, 0.0).floor_ms;
     if weights > fixed {
@@ -254,4 +285,17 @@ fn memory_shares(curve: &Curve, fixed: f64, sequence: f64, context: f64) -> ([f6
 
 fn mean([low, high]: [f64; 2]) -> f64 {
     low.midpoint(high)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attention_is_dearer_in_narrow_models() {
+        // 12 · 32 · 4096² parameters: a width of 4,096.
+        assert!((attention_of(12.0 * 32.0 * 4096.0_f64.powi(2), 32.0) - 1.0 / 8192.0).abs() < 1e-12);
+        assert!((attention_of(8e9, 32.0) / ATTENTION - 1.0).abs() < 0.01);
+        assert!(attention_of(0.6e9, 28.0) > 5.0 * attention_of(70e9, 80.0));
+    }
 }

@@ -17,6 +17,8 @@ pub(super) struct Iteration {
     pub(super) prompt_ms: f64,
     /// For each prompt token.
     pub(super) prompt_token_ms: f64,
+    /// For each pair of a prompt token and a token before it: attention.
+    pub(super) attention_ms: f64,
     /// For each token of an answer, beside the reading of the weights: its products.
     pub(super) token_ms: f64,
     /// For each sequence.
@@ -38,6 +40,7 @@ impl Iteration {
     pub(super) fn with_compute(&self, factor: f64) -> Self {
         Self {
             prompt_token_ms: self.prompt_token_ms / factor,
+            attention_ms: self.attention_ms / factor,
             token_ms: self.token_ms / factor,
             sequence_ms: self.sequence_ms - self.products_ms() * (1.0 - 1.0 / factor),
             ..*self
@@ -84,6 +87,7 @@ mod tests {
         weights_ms: 2.0,
         prompt_ms: 0.5,
         prompt_token_ms: 0.02,
+        attention_ms: 1e-6,
         token_ms: 0.0,
         sequence_ms: 0.1,
         kv_token_ms: 0.001,
@@ -94,6 +98,7 @@ mod tests {
     fn faster_parts_shorten_their_own_times_alone() {
         let compute = TIMES.with_compute(2.0);
         assert!((compute.prompt_token_ms - 0.01).abs() < 1e-12 && (compute.sequence_ms - 0.09).abs() < 1e-12);
+        assert!((compute.attention_ms - 5e-7).abs() < 1e-15, "attention is products too");
         assert!((compute.host_ms - 4.0).abs() < 1e-12 && (compute.kv_token_ms - 0.001).abs() < 1e-12);
         let memory = TIMES.with_memory(2.0);
         assert!((memory.host_ms + memory.weights_ms - 6.0 * 0.875).abs() < 1e-12, "an eighth of six");

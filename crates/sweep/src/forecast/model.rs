@@ -134,7 +134,7 @@ impl Engine {
             }),
             sequence_ns: t.sequence_ms * NS_PER_MS,
             kv_token_ns: t.kv_token_ms * NS_PER_MS,
-            attention_ns: 0.0,
+            attention_ns: t.attention_ms * NS_PER_MS,
             eager: None,
         };
         Model::Batch(Box::new(Batch::new(Settings {

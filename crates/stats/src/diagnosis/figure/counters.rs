@@ -1,11 +1,13 @@
 //! Figures from the server's counters, and from the client's.
 
 use super::super::fact::{CacheFact, Fact, LatencyFact, Place, ServerFact};
+use super::super::facts::StepFailures;
 use super::super::flags::Knob;
 use super::super::settings::Value;
 use super::super::subject::Subject;
 use super::Reading;
 use crate::stats::step::{Step, Verdict};
+use goodput_core::record::Failure;
 use goodput_core::slo::{Metric, limit_percentile};
 use goodput_core::units::Percentile;
 
@@ -24,19 +26,23 @@ pub(super) fn failed_of_allowed(s: &Subject<'_>) -> Option<Reading> {
     const SEVERAL: u64 = 5;
     let percentile = s.curve.limit.as_deref().and_then(limit_percentile).unwrap_or(Percentile::P99);
     let allowed = percentile.miss_share();
-    let failed = broken(s.at);
+    let failed = broken(s);
     let share = failed as f64 / s.at.due_n.max(1) as f64;
     Some(Reading::silent(if failed >= SEVERAL { share / allowed } else { 0.0 }, [s.at.step]))
 }
 
-/// Returns the failures that more load does not explain: neither refused requests nor those that ran into the timeout.
-const fn broken(step: &Step) -> u64 {
-    step.failed.saturating_sub(step.failed_timeout).saturating_sub(step.refused)
+/// Returns the failures that more load does not explain: neither refused requests, nor those that ran into the timeout, nor
+/// those that were never sent because too many others were open.
+fn broken(s: &Subject<'_>) -> u64 {
+    let step = s.at;
+    let unsent = |f: &&StepFailures| f.step == step.step && f.kind == Failure::ClientLimit.name();
+    let unsent: u64 = s.facts.failures.iter().filter(unsent).map(|f| f.count).sum();
+    step.failed.saturating_sub(step.failed_timeout).saturating_sub(step.refused).saturating_sub(unsent)
 }
 
 /// Compares failures with the misses of the binding limit: a failed request misses every limit.
 pub(super) fn failed_of_misses(s: &Subject<'_>) -> Option<Reading> {
-    let (failed, due) = (broken(s.at), s.at.due_n);
+    let (failed, due) = (broken(s), s.at.due_n);
     if failed == 0 {
         return Some(Reading::silent(0.0, [s.at.step]));
     }

@@ -1,6 +1,7 @@
 //! Cases that the server's counters, its settings or its hardware decide.
 
 use super::*;
+use goodput_core::record::Failure;
 
 pub(super) const CASES: &[Case] = &[
     // KV cache and preemption: also if no limit was missed.
@@ -122,6 +123,16 @@ pub(super) const CASES: &[Case] = &[
             (s[2].failed, s[2].limits[0].misses) = (11, 60);
         },
         "errors high",
+    ),
+    (
+        "requests that were never sent, behind too many open ones",
+        |s, f| {
+            queue(s);
+            (s[2].failed, s[2].limits[0].misses) = (40, 60);
+            let kind = Failure::ClientLimit.name().to_owned();
+            f.failures = vec![StepFailures { step: 3, kind, status: None, count: 40 }];
+        },
+        "prefill-bound medium, queueing medium",
     ),
     ("a few failures", |s, _| (s[2].failed, s[2].limits[0].misses) = (4, 60), ""),
     // Between the client and the server.
