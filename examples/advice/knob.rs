@@ -89,26 +89,6 @@ impl Knob {
         }
     }
 
-    /// Returns the changes of this knob that are tried: ladders, each of which is climbed as long as it helps.
-    pub(crate) fn ladders(self, case: &Case) -> Result<Vec<Vec<Intervention>>> {
-        let now = case.plan(&[])?.simulated()?.context("a case has a simulated server")?;
-        let all = self.interventions(case)?;
-        Ok(match (self, &now.engine) {
-            (Self::Seats | Self::Tokens, Engine::Batch { deployment, .. }) => {
-                let limits = deployment.limits;
-                let now =
-                    if self == Self::Seats { limits.max_num_seqs } else { limits.max_num_batched_tokens };
-                let (down, up): (Vec<_>, Vec<_>) =
-                    all.into_iter().partition(|i| i.label.parse::<u32>().is_ok_and(|n| n < now.get()));
-                // Less may help only from some point on: every value by itself.
-                let mut ladders: Vec<Vec<Intervention>> = down.into_iter().map(|i| vec![i]).collect();
-                ladders.push(up);
-                ladders
-            }
-            _ => vec![all],
-        })
-    }
-
     /// Returns the changes of this knob with which the server starts, in order of the value.
     pub(crate) fn interventions(self, case: &Case) -> Result<Vec<Intervention>> {
         let mut all = self.all_interventions(case)?;

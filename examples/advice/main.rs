@@ -46,7 +46,7 @@ struct Args {
     /// File that keeps the goodputs found by long simulation; delete it after a change of the engine model.
     #[arg(long, default_value = "target/advice-goodputs.tsv")]
     store: PathBuf,
-    /// Folder that keeps the runs, a folder each by the name of the server.
+    /// Folder that keeps the runs, a folder each by the name of the server; those that it has already are not measured again.
     #[arg(long)]
     keep: Option<PathBuf>,
 }

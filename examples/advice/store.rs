@@ -29,13 +29,28 @@ impl Store {
 
     /// Returns the goodput of a case, found now, beginning `near` a rate, if it was not before.
     pub(crate) fn goodput(&self, case: &Case, near: f64) -> Result<f64> {
-        let key = key(case)?;
+        self.known_or(key(case, None)?, || {
+            truth::goodput(case, near).with_context(|| format!("truth of {}", case.name))
+        })
+    }
+
+    /// Returns true if a case's server meets its SLO at a rate.
+    pub(crate) fn reaches(&self, case: &Case, rate: f64) -> Result<bool> {
+        let rate_met = self
+            .known_or(key(case, Some(rate))?, || Ok(if truth::reaches(case, rate)? { rate } else { 0.0 }))?;
+        Ok(rate_met > 0.0)
+    }
+
+    fn known_or(&self, key: u64, find: impl FnOnce() -> Result<f64>) -> Result<f64> {
         if let Some(known) = self.lock().get(&key) {
             return Ok(*known);
         }
-        let found = truth::goodput(case, near).with_context(|| format!("truth of {}", case.name))?;
+        let found = find()?;
         let mut known = self.lock();
         known.insert(key, found);
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
+        }
         let mut file = OpenOptions::new().create(true).append(true).open(&self.path)?;
         writeln!(file, "{key}\t{found}")?;
         Ok(found)
@@ -46,12 +61,16 @@ impl Store {
     }
 }
 
-/// Identifies what the goodput depends on: the engine with all of its settings, the workload and the limits.
-fn key(case: &Case) -> Result<u64> {
+/// Identifies what the goodput depends on, or what a server does at a rate: the engine with all of its settings, the workload
+/// and the limits.
+fn key(case: &Case, rate: Option<f64>) -> Result<u64> {
     let alone = Case { name: "any".into(), ..case.engine_alone() };
     let plan = alone.plan(&[])?;
     let engine = plan.simulated()?.map(|sim| format!("{:?} {:?}", sim.engine, sim.speed)).unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     (plan.to_toml()?, engine, format!("{} {:?}", case.failed, case.error_rate)).hash(&mut hasher);
+    if let Some(rate) = rate {
+        rate.to_bits().hash(&mut hasher);
+    }
     Ok(hasher.finish())
 }

@@ -2,11 +2,11 @@
 
 use crate::trial::{Mark, Trial};
 
-/// Returns what every change of one server gains, and what was advised.
+/// Returns what the changes of one server gain that are worth it, and what was advised.
 pub(crate) fn one(t: &Trial) -> String {
     let gain = |goodput: f64| format!("{:+.0} %", 100.0 * (goodput / t.base - 1.0));
     let changes: Vec<String> = t
-        .tried
+        .worthy
         .iter()
         .map(|(change, goodput)| {
             format!("  {} {}: {goodput:.2} ({})", change.knob.title(), change.label, gain(*goodput))

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const WORTH: f64 = 0.2;
 /// A change that loses more than this share of the goodput is harmful.
 const HARM: f64 = 0.03;
-/// Factor by which a change must raise the goodput for a larger one to be tried.
-const HELPS: f64 = 1.01;
+/// A lower goodput is none, in requests per second.
+const LEAST: f64 = 0.05;
 /// Share of the best gain that a good first advice reaches.
 pub(crate) const GOOD: f64 = 0.8;
 
@@ -26,8 +26,8 @@ pub(crate) struct Trial {
     pub(crate) case: Case,
     /// The model's own goodput.
     pub(crate) base: f64,
-    /// The changes that were tried, each with the goodput that it gives.
-    pub(crate) tried: Vec<(Intervention, f64)>,
+    /// The changes that are worth it, each with the goodput that it gives.
+    pub(crate) worthy: Vec<(Intervention, f64)>,
     /// The answer of the sweep, in requests per second.
     pub(crate) answer: Option<f64>,
     /// The kinds of all findings, in order.
@@ -72,20 +72,7 @@ impl Mark {
 impl Trial {
     pub(crate) fn of(case: &Case, store: &Store, keep: Option<&Path>) -> Result<Self> {
         let base = store.goodput(case, 1.0)?;
-        let mut tried: Vec<(Intervention, f64)> = Vec::new();
-        for knob in Knob::ALL {
-            for ladder in knob.ladders(case)? {
-                let mut before = base;
-                for change in ladder {
-                    let goodput = store.goodput(&change.case, before)?;
-                    tried.push((change, goodput));
-                    if goodput <= before * HELPS {
-                        break;
-                    }
-                    before = goodput;
-                }
-            }
-        }
+        let worthy = worthy(case, store, base)?;
         let run = swept(case, keep)?;
         let answer = run.answers.first().and_then(|a| a.goodput.rate());
         let findings: Vec<&Finding> = run.why.findings.iter().collect();
@@ -102,7 +89,7 @@ impl Trial {
         Ok(Self {
             case: case.clone(),
             base,
-            tried,
+            worthy,
             answer,
             findings: findings.iter().map(|f| f.kind.name()).collect(),
             untold: run.why.untold.iter().map(|u| u.kind.name()).collect(),
@@ -113,17 +100,15 @@ impl Trial {
     }
 
     /// Returns the best change: of those that cost nothing, if one of them is worth it, else of other hardware, else of
-    /// other requests.
+    /// other requests. What was advised counts too: it may be a value that is not among those tried.
     pub(crate) fn best_change(&self) -> Option<&(Intervention, f64)> {
         let most = |price: Price| {
-            let of = self.tried.iter().filter(move |(change, _)| change.knob.price() == price);
-            of.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, goodput)| self.is_worth(*goodput))
+            let advised = self.advised.iter().filter(|(_, goodput)| *goodput >= least_worth(self.base));
+            let of =
+                self.worthy.iter().chain(advised).filter(move |(change, _)| change.knob.price() == price);
+            of.max_by(|a, b| a.1.total_cmp(&b.1))
         };
         most(Price::Free).or_else(|| most(Price::Hardware)).or_else(|| most(Price::Requests))
-    }
-
-    fn is_worth(&self, goodput: f64) -> bool {
-        goodput > 0.05 && goodput >= (1.0 + WORTH) * self.base
     }
 
     /// Returns the gain of the first advice as a share of the best gain.
@@ -145,16 +130,42 @@ impl Trial {
     }
 }
 
-/// Sweeps a case in virtual time, as a user would, in a folder to `keep`.
+/// Returns the goodput from which a change is worth it, where there is one of `base` without it.
+fn least_worth(base: f64) -> f64 {
+    f64::max((1.0 + WORTH) * base, LEAST)
+}
+
+/// Returns the changes of a case that are worth it, each with the goodput that it gives. How much less others give does not
+/// matter.
+fn worthy(case: &Case, store: &Store, base: f64) -> Result<Vec<(Intervention, f64)>> {
+    let least = least_worth(base);
+    let mut all: Vec<(Intervention, f64)> = Vec::new();
+    for knob in Knob::ALL {
+        for change in knob.interventions(case)? {
+            if store.reaches(&change.case, least)? {
+                let goodput = store.goodput(&change.case, least)?;
+                all.extend((goodput >= least).then_some((change, goodput)));
+            }
+        }
+    }
+    Ok(all)
+}
+
+/// Sweeps a case in virtual time, as a user would, in a folder to `keep`. A finished run that is there already is taken, and
+/// gets its forecast anew.
 fn swept(case: &Case, keep: Option<&Path>) -> Result<Run> {
     let plan = case.plan(&[])?;
     let temporary = tempfile::tempdir()?;
     let out = keep.unwrap_or(temporary.path()).join(&case.name);
-    let options = Options { out, virtual_time: true, ..Options::default() };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
-    let run = runtime
-        .block_on(sweep::run(&plan, &options, CancellationToken::new()))
-        .with_context(|| format!("sweep of {}", case.name))?;
-    sweep::forecast::write(&options.out, &plan, &run)?;
-    rundir::read(&options.out)
+    if !out.join(rundir::RESULT).exists() {
+        let options = Options { out: out.clone(), virtual_time: true, ..Options::default() };
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+        runtime
+            .block_on(sweep::run(&plan, &options, CancellationToken::new()))
+            .with_context(|| format!("sweep of {}", case.name))?;
+    }
+    let (run, _) = rundir::answered(&out)?;
+    sweep::forecast::write(&out, &plan, &run)?;
+    rundir::read(&out)
 }
