@@ -8,7 +8,7 @@ use super::forecast::Expected;
 use super::pace::{self, Pace};
 use super::pool::{self, PoolSize};
 use super::settings::{Current, Value};
-use super::subject::Subject;
+use super::subject::{Subject, is_one};
 use super::suggestion::{Basis, Flag, NewValue, Suggestion, suggestion};
 use crate::roofline::Precision;
 use goodput_core::slo::Metric;
@@ -80,9 +80,10 @@ pub(super) fn advice(s: &Subject<'_>, change: Change) -> Option<Advice> {
 }
 
 /// Returns the changes that would help, without those for which this server has no flag, or none that can still be
-/// changed.
+/// changed. More replicas answer no faster one request alone.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<Advice> {
-    changes(kind, s).into_iter().filter_map(|change| advice(s, change)).collect()
+    let helps = |change: &Change| !(is_one(s.at) && *change == DeploymentChange::MoreReplicas.into());
+    changes(kind, s).into_iter().filter(helps).filter_map(|change| advice(s, change)).collect()
 }
 
 fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {

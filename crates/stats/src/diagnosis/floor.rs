@@ -14,7 +14,7 @@ const BOUND: f64 = 2.0;
 
 /// Ratio below which a measurement contradicts its floor: nothing can be faster, and a median of some dozens of values
 /// scatters by a few per cent.
-const BELOW: f64 = 0.95;
+pub(super) const BELOW: f64 = 0.95;
 
 /// The measured latencies of a series compared with their floors.
 #[derive(Debug, Clone, PartialEq, Serialize)]

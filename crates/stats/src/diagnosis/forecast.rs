@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 
 /// Smallest gain, as a share of the goodput, that is worth a change.
 pub const WORTH: f64 = 0.2;
-/// Smallest gain with which a change is advised at all: the goodput of a short simulation scatters by some per cent.
-const LEAST_GAIN: f64 = 0.05;
+/// Smallest gain with which a change is advised at all: the goodput of a short simulation scatters by some per cent, and a
+/// change that gains less removes no cause.
+const LEAST_GAIN: f64 = 0.1;
 
 /// The goodput of a model of one server, with its present settings and under single changes. Rates are in requests per
 /// second.
@@ -259,14 +260,22 @@ impl Forecast {
 }
 
 /// Weighs the findings of a curve by a forecast: the best change comes first, with the value that was best; changes that
-/// gain nothing are not advised. What broke the measurement stays before all.
+/// gain nothing are not advised, and findings all of whose simulated remedies gain nothing are no causes. What broke the
+/// measurement stays before all.
 pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast: &Forecast) {
     let own = |f: &Finding| f.series == subject.curve.series;
     if findings.iter().any(|f| own(f) && (f.kind.rank() == Rank::Broken || f.kind == Kind::Network)) {
         return;
     }
+    // A model that meets the SLO at no rate, whatever is changed, does not weigh one change against another.
+    if forecast.present <= 0.0 && forecast.best().is_none() {
+        return;
+    }
+    let mut refuted: Vec<Kind> = Vec::new();
     for finding in findings.iter_mut().filter(|f| own(f)) {
+        let had_remedy = has_simulated(finding, forecast);
         finding.advice.retain_mut(|advice| expect(advice, forecast));
+        refuted.extend((had_remedy && !has_simulated(finding, forecast)).then_some(finding.kind));
     }
     let Some(best) = forecast.best() else { return };
     let (kind, change) = best.altered.remedy();
@@ -282,8 +291,17 @@ pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast
     };
     finding.advice.retain(|a| a.change != first.change);
     finding.advice.insert(0, first);
+    findings.retain(|f| !(own(f) && refuted.contains(&f.kind)));
     let at = findings.iter().position(own).unwrap_or(findings.len());
     findings.insert(at, finding);
+}
+
+/// Returns true if a change that a finding advises was simulated.
+fn has_simulated(finding: &Finding, forecast: &Forecast) -> bool {
+    finding
+        .advice
+        .iter()
+        .any(|a| Altered::of(&a.change).is_some_and(|altered| forecast.like(altered).is_some()))
 }
 
 /// Adds the expected gain to an advice, with the best value. Returns false if the change gains nothing.

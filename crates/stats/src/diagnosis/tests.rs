@@ -2,6 +2,7 @@
 
 mod advice;
 mod cases;
+mod forecasts;
 mod latency_cases;
 mod next;
 mod server_cases;

@@ -2,7 +2,7 @@
 
 use super::super::fact::{CacheFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place};
 use super::super::fit::{Line, line};
-use super::super::floor::uncached;
+use super::super::floor::{BELOW, uncached};
 use super::super::pace::{self, Pace};
 use super::super::subject::{Subject, is_one, told};
 use super::Reading;
@@ -142,12 +142,14 @@ fn tpot_alone<'a>(steps: impl Iterator<Item = &'a Step>) -> Option<(f64, &'a Ste
     Some((one.quantiles(Metric::Tpot).p50.filter(|t| *t > 0.0)?, one))
 }
 
-/// Returns the TPOT of one request alone, its floor, and the step.
+/// Returns the TPOT of one request alone, its floor, and the step; `None` if it is faster than can be, so that what was served is
+/// not what the plan declares.
 fn floor_of<'a>(s: &Subject<'a>) -> Option<(f64, f64, &'a Step)> {
     let (machine, model) = s.curve.hardware.as_ref()?;
     let (tpot, alone) = tpot_alone(s.own())?;
     let context = alone.input_tokens_mean.unwrap_or(0.0) + alone.output_tokens_mean.unwrap_or(0.0) / 2.0;
-    Some((tpot, machine.decode(model, 1.0, context).floor_ms, alone))
+    let floor_ms = machine.decode(model, 1.0, context).floor_ms;
+    (tpot >= BELOW * floor_ms).then_some((tpot, floor_ms, alone))
 }
 
 pub(super) fn tpot_times_floor(s: &Subject<'_>) -> Option<Reading> {

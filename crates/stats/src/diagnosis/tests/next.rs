@@ -72,7 +72,7 @@ fn what_to_measure_next_is_a_command_for_this_plan() {
 }
 
 /// Returns a server that the plan starts, with eight seats taken, and the room of its KV cache unknown.
-fn started(steps: &mut [Step], facts: &mut Facts) {
+pub(super) fn started(steps: &mut [Step], facts: &mut Facts) {
     seats(steps);
     let line = "vllm serve m --max-num-seqs 8 --gpu-memory-utilization 0.9";
     let command: Vec<String> = line.split(' ').map(str::to_owned).collect();
