@@ -39,6 +39,8 @@ mod killed;
 mod listed;
 #[path = "commands/listen.rs"]
 mod listen;
+#[path = "commands/lost_output.rs"]
+mod lost_output;
 #[path = "commands/matrix.rs"]
 mod matrix;
 #[path = "commands/metrics.rs"]
