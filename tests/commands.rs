@@ -45,6 +45,8 @@ mod lost_output;
 mod matrix;
 #[path = "commands/metrics.rs"]
 mod metrics;
+#[path = "commands/miscounted.rs"]
+mod miscounted;
 #[path = "commands/mix.rs"]
 mod mix;
 #[path = "commands/nonstream.rs"]
