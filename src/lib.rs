@@ -104,6 +104,8 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         .without_time()
         .with_target(false)
         .with_level(false)
+        // Reporting a failed write would print to standard error again, and panic.
+        .log_internal_errors(false)
         .try_init();
     match &cli.command {
         Command::Sweep(args) => cmd::sweep::sweep(args),

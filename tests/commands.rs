@@ -39,10 +39,14 @@ mod killed;
 mod listed;
 #[path = "commands/listen.rs"]
 mod listen;
+#[path = "commands/lost_output.rs"]
+mod lost_output;
 #[path = "commands/matrix.rs"]
 mod matrix;
 #[path = "commands/metrics.rs"]
 mod metrics;
+#[path = "commands/miscounted.rs"]
+mod miscounted;
 #[path = "commands/mix.rs"]
 mod mix;
 #[path = "commands/nonstream.rs"]

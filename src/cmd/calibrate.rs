@@ -5,7 +5,7 @@ use crate::cli::CalibrateArgs;
 use crate::client::Proxy;
 use crate::cmd::consent::{self, LoadTarget};
 use crate::cmd::sweep::INTERRUPTED;
-use crate::cmd::{print_line, show};
+use crate::cmd::{print_line, show, warn_if_unprinted};
 use crate::load::ClientLimits;
 use crate::load::host::machine;
 use crate::report::sections::calibration;
@@ -55,10 +55,10 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode> {
         rundir::replace(path, json.as_bytes())?;
         tracing::info!("saved; use it with: goodput sweep … --calibration {}", path.display());
     }
-    if args.json {
-        print_line(&json)?
-    } else {
-        show(&calibration::brief(&measured))?
+    let printed = if args.json { print_line(&json) } else { show(&calibration::brief(&measured)) };
+    match &args.save {
+        Some(_) => warn_if_unprinted(printed),
+        None => printed?,
     }
     Ok(ExitCode::SUCCESS)
 }

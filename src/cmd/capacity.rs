@@ -5,7 +5,7 @@ use crate::capacity::fleet::{Replica, Reserve};
 use crate::capacity::sizing::{Candidate, Sizing, ranked};
 use crate::capacity::{Hardware, Volume, profile, trace};
 use crate::cli::CapacityArgs;
-use crate::cmd::{print_line, show};
+use crate::cmd::{print_line, show, warn_if_unprinted};
 use crate::report::charts;
 use crate::report::render::markdown;
 use crate::report::sections::capacity::candidate::{Given, of_run};
@@ -36,11 +36,10 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
         None => Vec::new(),
     };
     if args.json {
-        print_line(
-            &serde_json::to_string_pretty(&json(&c)).context("failed to write the capacity as JSON")?,
-        )?;
+        let text = serde_json::to_string_pretty(&json(&c)).context("failed to write the capacity as JSON")?;
+        warn_if_unprinted(print_line(&text));
     } else {
-        show(&brief(&c, &files))?;
+        warn_if_unprinted(show(&brief(&c, &files)));
     }
     Ok(ExitCode::from(match (c.all.is_empty(), c.cost_kept()) {
         (true, _) => 3,

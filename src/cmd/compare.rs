@@ -3,7 +3,7 @@
 mod measure;
 
 use crate::cli::CompareArgs;
-use crate::cmd::{print_line, show};
+use crate::cmd::{print_line, show, warn_if_unprinted};
 use crate::compare::gate::{self, Gate, GateResult};
 use crate::compare::{self, Comparison, Side};
 use crate::report::render::markdown;
@@ -80,9 +80,11 @@ fn write_and_print(
         append(file, &markdown::page(&comparison::summary(comparison), 2))?;
     }
     if args.json {
-        return print_line(&json_of(comparison)?);
+        warn_if_unprinted(print_line(&json_of(comparison)?));
+    } else {
+        warn_if_unprinted(show(&comparison::brief(comparison, &files)));
     }
-    show(&comparison::brief(comparison, &files))
+    Ok(())
 }
 
 /// Appends text and a line break to a file, which is created if missing.

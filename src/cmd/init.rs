@@ -1,7 +1,7 @@
 //! `init`: writes a commented plan to start from.
 
 use crate::cli::InitArgs;
-use crate::cmd::print_line;
+use crate::cmd::{print_line, warn_if_unprinted};
 use anyhow::{Context, Result, bail};
 
 /// Text of the plan.
@@ -14,10 +14,11 @@ pub(crate) fn init(args: &InitArgs) -> Result<()> {
     }
     std::fs::write(&args.plan, TEMPLATE)
         .with_context(|| format!("failed to write {}", args.plan.display()))?;
-    print_line(&format!(
+    warn_if_unprinted(print_line(&format!(
         "wrote {0}; set server.url and the SLO in it, then run\n  goodput check {0}\n  goodput sweep {0}",
         args.plan.display()
-    ))
+    )));
+    Ok(())
 }
 
 #[cfg(test)]

@@ -54,6 +54,13 @@ pub(crate) fn show(document: &Document) -> Result<()> {
     write(&terminal::render(document, &screen()))
 }
 
+/// Turns a failure to print into a warning, where the result is in files or in the exit code too: a verdict is not lost with its text.
+pub(crate) fn warn_if_unprinted(printed: Result<()>) {
+    if let Err(e) = printed {
+        tracing::warn!("warning: {e:#}");
+    }
+}
+
 /// Writes to standard output. A closed pipe is not an error, as after `| head`.
 fn write(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();

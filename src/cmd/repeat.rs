@@ -4,7 +4,7 @@ use super::sweep::{INTERRUPTED, UNDECIDED, drive, exit_code, of_met};
 use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SweepArgs;
 use crate::client::config::Target;
-use crate::cmd::{consent, print_line, report, show};
+use crate::cmd::{consent, print_line, report, show, warn_if_unprinted};
 use crate::launch::Groups;
 use crate::plan::Plan;
 use crate::report::render::markdown;
@@ -281,11 +281,12 @@ pub(super) fn summarise(dir: &Path, json: bool) -> Result<Repeats> {
     let path = dir.join(REPEATS_PAGE);
     rundir::replace(&path, markdown::render(&page(&repeats, dir)).as_bytes())?;
     if json {
-        print_line(&serde_json::to_string_pretty(&repeats).context("failed to write the repeats as JSON")?)?;
+        let text = serde_json::to_string_pretty(&repeats).context("failed to write the repeats as JSON")?;
+        warn_if_unprinted(print_line(&text));
         return Ok(repeats);
     }
     let files = [path, dir.join(REPEATS_TABLE)].map(|path| path.display().to_string());
-    show(&brief(&repeats, &files))?;
+    warn_if_unprinted(show(&brief(&repeats, &files)));
     Ok(repeats)
 }
 

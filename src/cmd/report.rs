@@ -1,7 +1,7 @@
 //! `report`: makes every report and chart from the files of a run folder. `sweep` ends with the same code.
 
 use crate::cli::ReportArgs;
-use crate::cmd::{print_line, repeat, show};
+use crate::cmd::{print_line, repeat, show, warn_if_unprinted};
 use crate::peers;
 use crate::report::result::result;
 use crate::report::sections::brief;
@@ -36,7 +36,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
         let run = rundir::read_with_scale(&args.run)?;
         let written = write(&run, &args.run);
         // Prints the answer even if the reports cannot be written, as on a full or read-only disk.
-        print(&run, written.as_deref().unwrap_or_default(), args.json)?;
+        warn_if_unprinted(print(&run, written.as_deref().unwrap_or_default(), args.json));
         return written.map(drop);
     };
     let scale = args.json || wanted.needs_scale();

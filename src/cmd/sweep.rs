@@ -5,7 +5,7 @@ use crate::caveat::{Caveat, ServerCaveat, SweepCaveat};
 use crate::cli::{FolderArgs, MeasureArgs, SweepArgs};
 use crate::cmd::offline::quoted;
 use crate::cmd::within::is_whole;
-use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals, try_advice};
+use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals, try_advice, warn_if_unprinted};
 use crate::launch::Groups;
 use crate::plan::{Plan, Source};
 use crate::rundir::matrix::RowAnswer;
@@ -182,7 +182,7 @@ pub(crate) fn drive(
 /// Makes the reports, prints the answer and returns its exit code.
 pub(crate) fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
     let (run, files) = report::remake(dir)?;
-    report::print(&run, &files, json)?;
+    warn_if_unprinted(report::print(&run, &files, json));
     let code = exit_code(&run, plan);
     if code == INTERRUPTED {
         hint(dir);

@@ -17,6 +17,8 @@ fn api_of(recording: &Recording) -> Api {
 fn tallied(name: &str) -> (Record, Tallied) {
     let recording = Recording::load(name);
     let mut tally = Tally::new(api_of(&recording), None);
+    assert!(recording.asked.is_some(), "{name}: its counts are compared with what was asked for");
+    tally.expect(recording.asked);
     let mut parser = Parser::new();
     let mut end = Duration::ZERO;
     for (at, bytes) in recording.body_reads() {

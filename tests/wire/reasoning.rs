@@ -3,6 +3,7 @@
 //! SGLang (`UsageInfo.reasoning_tokens`).
 
 use crate::serve::{Act, chunk, client, head, serve, shot};
+use goodput::client::payload::AskedLength;
 use goodput::client::{Api, Shot};
 use goodput::record::{Outcome, Record};
 use goodput::slo::{Judged, Slo};
@@ -17,7 +18,10 @@ async fn answered(events: &[String]) -> Record {
     let whole = [head(), chunk(&body), chunk("data: [DONE]\n\n"), b"0\r\n\r\n".to_vec()].concat();
     let server = serve(vec![vec![Act::Write(whole), Act::Close]]).await;
     let timeout = Duration::from_secs(300);
-    client(&server.url, Api::Chat).send(Shot { timeout, ..shot() }).await.record
+    let mut shot = Shot { timeout, ..shot() };
+    // The answers have the length that they were asked for, by their finish reason.
+    shot.payload.asked = Some(AskedLength { tokens: 1000, is_pinned: false });
+    client(&server.url, Api::Chat).send(shot).await.record
 }
 
 /// Rows: deltas before the end, the usage, tokens by the first event with any, and what a limit on TTFC says.

@@ -1,6 +1,8 @@
 //! Recordings of real servers: the request, then one line per socket read with its time and its bytes as Python writes
 //! them.
 
+use goodput::client::payload::AskedLength;
+use serde_json::Value;
 use std::{fs, path::PathBuf, time::Duration};
 
 /// The end of a recording.
@@ -17,6 +19,8 @@ pub(crate) enum Ending {
 pub(crate) struct Recording {
     pub(crate) method: String,
     pub(crate) path: String,
+    /// The length that the request asked for.
+    pub(crate) asked: Option<AskedLength>,
     pub(crate) reads: Vec<(Duration, Vec<u8>)>,
     pub(crate) ending: Ending,
 }
@@ -33,6 +37,8 @@ impl Recording {
             .unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut request = text.lines().next().unwrap().strip_prefix("> ").unwrap().split(' ');
         let (method, path) = (request.next().unwrap().to_owned(), request.next().unwrap().to_owned());
+        let body = text.lines().filter_map(|l| l.strip_prefix("> {")).next();
+        let asked = body.and_then(|body| asked(&serde_json::from_str(&format!("{{{body}")).ok()?));
         let mut reads = Vec::new();
         let mut ending = None;
         for line in text.lines().filter_map(|l| l.strip_prefix('+')) {
@@ -50,7 +56,7 @@ impl Recording {
                 }
             }
         }
-        Self { method, path, reads, ending: ending.expect("a recording ends") }
+        Self { method, path, asked, reads, ending: ending.expect("a recording ends") }
     }
 
     /// Returns the status in the first line of the answer.
@@ -67,6 +73,13 @@ impl Recording {
             .filter(|(_, b)| !b.is_empty())
             .collect()
     }
+}
+
+/// Returns the length that a request asked for.
+fn asked(body: &Value) -> Option<AskedLength> {
+    let tokens = ["max_completion_tokens", "max_tokens"].iter().find_map(|field| body[field].as_u64())?;
+    let tokens = tokens * body["n"].as_u64().unwrap_or(1);
+    Some(AskedLength { tokens, is_pinned: body["ignore_eos"] == true })
 }
 
 /// Parses the output of Python's `repr(bytes)`: either quote, and `\x`, `\n`, `\r`, `\t`, `\\`, `\'`, `\"`.

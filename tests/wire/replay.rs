@@ -20,7 +20,9 @@ async fn every_stream_is_read() {
     for s in STREAMS {
         let recording = Recording::load(s.name);
         let server = serve(vec![script(&recording)]).await;
-        let got = client(&server.url, api(&recording)).send(shot()).await;
+        let mut shot = shot();
+        shot.payload.asked = recording.asked;
+        let got = client(&server.url, api(&recording)).send(shot).await;
         let r = got.record;
         check(s, &r);
         let expected =

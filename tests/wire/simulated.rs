@@ -40,7 +40,7 @@ pub(crate) const fn expected(fault: Fault) -> Expected {
         Fault::Silent => unanswered(&[F::Timeout], 1),
         Fault::ResetMidstream | Fault::StreamReset => fails(&[F::Reset], 200),
         Fault::Stall | Fault::HeadersOnly | Fault::SlowDrip => fails(&[F::Timeout], 200),
-        Fault::Truncated => fails(&[F::Truncated], 200),
+        Fault::Truncated | Fault::CutShort => fails(&[F::Truncated], 200),
         Fault::BadJson | Fault::Html | Fault::LongLine | Fault::HugeBody | Fault::Compressed => {
             fails(&[F::Malformed], 200)
         }
@@ -56,8 +56,10 @@ pub(crate) const fn expected(fault: Fault) -> Expected {
         Fault::Status503 => fails(&[F::ServerError], 503),
         Fault::Status504 => fails(&[F::ServerError], 504),
         Fault::Redirect => fails(&[F::UnexpectedStatus], 307),
-        Fault::Endless => fails(&[F::Overrun], 200),
+        Fault::Endless | Fault::UsageHuge => fails(&[F::Overrun], 200),
         Fault::NoFinish
+        | Fault::UsageOwn
+        | Fault::UsageFalling
         | Fault::ByteByByte
         | Fault::SplitUtf8
         | Fault::Crlf
@@ -211,9 +213,9 @@ async fn documents_have_faults_as_well() {
         let got = client.send(Shot { payload, timeout, ..shot_for("simulated") }).await.record;
         let expected = match fault {
             Fault::Truncated => Some(Failure::Malformed),
-            // A byte each 50 ms is slow, and a document of 700 bytes has an end; tokens past the last are no matter of
-            // documents.
-            Fault::SlowDrip | Fault::Endless => None,
+            // A byte each 50 ms is slow, and a document of 700 bytes has an end; tokens past the last, and what events say of
+            // their tokens, are no matter of documents.
+            Fault::SlowDrip | Fault::Endless | Fault::CutShort | Fault::UsageHuge => None,
             _ => expected(fault).failures.first().copied(),
         };
         assert_eq!(got.failure, expected, "{fault:?}: {got:?}");

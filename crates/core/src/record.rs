@@ -84,7 +84,7 @@ named_enum! {
         UnexpectedStatus = "unexpected-status",
         /// An error object in the stream, under HTTP 200.
         StreamError = "stream-error",
-        /// The stream ended without a finish reason and without `[DONE]`.
+        /// The stream ended without a finish reason and without `[DONE]`; or with `[DONE]` alone, before the pinned length.
         Truncated = "truncated",
         /// An event that is not JSON or exceeds the size limit.
         Malformed = "malformed",
@@ -96,8 +96,10 @@ named_enum! {
         ClientLimit = "client-limit",
         /// Another tool measured the request, and its message names no kind.
         Unknown = "unknown",
-        /// The answer ran far beyond the tokens asked for and was cancelled.
+        /// The answer ran far beyond the tokens asked for and was cancelled, or the server counts that many.
         Overrun = "overrun",
+        /// The server's token counts contradict its answer or each other, so that no latency per token is known.
+        Miscounted = "miscounted",
     }
 }
 

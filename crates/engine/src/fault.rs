@@ -40,6 +40,14 @@ named_enum! {
         Truncated = "truncated",
         /// The stream ends with `[DONE]`, but no event has a finish reason.
         NoFinish = "no-finish",
+        /// The stream ends in the middle with `[DONE]`, without a finish reason and without usage.
+        CutShort = "cut-short",
+        /// Every event reports its own tokens as usage, not those of the answer so far.
+        UsageOwn = "usage-own",
+        /// Every event reports fewer tokens as usage than the one before it.
+        UsageFalling = "usage-falling",
+        /// The usage at the end reports 10^18 output tokens.
+        UsageHuge = "usage-huge",
         /// An event in the middle of the stream is half a JSON object.
         BadJson = "bad-json",
         /// An error object in the middle of the stream ends it, under HTTP 200.

@@ -1,17 +1,12 @@
 //! Encodes requests as JSON: the fields common to a series are written once, the rest per request.
 
 use super::dialect;
-use super::payload::Payload;
+use super::payload::{AskedLength, Payload};
 use bytes::Bytes;
 use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-/// The multiple of the requested tokens beyond which an answer is aborted …
-const OVERRUN_TIMES: u64 = 4;
-/// … plus this number of tokens.
-const OVERRUN_LEAST: u64 = 1024;
 
 /// The request fields that fix the output at its planned length. Servers support different ones; either suffices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,7 +93,7 @@ impl Encoder {
         let mut out = Vec::with_capacity(user.len() + user.len() / 16 + 64);
         dialect::end_prompt(self.api, &mut out, user);
         self.close(&mut out, output_tokens);
-        Payload { head: prefix.clone(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
+        Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens) }
     }
 
     /// Writes a request with a whole conversation and the number of tokens to answer with.
@@ -119,21 +114,20 @@ impl Encoder {
         out.extend_from_slice(self.common.as_bytes());
         prompt(&mut out);
         self.close(&mut out, output_tokens);
-        Payload { head: Bytes::new(), tail: out.into(), most_tokens: self.most_tokens(output_tokens) }
+        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens) }
     }
 
-    /// Returns the number of tokens beyond which an answer is aborted, given the requested number. The margin is far
-    /// larger than the differences between servers' ways of counting (special tokens, reasoning, events of tool calls),
-    /// and than the length of a normal answer whose length is not pinned. Returns `None` if the plan's body leaves the
-    /// length open.
-    fn most_tokens(&self, output_tokens: u32) -> Option<u64> {
+    /// Returns the length that a request asks for, given the plan's number of tokens; `None` if the plan's body leaves the length open.
+    fn asked(&self, output_tokens: u32) -> Option<AskedLength> {
         let field = |name: &str| self.fields.get(name).and_then(Value::as_u64);
         let asked = match self.own_length {
             true => dialect::length_fields(self.api).iter().find_map(|name| field(name))?,
             false => u64::from(output_tokens),
         };
         let choices = field("n").unwrap_or(1).max(1);
-        Some(OVERRUN_LEAST.saturating_add(asked.saturating_mul(choices).saturating_mul(OVERRUN_TIMES)))
+        let ignores_eos = self.fields.get("ignore_eos") == Some(&Value::Bool(true));
+        let is_pinned = self.min_tokens() || (ignores_eos && !self.fields.contains_key("stop"));
+        Some(AskedLength { tokens: asked.saturating_mul(choices), is_pinned })
     }
 
     /// Appends the rest of the object after the prompt: the output length and the closing brace.
@@ -225,7 +219,26 @@ mod tests {
                 e.messages(&[Message { role: Role::User, content: "hello".into() }], 30),
                 e.tokens(&[1, 2], 30),
             ];
-            assert!(got.iter().all(|p| p.most_tokens == most), "{why}: {got:?}");
+            assert!(got.iter().all(|p| p.asked.map(AskedLength::most_tokens) == most), "{why}: {got:?}");
+        }
+    }
+
+    /// Rows: fields of the body, the fields that pin lengths, and whether they are pinned.
+    #[test]
+    fn a_length_is_pinned_where_the_server_may_not_end_before_it() {
+        let eos_only = Pinning { min_tokens: false, ..Pinning::FULL };
+        for (body, pinning, is_pinned) in [
+            (json!({}), Pinning::FULL, true),
+            (json!({}), eos_only, true),
+            (json!({ "stop": ["a"] }), eos_only, false),
+            (json!({ "stop": ["a"] }), Pinning::FULL, true),
+            (json!({ "ignore_eos": false, "min_tokens": 1 }), Pinning::FULL, false),
+            (json!({ "max_tokens": 500 }), Pinning::FULL, true),
+            (json!({}), Pinning::NONE, false),
+        ] {
+            let e = Encoder::new(Api::Chat, "m", &extra(body.clone()), pinning, true);
+            let asked = e.request(&e.prefix(None), "hello", 30).asked;
+            assert_eq!(asked.map(|asked| asked.is_pinned), Some(is_pinned), "{body} {pinning:?}");
         }
     }
 

@@ -39,13 +39,13 @@ impl Text {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Input tokens.
-    pub prompt: Option<u32>,
+    pub prompt: Option<u64>,
     /// Output tokens: so far, or the total.
-    pub completion: Option<u32>,
+    pub completion: Option<u64>,
     /// Input tokens taken from the prefix cache.
-    pub cached: Option<u32>,
+    pub cached: Option<u64>,
     /// Reasoning tokens among the output.
-    pub reasoning: Option<u32>,
+    pub reasoning: Option<u64>,
 }
 
 /// The contents of one payload. All choices are merged; there is only one unless the plan's body asks for more.
@@ -59,6 +59,8 @@ pub struct Event {
     pub tool_calls: Text,
     /// `text`, of the completions API.
     pub text: Text,
+    /// Size of the text of all channels and choices in bytes, as JSON: an escaped character counts as its escape.
+    pub text_bytes: u64,
     /// True if there is at least one choice.
     pub has_choice: bool,
     /// The reason why the answer ended.

@@ -15,8 +15,30 @@ pub struct Payload {
     pub head: Bytes,
     /// The rest of the body.
     pub tail: Bytes,
-    /// Number of tokens, over all choices, beyond which the answer is aborted; `None` if the answer's length is open.
-    pub most_tokens: Option<u64>,
+    /// The length asked for; `None` if the plan's body leaves it open.
+    pub asked: Option<AskedLength>,
+}
+
+/// The multiple of the requested tokens beyond which an answer is aborted …
+const OVERRUN_TIMES: u64 = 4;
+/// … plus this number of tokens.
+const OVERRUN_LEAST: u64 = 1024;
+
+/// The length that a request asks an answer to have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AskedLength {
+    /// Output tokens, over all choices.
+    pub tokens: u64,
+    /// True if the request pins the length, so that a sound answer is no shorter.
+    pub is_pinned: bool,
+}
+
+impl AskedLength {
+    /// Returns the number of tokens beyond which an answer is aborted. The margin is far larger than the differences between servers' ways of
+    /// counting (special tokens, reasoning, events of tool calls), and than the length of a normal answer whose length is not pinned.
+    pub const fn most_tokens(self) -> u64 {
+        OVERRUN_LEAST.saturating_add(self.tokens.saturating_mul(OVERRUN_TIMES))
+    }
 }
 
 impl Payload {
@@ -65,7 +87,7 @@ mod tests {
             let p = Payload {
                 head: Bytes::from_static(head.as_bytes()),
                 tail: Bytes::from_static(tail.as_bytes()),
-                most_tokens: None,
+                asked: None,
             };
             assert_eq!(p.size_hint().exact(), Some(p.len() as u64));
             let whole = p.collect().await.unwrap().to_bytes();

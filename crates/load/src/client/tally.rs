@@ -3,10 +3,14 @@
 //!
 //! The rules are those of the design, §6. With continuous usage, an event carries tokens iff the count rose. Without
 //! it, its contents decide (see `client/dialect.rs`). Totals come from the server's usage, or else from the events,
-//! flagged as an estimate.
+//! flagged as an estimate. `tally/count.rs` counts, and decides what of the server's counts is believed.
+
+mod count;
 
 use super::dialect;
-use super::event::{Event, Parsed, Usage};
+use super::event::{Event, Parsed};
+use super::payload::AskedLength;
+use count::{Carried, Ending, TokenCount};
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Outcome, Record, TokenSource};
 use std::time::Duration;
@@ -30,9 +34,6 @@ pub(crate) const SEEN_MAX: usize = 16 << 10;
 /// Initial capacity for gaps, reserved at the first one, so that most answers allocate once.
 const GAPS: usize = 64;
 
-/// Number of events per token beyond which an answer without a token count overruns.
-const EVENTS_A_TOKEN: u64 = 4;
-
 /// The state of one answer.
 #[derive(Debug, Default)]
 pub struct Tally {
@@ -44,18 +45,21 @@ pub struct Tally {
     first_tool_call: Option<Duration>,
     last_token: Option<Duration>,
     /// Completion tokens that the server had counted at the first event that carried any, if it sends a running count.
-    first_event_tokens: Option<u32>,
+    first_event_tokens: Option<u64>,
+    /// The first event with text, on any channel.
+    first_text: Option<Duration>,
+    /// Events before it that carried tokens without text.
+    textless: u32,
     /// True if any event carried reasoning.
     reasoned: bool,
     events: u32,
     gaps_us: Vec<u32>,
     itl_max: Option<Duration>,
     itl_over: u32,
-    usage: Usage,
-    /// True if the server sends a running token count.
-    continuous: bool,
-    /// Tokens credited to events so far: by the server's count, or else one per event.
-    credited: u32,
+    count: TokenCount,
+    /// The length asked for, if any.
+    asked: Option<AskedLength>,
+    is_document: bool,
     finish: Option<Box<str>>,
     done: bool,
     failure: Option<(Failure, Box<[u8]>)>,
@@ -75,6 +79,11 @@ impl Tally {
     /// Makes the state before the first byte. Gaps above `itl_limit` are counted in the record.
     pub fn new(api: Api, itl_limit: Option<Duration>) -> Self {
         Self { api, itl_limit, ..Self::default() }
+    }
+
+    /// Sets the length that the answer was asked to have, with which its token counts must agree.
+    pub fn expect(&mut self, asked: Option<AskedLength>) {
+        self.asked = asked;
     }
 
     /// Processes one payload whose bytes arrived `at`. Ignores everything after `[DONE]` or a failure.
@@ -107,12 +116,10 @@ impl Tally {
         self.sealed_at.is_some()
     }
 
-    /// Returns the limit on credited tokens if the unfinished answer exceeds it. The limit is `most` if the server
-    /// counts. Otherwise events are counted, and the limit is 4 times as high, because some gateways send an event for
-    /// each character.
-    pub fn overrun(&self, most: u64) -> Option<u64> {
-        let most = if self.continuous { most } else { most.saturating_mul(EVENTS_A_TOKEN) };
-        (!self.whole() && u64::from(self.credited) > most).then_some(most)
+    /// Returns the limit on tokens if the unfinished answer exceeds it.
+    pub fn overrun(&self) -> Option<u64> {
+        let most = self.asked.filter(|_| !self.whole())?.most_tokens();
+        self.count.overrun(most)
     }
 
     /// Returns the time since which nothing that follows matters.
@@ -143,7 +150,8 @@ impl Tally {
         if dialect::document_has_tokens(self.api, &event) {
             (self.events, self.last_token) = (1, Some(at));
         }
-        self.take_usage(event.usage.unwrap_or_default());
+        self.count.document(&event);
+        self.is_document = true;
         self.finish = event.finish_reason;
         self.done = true;
         self.sealed_at = Some(at);
@@ -154,44 +162,49 @@ impl Tally {
             self.fail(at, Failure::StreamError, payload);
             return;
         }
-        let tokens = self.tokens(&event);
         self.reasoned |= event.reasoning.some();
-        if let Some(usage) = event.usage {
-            self.take_usage(usage);
-        }
-        if let Some(tokens) = tokens {
-            self.token_event(at, tokens, dialect::is_content(self.api, &event));
-            if event.tool_calls.some() {
-                self.first_tool_call.get_or_insert(at);
+        let content = dialect::is_content(self.api, &event);
+        let carried = self.count.add(self.api, &event);
+        match carried {
+            Carried::Nothing => {}
+            Carried::Tokens(tokens) => self.token_event(at, tokens, content),
+            Carried::Uncounted => {
+                self.forget_textless();
+                self.token_event(at, None, content);
             }
+        }
+        if carried != Carried::Nothing && event.tool_calls.some() {
+            self.first_tool_call.get_or_insert(at);
+        }
+        if event.has_text() || event.text.some() {
+            self.first_text.get_or_insert(at);
+        } else if self.first_text.is_none() {
+            self.textless = self.events;
         }
         if let Some(reason) = event.finish_reason {
             self.finish = Some(reason);
         }
     }
 
-    /// Returns the number of tokens that an event carries: `None` for none, `Some(None)` for some that are not counted
-    /// individually.
-    fn tokens(&mut self, event: &Event) -> Option<Option<u32>> {
-        let count = event.usage.and_then(|u| u.completion);
-        // A count in the very last event is the total (llama.cpp); only an earlier one proves a running count.
-        if event.has_choice && event.finish_reason.is_none() && count.is_some_and(|n| n > 0) {
-            self.continuous = true;
+    /// Forgets the events before the first text, which only a running count that has been refuted had credited with tokens.
+    fn forget_textless(&mut self) {
+        self.first_event_tokens = self.count.by_first_text();
+        if self.textless == 0 {
+            return;
         }
-        if self.continuous
-            && event.has_choice
-            && let Some(count) = count
-        {
-            let rise = count.saturating_sub(self.credited);
-            self.credited += rise;
-            return (rise > 0).then_some(Some(rise));
-        }
-        let carries = dialect::carries_tokens(self.api, event);
-        self.credited += u32::from(carries);
-        carries.then_some(None)
+        let n = (self.textless as usize).min(self.gaps_us.len());
+        self.gaps_us.drain(..n);
+        self.events -= self.textless;
+        self.first_token = self.first_text;
+        self.last_token = self.last_token.filter(|_| self.first_text.is_some());
+        self.first_content = self.first_content.and_then(|at| self.first_text.map(|text| text.max(at)));
+        let gaps = self.gaps_us.iter().map(|us| Duration::from_micros((*us).into()));
+        self.itl_max = gaps.clone().max();
+        self.itl_over = gaps.filter(|gap| self.itl_limit.is_some_and(|limit| *gap > limit)).count() as u32;
+        self.textless = 0;
     }
 
-    fn token_event(&mut self, at: Duration, tokens: Option<u32>, content: bool) {
+    fn token_event(&mut self, at: Duration, tokens: Option<u64>, content: bool) {
         if let Some(last) = self.last_token {
             let gap = at.saturating_sub(last);
             if self.gaps_us.is_empty() {
@@ -211,22 +224,13 @@ impl Tally {
         }
     }
 
-    fn take_usage(&mut self, new: Usage) {
-        // Counts only grow: a zero that a proxy sends at the end must not erase an earlier count.
-        let usage = &mut self.usage;
-        usage.prompt = usage.prompt.max(new.prompt);
-        usage.completion = usage.completion.max(new.completion);
-        usage.cached = usage.cached.max(new.cached);
-        usage.reasoning = usage.reasoning.max(new.reasoning);
-    }
-
     /// Returns the number of tokens generated by the first event that carried any, if known. That is the server's
     /// running count; or all tokens, if there was one event; or one plus the reasoning that the server counted but
     /// never sent.
     ///
     /// Reasoning was sent if any event is marked as such. If none is, it was hidden, except for tokens that must have
     /// been sent unmarked, such as `<think>` within the content: an event carries at least one token.
-    fn tokens_by_first_event(&self, counted: Option<u32>) -> Option<u32> {
+    fn tokens_by_first_event(&self, counted: Option<u64>) -> Option<u64> {
         self.first_token?;
         if self.first_event_tokens.is_some() {
             return self.first_event_tokens;
@@ -234,32 +238,41 @@ impl Tally {
         if self.events == 1 {
             return counted;
         }
-        let reasoning = self.usage.reasoning.filter(|_| !self.reasoned)?;
-        let hidden = reasoning.min(counted?.saturating_sub(self.events));
+        let reasoning = self.count.usage().reasoning.filter(|_| !self.reasoned)?;
+        let hidden = reasoning.min(counted?.saturating_sub(self.events.into()));
         (hidden > 0).then_some(hidden + 1)
     }
 
-    /// Writes the results into the record; `at` is the time when reading ended. A timeout counts as an error.
-    pub fn finish(self, end: End, at: Duration, record: &mut Record) -> Tallied {
-        let whole = self.whole();
-        let seen = self.failure.as_ref().map(|f| f.1.clone());
-        let failure = match self.failure {
-            Some((kind, _)) => Some(kind),
-            None if !whole => match end {
-                End::Eof => Some(Failure::Truncated),
-                End::Broken => Some(Failure::Reset),
-                End::Timeout => Some(Failure::Timeout),
-                End::Cut => None,
+    /// Returns the failure of the answer, with its evidence. Reading ended with `end`.
+    fn failed(&mut self, end: End) -> Option<(Failure, Box<[u8]>)> {
+        if let Some(failure) = self.failure.take() {
+            return Some(failure);
+        }
+        let plain = match end {
+            _ if self.whole() => match self.finish.as_deref() {
+                Some("abort" | "error") => Some(Failure::Aborted),
+                _ => (self.events == 0).then_some(Failure::Empty),
             },
-            None if self.finish.as_deref().is_some_and(|f| matches!(f, "abort" | "error")) => {
-                Some(Failure::Aborted)
-            }
-            None if self.events == 0 => Some(Failure::Empty),
-            None => None,
+            End::Eof => Some(Failure::Truncated),
+            End::Broken => Some(Failure::Reset),
+            End::Timeout => Some(Failure::Timeout),
+            End::Cut => None,
         };
+        if let Some(failure) = plain {
+            return Some((failure, Box::default()));
+        }
+        let Self { asked, events, is_document, .. } = *self;
+        let ending = Ending { asked, finish: self.finish.as_deref(), events, is_document };
+        let (failure, evidence) = self.count.contradiction(&ending).filter(|_| self.whole())?;
+        Some((failure, evidence.into_bytes().into()))
+    }
+
+    /// Writes the results into the record; `at` is the time when reading ended. A timeout counts as an error.
+    pub fn finish(mut self, end: End, at: Duration, record: &mut Record) -> Tallied {
+        let (failure, seen) = self.failed(end).unzip();
         record.outcome = match failure {
             Some(_) => Outcome::Failed,
-            None if whole => Outcome::Ok,
+            None if self.whole() => Outcome::Ok,
             None => Outcome::Cut,
         };
         record.failure = failure;
@@ -271,23 +284,26 @@ impl Tally {
         record.events = self.events;
         record.itl_max = self.itl_max;
         record.itl_over = self.itl_over;
-        record.input_tokens = self.usage.prompt;
-        record.cached_tokens = self.usage.cached;
-        record.reasoning_tokens = self.usage.reasoning;
-        let counted = self.usage.completion.filter(|&n| n > 0);
-        let (output, source) = match counted {
-            Some(n) if self.continuous => (Some(n), Some(TokenSource::Continuous)),
-            Some(n) => (Some(n), Some(TokenSource::Usage)),
-            // A document without usage reveals nothing about its tokens.
-            None if record.outcome == Outcome::Ok && self.first_token.is_some() => {
-                (Some(self.events), Some(TokenSource::Events))
-            }
-            None => (None, None),
+        // A count beyond the range has failed the answer.
+        let in_range = |n: u64| u32::try_from(n).ok();
+        let usage = self.count.usage();
+        record.input_tokens = usage.prompt.and_then(in_range);
+        record.cached_tokens = usage.cached.and_then(in_range);
+        record.reasoning_tokens = usage.reasoning.and_then(in_range);
+        let counted = self.count.counted();
+        // A document without usage reveals nothing about its tokens.
+        let estimated = || {
+            let is_estimate = record.outcome == Outcome::Ok && self.first_token.is_some();
+            is_estimate.then_some((self.events, TokenSource::Events))
         };
-        (record.output_tokens, record.token_source) = (output, source);
-        record.first_event_tokens = self.tokens_by_first_event(counted);
+        let output = match counted {
+            Some((n, source)) => in_range(n).map(|n| (n, source)),
+            None => estimated(),
+        };
+        (record.output_tokens, record.token_source) = output.unzip();
+        record.first_event_tokens = self.tokens_by_first_event(counted.map(|(n, _)| n)).and_then(in_range);
         record.finish = self.finish.or_else(|| self.done.then(|| "done".into()));
-        Tallied { gaps_us: self.gaps_us, seen }
+        Tallied { gaps_us: self.gaps_us, seen: seen.filter(|seen| !seen.is_empty()) }
     }
 }
 

@@ -74,6 +74,10 @@ fn usage_is_read_in_all_its_forms() {
         ),
         (r#"{"prompt_tokens_details":null,"completion_tokens_details":null}"#, u(None, None, None, None)),
         (r#"{"prompt_cache_hit_tokens":7}"#, u(None, None, Some(7), None)),
+        (
+            r#"{"prompt_tokens":1000000000000000000,"completion_tokens":1e30}"#,
+            u(Some(1_000_000_000_000_000_000), Some(u64::MAX), None, None),
+        ),
     ] {
         assert_eq!(event(&format!(r#"{{"choices":[],"usage":{data}}}"#)).usage, Some(expected), "{data}");
     }

@@ -1,7 +1,7 @@
 //! Parses an answer that is one JSON document.
 
-use super::wire::{Delta, Finish, IsError, WireUsage, error_of};
-use super::{Event, Parsed, Text};
+use super::wire::{Delta, Field, Finish, IsError, WireUsage, error_of};
+use super::{Event, Parsed};
 use serde_json::Value;
 
 #[derive(serde::Deserialize, Default)]
@@ -18,7 +18,7 @@ struct Document {
 #[serde(default)]
 struct Choice {
     message: Option<Delta>,
-    text: Text,
+    text: Field,
     finish_reason: Finish,
 }
 
@@ -29,7 +29,8 @@ pub fn parse_whole(body: &[u8]) -> Parsed {
     let mut event = Event { usage: document.usage.map(WireUsage::usage), ..Event::default() };
     for choice in document.choices.into_iter().flatten() {
         event.has_choice = true;
-        event.text = event.text.max(choice.text);
+        event.text = event.text.max(choice.text.text);
+        event.text_bytes += choice.text.bytes;
         if let Some(message) = choice.message {
             event.add(message);
         }
@@ -41,7 +42,7 @@ pub fn parse_whole(body: &[u8]) -> Parsed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Usage;
+    use super::super::{Text, Usage};
     use super::*;
 
     #[test]
@@ -53,16 +54,16 @@ mod tests {
             (
                 r#"{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":
                     {"prompt_tokens":3,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":1}}}"#,
-                Event { content: Text::Some, usage: Some(usage), ..event.clone() },
+                Event { content: Text::Some, text_bytes: 2, usage: Some(usage), ..event.clone() },
             ),
             (
                 r#"{"choices":[{"text":"hi","finish_reason":"stop"}],"usage":null}"#,
-                Event { text: Text::Some, ..event.clone() },
+                Event { text: Text::Some, text_bytes: 2, ..event.clone() },
             ),
             (
                 r#"{"choices":[{"message":{"content":null,"reasoning_content":"so","tool_calls":[{"function":
                     {"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]}"#,
-                Event { reasoning: Text::Some, tool_calls: Text::Some, ..event.clone() },
+                Event { reasoning: Text::Some, tool_calls: Text::Some, text_bytes: 5, ..event.clone() },
             ),
         ] {
             assert_eq!(parse_whole(body.as_bytes()), Parsed::Event(expected), "{body}");

@@ -69,18 +69,18 @@ impl WireUsage {
 #[serde(default)]
 struct WireChoice {
     delta: Option<Delta>,
-    text: Text,
+    text: Field,
     finish_reason: Finish,
 }
 
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Delta {
-    content: Text,
-    refusal: Text,
+    content: Field,
+    refusal: Field,
     // Two fields, not an alias: some servers send both, and serde refuses a duplicate field.
-    reasoning: Text,
-    reasoning_content: Text,
+    reasoning: Field,
+    reasoning_content: Field,
     tool_calls: Calls,
     function_call: Option<Function>,
 }
@@ -94,13 +94,27 @@ struct Call {
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
 struct Function {
-    name: Text,
-    arguments: Text,
+    name: Field,
+    arguments: Field,
 }
 
 impl Function {
-    fn text(&self) -> Text {
-        self.name.max(self.arguments)
+    fn text(&self) -> Field {
+        self.name.and(self.arguments)
+    }
+}
+
+/// The text of a field, or of several: its presence, and its size as JSON in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Field {
+    pub(super) text: Text,
+    pub(super) bytes: u64,
+}
+
+impl Field {
+    /// Returns the text of both.
+    fn and(self, other: Self) -> Self {
+        Self { text: self.text.max(other.text), bytes: self.bytes + other.bytes }
     }
 }
 
@@ -112,7 +126,8 @@ impl Choices {
     fn add(&mut self, choice: WireChoice) {
         let e = &mut self.0;
         e.has_choice = true;
-        e.text = e.text.max(choice.text);
+        e.text = e.text.max(choice.text.text);
+        e.text_bytes += choice.text.bytes;
         if let Some(d) = choice.delta {
             e.add(d);
         }
@@ -122,10 +137,10 @@ impl Choices {
 
 /// A number that may be missing, null, a float, or of another type.
 #[derive(Default)]
-struct Count(Option<u32>);
+struct Count(Option<u64>);
 
 #[derive(Default)]
-struct Calls(Text);
+struct Calls(Field);
 
 #[derive(Default)]
 pub(super) struct Finish(pub(super) Option<Box<str>>);
@@ -204,14 +219,15 @@ macro_rules! skip {
 
 /// Examines the raw JSON, so that text with escapes is not unescaped only to see whether it is empty. Besides strings,
 /// it accepts content parts (an array of objects with text) and a tool's arguments as an object.
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for Field {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(d)?.get().as_bytes();
-        Ok(match raw {
-            [b'"', inner @ .., b'"'] => Self::of(inner.is_empty()),
-            [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => Self::of(inner.trim_ascii().is_empty()),
-            _ => Self::Absent,
-        })
+        let inner = match raw {
+            [b'"', inner @ .., b'"'] => inner,
+            [b'[', inner @ .., b']'] | [b'{', inner @ .., b'}'] => inner.trim_ascii(),
+            _ => return Ok(Self::default()),
+        };
+        Ok(Self { text: Text::of(inner.is_empty()), bytes: inner.len() as u64 })
     }
 }
 
@@ -220,9 +236,9 @@ lenient!(Calls, CallsVisitor {
     skip!(Calls, text);
     skip!(Calls, map);
     fn visit_seq<A: SeqAccess<'de>>(self, mut a: A) -> Result<Calls, A::Error> {
-        let mut text = Text::Empty;
+        let mut text = Field { text: Text::Empty, bytes: 0 };
         while let Some(call) = a.next_element::<Call>()? {
-            text = text.max(call.function.map_or(Text::Absent, |f| f.text()));
+            text = text.and(call.function.map(|f| f.text()).unwrap_or_default());
         }
         Ok(Calls(text))
     }
@@ -264,13 +280,14 @@ lenient!(Count, CountVisitor {
     skip!(Count, seq);
     skip!(Count, map);
     fn visit_u64<E>(self, x: u64) -> Result<Count, E> {
-        Ok(Count(Some(u32::try_from(x).unwrap_or(u32::MAX))))
+        Ok(Count(Some(x)))
     }
     fn visit_i64<E>(self, _: i64) -> Result<Count, E> {
         Ok(Count(None))
     }
     fn visit_f64<E>(self, x: f64) -> Result<Count, E> {
-        Ok(Count((x >= 0.0).then_some(x as u32)))
+        // Beyond the range of integers it is as implausible as the largest of them.
+        Ok(Count((x >= 0.0).then_some(x as u64)))
     }
 });
 
@@ -286,9 +303,12 @@ lenient!(IsError, IsErrorVisitor {
 impl Event {
     /// Merges the delta of one choice.
     pub(super) fn add(&mut self, delta: Delta) {
-        self.content = self.content.max(delta.content).max(delta.refusal);
-        self.reasoning = self.reasoning.max(delta.reasoning).max(delta.reasoning_content);
-        let call = delta.function_call.map_or(Text::Absent, |f| f.text());
-        self.tool_calls = self.tool_calls.max(delta.tool_calls.0).max(call);
+        let content = delta.content.and(delta.refusal);
+        let reasoning = delta.reasoning.and(delta.reasoning_content);
+        let calls = delta.tool_calls.0.and(delta.function_call.map(|f| f.text()).unwrap_or_default());
+        self.content = self.content.max(content.text);
+        self.reasoning = self.reasoning.max(reasoning.text);
+        self.tool_calls = self.tool_calls.max(calls.text);
+        self.text_bytes += content.bytes + reasoning.bytes + calls.bytes;
     }
 }

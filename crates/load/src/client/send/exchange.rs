@@ -38,8 +38,6 @@ pub(super) struct Exchange {
     stream: bool,
     server_ttft: Option<Duration>,
     retry_after: Option<Duration>,
-    /// Limit from [`Payload::most_tokens`].
-    most_tokens: Option<u64>,
     /// True if reading must stop, even at the cost of the connection.
     given_up: bool,
 }
@@ -80,7 +78,6 @@ impl Exchange {
             stream: inner.stream,
             server_ttft: None,
             retry_after: None,
-            most_tokens: None,
             given_up: false,
         }
     }
@@ -92,7 +89,7 @@ impl Exchange {
     pub(super) async fn run(&mut self, inner: &Inner, payload: Payload) -> End {
         let target = usize::from(self.record.target);
         let url = &inner.targets[target].generate;
-        self.most_tokens = payload.most_tokens;
+        self.tally.expect(payload.asked);
         let mut answer = loop {
             self.record.attempts += 1;
             self.record.sent.get_or_insert(self.began.elapsed());
@@ -172,7 +169,7 @@ impl Exchange {
                 if let Err(e) = fed {
                     self.tally.fail(at, Failure::Malformed, e.to_string().as_bytes());
                     (*reading, self.given_up) = (Reading::Skip, true);
-                } else if let Some(most) = self.most_tokens.and_then(|most| self.tally.overrun(most)) {
+                } else if let Some(most) = self.tally.overrun() {
                     let problem = format!("the answer went on beyond {most} tokens, and was given up");
                     self.tally.fail(at, Failure::Overrun, problem.as_bytes());
                     self.given_up = true;

@@ -51,24 +51,25 @@ fn ok(r: &Record, tokens: u32, source: TokenSource, events: u32) {
     assert_eq!((r.output_tokens, r.token_source, r.events), (Some(tokens), Some(source), events), "{r:?}");
 }
 
-/// Rows: the events, and the exceeded limit if three tokens are too many.
+/// Rows: the events, and the exceeded limit if 1,024 tokens more than the length are too many.
 #[test]
 fn what_goes_on_beyond_its_tokens_is_noticed_unless_it_ends() {
-    let counted: Vec<String> = (1..=4).map(|n| text("a", "null", &count(n))).collect();
-    let ended = [vec![content("a"); 20], vec![STOP.to_owned()]].concat();
+    let counted: Vec<String> = (1..=1025).map(|n| text("a", "null", &count(n))).collect();
+    let ended = [vec![content("a"); 5000], vec![STOP.to_owned()]].concat();
     for (events, beyond) in [
-        (counted[..3].to_vec(), None),
-        (counted, Some(3)),
-        (vec![content("a"); 12], None),
-        (vec![content("a"); 13], Some(12)),
+        (counted[..1024].to_vec(), None),
+        (counted, Some(1024)),
+        (vec![content("a"); 4096], None),
+        (vec![content("a"); 4097], Some(4096)),
         (ended, None),
     ] {
-        let mut tally = Tally::new(if beyond == Some(3) { Api::Completions } else { Api::Chat }, None);
+        let mut tally = Tally::new(if beyond == Some(1024) { Api::Completions } else { Api::Chat }, None);
+        tally.expect(Some(AskedLength { tokens: 0, is_pinned: false }));
         for event in &events {
             let data = event.as_bytes();
             tally.feed(ms(10), parse(Item { data, error: false }), data);
         }
-        assert_eq!(tally.overrun(3), beyond, "{events:?}");
+        assert_eq!(tally.overrun(), beyond, "{} events", events.len());
     }
 }
 
@@ -98,21 +99,23 @@ fn quirk_3_continuous_usage_counts_what_rose() {
     let with = |delta: &str, n: u32| {
         format!(r#"{{"choices":[{{"delta":{delta},"finish_reason":null}}],"usage":{}}}"#, count(n))
     };
-    let r = run(
-        Api::Chat,
-        &[
-            with(r#"{"content":""}"#, 0),
-            with(r#"{"content":""}"#, 2), // two tokens, no text yet: half a character
-            with(r#"{"content":"é"}"#, 3), // first text
-            with(r#"{"content":"x"}"#, 3), // text that a parser held back: no new token
-            with(r#"{"content":"y"}"#, 7),
-            STOP.into(),
-            r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}}"#.into(),
-            DONE.into(),
-        ],
-    );
+    let end = [STOP, r#"{"choices":[],"usage":{"prompt_tokens":5,"completion_tokens":7}}"#, DONE];
+    let mut events = vec![
+        with(r#"{"content":""}"#, 0),
+        with(r#"{"content":""}"#, 2),  // two tokens, no text yet: half a character
+        with(r#"{"content":"é"}"#, 3), // first text
+        with(r#"{"content":"y"}"#, 7),
+    ];
+    events.extend(end.map(str::to_owned));
+    let r = run(Api::Chat, &events);
     ok(&r, 7, TokenSource::Continuous, 3);
     assert_eq!((r.first_token, r.first_event_tokens), (Some(ms(20)), Some(2)));
+    assert_eq!((r.first_content, r.last_token), (Some(ms(30)), Some(ms(40))));
+    // Text that a parser held back: without a new token. From then on, events with text count, and the total at the end.
+    events.insert(3, with(r#"{"content":"x"}"#, 3));
+    let r = run(Api::Chat, &events);
+    ok(&r, 7, TokenSource::Usage, 3);
+    assert_eq!((r.first_token, r.first_event_tokens), (Some(ms(30)), None));
     assert_eq!((r.first_content, r.last_token), (Some(ms(30)), Some(ms(50))));
 }
 

@@ -53,6 +53,10 @@ pub(super) async fn play(
         | Fault::SlowDrip
         | Fault::Truncated
         | Fault::NoFinish
+        | Fault::CutShort
+        | Fault::UsageOwn
+        | Fault::UsageFalling
+        | Fault::UsageHuge
         | Fault::BadJson
         | Fault::ErrorEvent
         | Fault::Endless

@@ -23,6 +23,8 @@ const TOKEN: Duration = Duration::from_millis(1);
 const PIECE: usize = 64 << 10;
 const LINE: usize = 64 << 20;
 const HUGE: usize = 1 << 30;
+/// Count of the first event of [`Fault::UsageFalling`], in tokens.
+const FALLS_FROM: u64 = 100;
 /// The finish reason in the simulated server's events.
 const FINISH: &[u8] = br#""finish_reason":"length""#;
 const NO_FINISH: &[u8] = br#""finish_reason":null"#;
@@ -163,6 +165,10 @@ impl Faulty {
         match self.fault {
             Fault::Stall => pending().await,
             Fault::Truncated => self.over = true,
+            Fault::CutShort if self.source.events => {
+                self.put(Bytes::from_static(b"data: [DONE]\n\n"));
+                self.over = true;
+            }
             Fault::ResetMidstream => {
                 // Lets the bytes written so far go out first.
                 yield_now().await;
@@ -210,6 +216,18 @@ impl Faulty {
                 self.out.extend((0..event.len()).map(|i| (1, event.slice(i..=i))))
             }
             Fault::NoFinish => self.put(replaced(&event, FINISH, NO_FINISH)),
+            Fault::UsageOwn => {
+                let tokens = u64::from(memmem::find(&event, b"\"role\":").is_none());
+                self.put(with_usage(&event, tokens));
+            }
+            Fault::UsageFalling => {
+                self.put(with_usage(&event, FALLS_FROM.saturating_sub(self.seen as u64)));
+            }
+            Fault::UsageHuge if self.source.events => {
+                const COUNT: &[u8] = b"\"completion_tokens\":";
+                const HUGE_COUNT: &[u8] = b"\"completion_tokens\":1000000000000000000,\"true_count\":";
+                self.put(replaced(&event, COUNT, HUGE_COUNT));
+            }
             Fault::SplitUtf8 => {
                 // Characters of two, three and four bytes.
                 let text = replaced(&event, br#""content":""#, "\"content\":\"é…😀".as_bytes());
@@ -282,6 +300,16 @@ impl Faulty {
         }
         Ok(())
     }
+}
+
+/// Returns a copy of an event that has a choice with a count of output tokens; others unchanged.
+fn with_usage(event: &Bytes, tokens: u64) -> Bytes {
+    let end: &[u8] = b"}\n\n";
+    if memmem::find(event, b"\"choices\":[{").is_none() || !event.ends_with(end) {
+        return event.clone();
+    }
+    let usage = format!(",\"usage\":{{\"prompt_tokens\":9,\"completion_tokens\":{tokens}}}");
+    [&event[..event.len() - end.len()], usage.as_bytes(), end].concat().into()
 }
 
 /// Returns a copy with every occurrence of `what` replaced.
