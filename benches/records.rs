@@ -127,6 +127,7 @@ fn sum_up(plan: &Plan, kept: &[CompactRecord], itl: &ItlTally) -> Step {
         client_busy: Some(0.2),
         client_waiting: Some(0.01),
         confidence: 0.95,
+        halts: &[],
         client_limit: false,
         in_flight_limit: None,
         allowed: plan.allowed(),

@@ -31,6 +31,8 @@ mod fit;
 mod formats;
 #[path = "commands/grids.rs"]
 mod grids;
+#[path = "commands/halted.rs"]
+mod halted;
 #[path = "commands/import.rs"]
 mod import;
 #[path = "commands/killed/mod.rs"]

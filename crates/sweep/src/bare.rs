@@ -257,6 +257,7 @@ impl<'a> Bare<'a> {
             abort: load.abort,
             // There is no client that could add a delay.
             client_delay: OwnDelay { lag_p99: Some(Duration::ZERO), share: None },
+            halts: Vec::new(),
             client_limit: load.client_limit,
         }
     }

@@ -147,6 +147,7 @@ impl Runner {
         let mut context = running.context(task);
         let counted = context.counted();
         context.client_delay = delays.within(&counted);
+        context.halts = delays.halts.clone();
         let trace = running.firing.trace.and_then(|TraceStart { from, of }| {
             let last = tally.kept.iter().map(|r| r.id).max()?;
             Some(TracePart { from, n: self.ready.load.traffic().chain(last) + 1, of })

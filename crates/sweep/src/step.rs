@@ -108,6 +108,7 @@ impl Running {
             window: self.window,
             abort: self.abort,
             client_delay: OwnDelay::default(),
+            halts: Vec::new(),
             client_limit: self.firing.status().client_limit,
         }
     }

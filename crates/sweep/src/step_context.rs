@@ -42,6 +42,8 @@ pub(crate) struct StepContext<'a> {
     pub(crate) abort: Option<EarlyEnd>,
     /// The delay that the client itself added within the window.
     pub(crate) client_delay: OwnDelay,
+    /// Stretches in which the whole client stood still, from the start of the step.
+    pub(crate) halts: Vec<Range<Duration>>,
     /// True if the client reached one of its limits.
     pub(crate) client_limit: bool,
 }
@@ -74,6 +76,7 @@ impl StepContext<'_> {
             receive_lag_p99_ms: self.client_delay.lag_p99.map(ms),
             client_busy: self.client_delay.share.map(|s| s.busy),
             client_waiting: self.client_delay.share.and_then(|s| s.waiting),
+            halts: &self.halts,
             confidence: self.ask.confidence,
             // The first is the client's limit on requests in flight, the second a limit of the operating system: no
             // descriptor or port was left.

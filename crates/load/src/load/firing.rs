@@ -2,7 +2,7 @@
 
 use super::host::Sending;
 use super::job::Gauge;
-use super::lag::{OwnDelay, Samples, worst};
+use super::lag::{OwnDelay, Samples, halts, worst};
 use super::spec::Status;
 use anyhow::{Context, Result};
 use goodput_core::record::Finished;
@@ -85,18 +85,26 @@ impl Firing {
     /// A thread had no timer, its load panicked, or the receive lag could not be sampled.
     pub async fn ended(&mut self) -> Result<Delays> {
         self.sending.ended().await?;
-        self.lag.end().await.map(Delays)
+        let threads = self.lag.end().await?;
+        let began = self.began;
+        let since = |at: Instant| at.saturating_duration_since(began);
+        let halts = halts(&threads).into_iter().map(|h| since(h.start)..since(h.end)).collect();
+        Ok(Delays { threads, halts })
     }
 }
 
 /// The delays of the client itself while a load was fired.
 #[derive(Debug, Clone, Default)]
-pub struct Delays(Vec<Samples>);
+pub struct Delays {
+    threads: Vec<Samples>,
+    /// Stretches in which the whole client stood still, in order, from the start of the step.
+    pub halts: Vec<Range<Duration>>,
+}
 
 impl Delays {
     /// Returns the delay in a part of the step: that of the thread which was worst.
     pub fn within(&self, part: &Range<Duration>) -> OwnDelay {
-        worst(&self.0, part.start, part.end)
+        worst(&self.threads, part.start, part.end)
     }
 }
 

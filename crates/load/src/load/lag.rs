@@ -7,6 +7,7 @@
 
 use super::thread_clock::{Share, ThreadClock};
 use std::io::Write;
+use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
@@ -15,6 +16,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 const EVERY: Duration = Duration::from_millis(10);
+/// Longest time between two beats of a thread that runs: without a stamp to read, it beats all the same.
+const BEAT: Duration = Duration::from_millis(50);
+/// Shortest time between two beats for which a thread counts as having stood still.
+const STOOD_STILL: Duration = Duration::from_millis(100);
 /// Number of stamps between two readings of the thread's clocks: ten readings per second, of some microseconds each.
 const CLOCK_EVERY: usize = 10;
 
@@ -51,6 +56,8 @@ pub struct Samples {
     pub lags: Vec<Sample>,
     /// The thread's clocks, in order; counted as those of the samples.
     pub clocks: Vec<(Duration, ThreadClock)>,
+    /// Stretches in which the thread did not run, in order.
+    pub still: Vec<Range<Instant>>,
 }
 
 /// The delay that the client itself causes over a part of a step.
@@ -63,6 +70,15 @@ pub struct OwnDelay {
 }
 
 impl Samples {
+    /// Records a beat of the thread, and that it stood still if the `last` one is long ago. Returns the time of the beat.
+    fn beat_after(&mut self, last: Instant) -> Instant {
+        let now = Instant::now();
+        if now - last >= STOOD_STILL {
+            self.still.push(last..now);
+        }
+        now
+    }
+
     /// Returns the delay of this thread between two times since the start of sampling.
     pub fn between(&self, from: Duration, to: Duration) -> OwnDelay {
         let mut lags: Vec<Duration> =
@@ -86,6 +102,16 @@ pub fn worst(threads: &[Samples], from: Duration, to: Duration) -> OwnDelay {
     each.fold(OwnDelay::default(), |a, b| OwnDelay {
         lag_p99: a.lag_p99.max(b.lag_p99),
         share: a.share.into_iter().chain(b.share).reduce(Share::worse),
+    })
+}
+
+/// Returns the stretches in which no thread ran, in order: the whole client stood still. One slow thread of several is no halt.
+pub fn halts(threads: &[Samples]) -> Vec<Range<Instant>> {
+    let Some((first, others)) = threads.split_first() else { return Vec::new() };
+    others.iter().fold(first.still.clone(), |common, thread| {
+        let overlaps =
+            common.iter().flat_map(|a| thread.still.iter().map(|b| a.start.max(b.start)..a.end.min(b.end)));
+        overlaps.filter(|o| o.end.saturating_duration_since(o.start) >= STOOD_STILL).collect()
     })
 }
 
@@ -119,10 +145,14 @@ pub async fn sample(stop: CancellationToken) -> std::io::Result<Samples> {
     });
     let mut samples = Samples::default();
     samples.clocks.push((origin.elapsed(), ThreadClock::now()));
+    let mut beat = origin;
     loop {
+        beat = samples.beat_after(beat);
         tokio::select! {
+            () = tokio::time::sleep(BEAT) => {}
             () = stop.cancelled() => {
                 reader.abort();
+                samples.beat_after(beat);
                 samples.clocks.push((origin.elapsed(), ThreadClock::now()));
                 return Ok(samples);
             }
@@ -155,16 +185,18 @@ mod tests {
             let sampler = tokio::spawn(sample(stop.clone()));
             tokio::time::sleep(Duration::from_millis(50)).await;
             // Blocks the runtime, as if it were too busy to read its sockets.
-            std::thread::sleep(Duration::from_millis(60));
+            std::thread::sleep(Duration::from_millis(120));
             tokio::time::sleep(Duration::from_millis(30)).await;
             stop.cancel();
             let samples = sampler.await.unwrap().unwrap();
-            if samples.lags.len() >= 5 && late(&samples.lags) {
+            if samples.lags.len() >= 5 && late(&samples.lags) && !samples.still.is_empty() {
                 break samples;
             }
             rounds += 1;
             assert!(rounds < 100, "{:?}", samples.lags);
         };
+        let still = |s: &Range<Instant>| s.end - s.start >= STOOD_STILL;
+        assert!(samples.still.iter().all(still), "{:?}", samples.still);
         let all = samples.between(Duration::ZERO, Duration::from_secs(9));
         assert!(all.share.is_some_and(|s| s.busy < 0.9), "it slept for most of the time: {all:?}");
     }
@@ -179,7 +211,25 @@ mod tests {
             let us = if late { 1_000 * lag_us } else { lag_us };
             Sample::new(SECOND / 100 * i as u32, Duration::from_micros(us))
         };
-        Samples { lags: (0..300).map(sample).collect(), clocks: vec![] }
+        Samples { lags: (0..300).map(sample).collect(), ..Samples::default() }
+    }
+
+    /// Rows: when each thread stood still, in tenths of a second, and when the client did.
+    #[tokio::test(start_paused = true)]
+    async fn the_client_stood_still_where_all_threads_did() {
+        let origin = Instant::now();
+        let at = |tenths: u32| origin + SECOND * tenths / 10;
+        let spans = |of: &[(u32, u32)]| of.iter().map(|(a, b)| at(*a)..at(*b)).collect::<Vec<_>>();
+        for (threads, want) in [
+            (vec![vec![(10, 50), (70, 72)]], vec![(10, 50), (70, 72)]),
+            (vec![vec![(10, 50), (70, 72)], vec![(12, 40)]], vec![(12, 40)]),
+            (vec![vec![(10, 50)], vec![]], vec![]),
+            (vec![vec![(10, 50)], vec![(10, 20), (30, 60)]], vec![(10, 20), (30, 50)]),
+            (vec![], vec![]),
+        ] {
+            let samples = threads.iter().map(|t: &Vec<_>| Samples { still: spans(t), ..Samples::default() });
+            assert_eq!(halts(&samples.collect::<Vec<_>>()), spans(&want), "{threads:?}");
+        }
     }
 
     /// Rows: the case, the threads, the interval, and the p99 in µs.

@@ -10,6 +10,7 @@ use goodput_workload::draw::Chains;
 use goodput_workload::prompts::{Prompt, Prompter};
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::sync::mpsc;
 
 /// Number of seconds of load for which bodies are built ahead …
@@ -65,13 +66,15 @@ pub struct Builder {
     skip: usize,
     /// … and between any two after it.
     others: usize,
+    /// Set once chains are only counted: from then on they have no bodies.
+    without_bodies: Arc<AtomicBool>,
 }
 
 impl Builder {
     /// Makes a builder for these chains, with this text, in the dialect of each class. `encoders` must not be empty.
     pub fn new(chains: Chains, prompter: Prompter, encoders: Vec<Encoder>) -> Self {
         let (heads, ids) = (HashMap::new(), None);
-        Self { chains, prompter, encoders, heads, ids, skip: 0, others: 0 }
+        Self { chains, prompter, encoders, heads, ids, skip: 0, others: 0, without_bodies: Arc::default() }
     }
 
     /// With a tokenizer, makes prompts of token ids, with exactly the requested number of tokens.
@@ -82,7 +85,8 @@ impl Builder {
     /// Selects every `of`-th chain from the `thread`-th on, as the share of one of several threads. All threads
     /// together send the same chains, regardless of their number.
     pub fn thread(self, thread: usize, of: usize) -> Self {
-        Self { skip: thread, others: of.saturating_sub(1), ..self }
+        let without_bodies = Arc::default();
+        Self { skip: thread, others: of.saturating_sub(1), without_bodies, ..self }
     }
 }
 
@@ -92,6 +96,9 @@ impl Iterator for Builder {
     fn next(&mut self) -> Option<Ready> {
         let mut chain = self.chains.nth(std::mem::replace(&mut self.skip, self.others))?;
         self.prompter.measure(&mut chain);
+        if self.without_bodies.load(Relaxed) {
+            return Some(Ready { chain, first: Payload::default(), dialogue: None });
+        }
         let turn = chain.turns.first()?;
         let encoder = &self.encoders[usize::from(turn.class).min(self.encoders.len() - 1)];
         let prompt = self.prompter.prompt(turn);
@@ -139,6 +146,7 @@ pub(crate) enum Source {
 pub(crate) struct Ahead {
     batches: mpsc::Receiver<Vec<Ready>>,
     batch: std::vec::IntoIter<Ready>,
+    without_bodies: Arc<AtomicBool>,
 }
 
 impl Source {
@@ -151,6 +159,7 @@ impl Source {
         let wanted = ((rate * AHEAD_S) as usize).min(most).max(AHEAD_LEAST);
         let batch = wanted / BATCHES;
         let (send, batches) = mpsc::channel(BATCHES);
+        let without_bodies = builder.without_bodies.clone();
         std::thread::Builder::new().name("bodies".into()).spawn(move || {
             let mut chains = first.into_iter().chain(builder);
             // Batches double in size, so that the first request waits for a single body.
@@ -162,13 +171,22 @@ impl Source {
                 }
             }
         })?;
-        Ok(Self::Ahead(Ahead { batches, batch: Vec::new().into_iter() }))
+        Ok(Self::Ahead(Ahead { batches, batch: Vec::new().into_iter(), without_bodies }))
+    }
+
+    /// Builds no further bodies: the next chains are not sent, only counted.
+    pub(crate) fn stop_building(&self) {
+        let without_bodies = match self {
+            Self::Ahead(ahead) => &ahead.without_bodies,
+            Self::Inline(builder) => &builder.without_bodies,
+        };
+        without_bodies.store(true, Relaxed);
     }
 
     /// Returns the next chain; `None` when there are no more.
     pub(crate) async fn next(&mut self) -> Option<Ready> {
         match self {
-            Self::Ahead(Ahead { batches, batch }) => {
+            Self::Ahead(Ahead { batches, batch, .. }) => {
                 if batch.as_slice().is_empty() {
                     *batch = batches.recv().await?.into_iter();
                 }

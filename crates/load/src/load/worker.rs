@@ -167,7 +167,14 @@ impl Loop {
             }
         }
         self.set_to_come(false);
+        self.collect()?;
+        let unsent = Unsent {
+            end: self.job.window_end().min(self.job.began.elapsed()),
+            chain: ready.map(|ready| ready.chain).filter(|_| self.idle.is_none()),
+            turns: std::mem::take(&mut self.waiting),
+        };
         drop((self.sending, self.landed));
+        unsent.report(&self.job, self.source).await;
         while let Some(done) = self.flying.join_next().await {
             done?;
         }
@@ -295,6 +302,54 @@ impl Loop {
     }
 }
 
+/// The requests that were due before the load ended, and that the client never sent: it was stopped meanwhile, or too slow.
+struct Unsent {
+    /// End of the part of the step that counts: of the window, or of the load where that came first.
+    end: Duration,
+    /// The next chain that would have been sent; `None` in a closed loop, whose chains have no due times.
+    chain: Option<Chain>,
+    /// Later turns of the conversations.
+    turns: BinaryHeap<Waiting>,
+}
+
+impl Unsent {
+    /// Sends a record of each request to the director, so that what was due is accounted for, whatever was sent. `source` has the chains after
+    /// the next one.
+    async fn report(self, job: &Job, mut source: Source) {
+        let Self { end, mut chain, turns } = self;
+        source.stop_building();
+        for Waiting(flight) in turns {
+            if flight.due < end {
+                report_unsent(job, record_of(&flight.chain, flight.turn, flight.due, flight.phase)).await;
+            }
+        }
+        while let Some(next) = chain {
+            let Start::At(due) = next.start else { return };
+            if due >= end {
+                return;
+            }
+            report_unsent(job, record_of(&next, 0, due, job.phase_of(due))).await;
+            chain = source.next().await.map(|ready| ready.chain);
+        }
+    }
+}
+
+async fn report_unsent(job: &Job, mut record: Record) {
+    record.end = job.began.elapsed().max(record.due);
+    // The receiver closes only when the whole sweep ends.
+    let _ = job.results.send(Finished::new(record, Vec::new())).await;
+}
+
+/// Returns the record of a turn of a chain, before anything came of it.
+fn record_of(chain: &Chain, at: usize, due: Duration, phase: Phase) -> Record {
+    let turn = &chain.turns[at];
+    let mut record = Record::due(turn.request.id, phase, due);
+    (record.class, record.session) = (turn.class, chain.session);
+    record.turn = chain.session.map_or(0, |_| at as u16 + 1);
+    (record.input_asked, record.output_asked) = (turn.request.input_tokens, turn.request.output_tokens);
+    record
+}
+
 /// Sends one request. Hands the next turn back to the loop, if there is one; otherwise returns when its slot was freed.
 async fn fly(
     job: Arc<Job>,
@@ -304,11 +359,7 @@ async fn fly(
     land: Option<mpsc::UnboundedSender<Flight>>,
 ) -> Option<Instant> {
     let (due, phase) = (flight.due, flight.phase);
-    let turn = &flight.chain.turns[flight.turn];
-    let mut record = Record::due(turn.request.id, phase, due);
-    (record.class, record.session) = (turn.class, flight.chain.session);
-    record.turn = flight.chain.session.map_or(0, |_| flight.turn as u16 + 1);
-    (record.input_asked, record.output_asked) = (turn.request.input_tokens, turn.request.output_tokens);
+    let mut record = record_of(&flight.chain, flight.turn, due, phase);
     let mut finished = if fits {
         let shot = Shot {
             record,

@@ -180,6 +180,7 @@ impl Writing<'_> {
             client_busy: None,
             client_waiting: None,
             confidence: CONFIDENCE,
+            halts: &[],
             client_limit: false,
             in_flight_limit: None,
             allowed: self.plan.allowed(),

@@ -9,6 +9,7 @@ use super::change::{last_change, since};
 use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan};
 use super::confirm;
 use super::estimate::{distrusted, estimate};
+use super::halted;
 use super::knee::of_steps;
 use super::listed;
 use super::posterior::{Posterior, limits};
@@ -162,6 +163,7 @@ impl Search {
 
     /// Returns the next step of the search without the soak, or why the search is done.
     fn searched(&self, own: &[&Step]) -> Result<Ask, Stop> {
+        let own = &halted::without_first(own)[..];
         let done = finished(own);
         match &self.levels {
             Levels::Adaptive(policy) => policy.next(&done),
@@ -320,7 +322,8 @@ impl Search {
         limits: &[(String, f64)],
     ) -> Goodput {
         let adaptive = matches!(self.levels, Levels::Adaptive(_));
-        let confirmed = if adaptive { retry::confirmed(steps) } else { steps.to_vec() };
+        let steps = halted::without_repeated(steps);
+        let confirmed = if adaptive { retry::confirmed(&steps) } else { steps };
         let steps = &confirmed[..];
         let since = if adaptive { since(last_change(steps)) } else { f64::NEG_INFINITY };
         let point = |step: &&Step| {

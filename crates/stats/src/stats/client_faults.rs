@@ -21,6 +21,8 @@ pub(super) struct ClientFaults {
     pub(super) timing: ClientTiming,
     /// Stretches in which the client was halted.
     pub(super) halts: Halts,
+    /// The fault if a halt touches any measured request.
+    pub(super) halted: Option<OwnFault>,
     /// p99 of sent − due over requests not affected by halts, in ms.
     lateness_without_halts: f64,
 }
@@ -47,14 +49,15 @@ impl ClientFaults {
                 None => OwnFault::Exhausted { held },
             }
         });
-        let halts = Halts::of(input.records);
-        let calm = measured.iter().copied().filter(|r| halts.is_calm(r.due.get()));
+        let halts = Halts::of(input.records, input.halts);
+        let calm = measured.iter().copied().filter(|r| halts.spared(r));
         let lateness_without_halts = if halts.is_empty() {
             lateness_ms
         } else {
             self::lateness_ms(&calm.collect::<Vec<_>>(), 990).unwrap_or(0.0)
         };
-        Self { limited, behind: timing.behind(), timing, halts, lateness_without_halts }
+        let halted = halts.fault().filter(|_| !measured.iter().all(|r| halts.spared(r)));
+        Self { limited, behind: timing.behind(), timing, halts, halted, lateness_without_halts }
     }
 
     /// Returns a fault that makes a verdict doubtful: see [`ClientTiming::doubt`]. A halt counts as well, since a p99 need not

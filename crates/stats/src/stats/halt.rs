@@ -4,13 +4,15 @@
 //! The server does not notice and continues. Its output lies unread, and the requests that came due are sent afterwards all at
 //! once. So every latency that overlaps a halt includes it, also of requests sent in time, for which the lateness shows nothing.
 //!
-//! A halt is detected in the records: a request was due, and for a while the client did nothing at all. If it handled another
+//! The sending threads notice a halt, since each beats many times a second. It is also detected in the records, with which earlier
+//! runs and other tools have to do: a request was due, and for a while the client did nothing at all. If it handled another
 //! request meanwhile, the client or one of its threads was slow but not halted. The halt ends with the first thing that the
 //! client does afterwards, often reading an answer that is already there.
 
 use super::compact_record::{CompactRecord, Nanos};
 use goodput_core::caveat::OwnFault;
 use goodput_core::units::ms;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Shortest halt; anything shorter is lateness like any other.
@@ -32,7 +34,12 @@ struct Halt {
 
 impl Halt {
     fn length(self) -> Duration {
-        self.to - self.from
+        self.to.saturating_sub(self.from)
+    }
+
+    /// Returns true if the request was due, or in flight, during the halt.
+    fn touches(self, r: &CompactRecord) -> bool {
+        r.due.get() < self.to && r.end.get() > self.from
     }
 
     /// Returns the time at which the server has worked off the burst after the halt.
@@ -42,9 +49,26 @@ impl Halt {
 }
 
 impl Halts {
+    /// Returns the halts that the sending threads noticed, and those in the records of a step, in any order.
+    pub(super) fn of(records: &[CompactRecord], noticed: &[Range<Duration>]) -> Self {
+        let mut all = Self::in_records(records).0;
+        let noticed = noticed.iter().map(|h| Halt { from: h.start, to: h.end });
+        // Before the first request and after the last one, nothing can be wrong.
+        all.extend(noticed.filter(|h| h.length() >= MIN_HALT && records.iter().any(|r| h.touches(r))));
+        all.sort_unstable_by_key(|h| h.from);
+        let mut merged: Vec<Halt> = Vec::with_capacity(all.len());
+        for halt in all {
+            match merged.last_mut().filter(|last| halt.from <= last.to) {
+                Some(last) => last.to = last.to.max(halt.to),
+                None => merged.push(halt),
+            }
+        }
+        Self(merged)
+    }
+
     /// Detects the halts in the records of a step, in any order. Finds none in a closed loop, where nothing comes due during a
     /// halt.
-    pub(super) fn of(records: &[CompactRecord]) -> Self {
+    fn in_records(records: &[CompactRecord]) -> Self {
         let late = |r: &CompactRecord| {
             let (due, sent) = (r.due.get(), r.sent?.get());
             (sent.saturating_sub(due) >= MIN_HALT).then_some(due)
@@ -99,6 +123,11 @@ impl Halts {
     /// Returns true if a request sent at `t` meets the load of the plan, and not the burst after a halt.
     pub(super) fn is_calm(&self, t: Duration) -> bool {
         !self.0.iter().any(|h| h.from <= t && t < h.worked_off())
+    }
+
+    /// Returns true if the request met the load of the plan, and no halt while it was in flight: what came of it is the server's.
+    pub(super) fn spared(&self, r: &CompactRecord) -> bool {
+        self.is_calm(r.due.get()) && !self.0.iter().any(|h| h.touches(r))
     }
 
     /// Returns the longest stretch between `from` and `to` in which the load was that of the plan.
@@ -164,7 +193,7 @@ mod tests {
             _ => t,
         };
         let all = records(stopped);
-        let halts = Halts::of(&all);
+        let halts = Halts::of(&all, &[]);
         assert_eq!(halts.fault(), Some(OwnFault::Halted { times: 2, total_ms: 2200.0 }));
         for (t, awake) in
             [(0, 0), (3000, 3000), (4000, 3000), (5000, 3000), (6000, 4000), (7200, 5000), (9000, 6800)]
@@ -179,6 +208,25 @@ mod tests {
         }
     }
 
+    /// In a closed loop nothing is due during a halt, so that only the threads notice it.
+    #[test]
+    fn noticed_halts_join_those_of_the_records() {
+        let stopped = |t: Duration| if (3000..5000).contains(&t.as_millis()) { ms(5000) } else { t };
+        let all = records(stopped);
+        let fault = |noticed: &[Range<Duration>]| Halts::of(&all, noticed).fault();
+        let halted = |times, total_ms| Some(OwnFault::Halted { times, total_ms });
+        assert_eq!(fault(&[ms(2990)..ms(5001)]), halted(1, 2011.0), "the same halt");
+        assert_eq!(fault(&[ms(7000)..ms(7200)]), halted(2, 2200.0), "another one");
+        assert_eq!(fault(&[ms(7000)..ms(7090)]), halted(1, 2000.0), "too short");
+        assert_eq!(fault(&[ms(20_000)..ms(30_000)]), halted(1, 2000.0), "after the last request");
+        let halts = Halts::of(&all, &[]);
+        let spared = |id: usize| halts.spared(&all[id]);
+        assert!(
+            spared(250) && !spared(270) && !spared(320) && !spared(510),
+            "in flight, due, and in the burst after it"
+        );
+    }
+
     #[test]
     fn a_halt_ends_with_the_first_action() {
         // An answer that is already there is read a fraction of a millisecond before the first request is sent again.
@@ -188,7 +236,7 @@ mod tests {
                 r.sent = Some(Nanos::from(Duration::from_micros(4_500_400)));
             }
         }
-        let halts = Halts::of(&all);
+        let halts = Halts::of(&all, &[]);
         assert_eq!(halts.fault(), Some(OwnFault::Halted { times: 1, total_ms: 1500.0 }));
         for (t, calm) in [(2_999, true), (3_000, false), (4_500, false), (19_499, false), (19_500, true)] {
             assert_eq!(halts.is_calm(ms(t)), calm, "{t}");
@@ -208,21 +256,21 @@ mod tests {
     #[test]
     fn a_slow_client_is_not_halted() {
         // Before its first request nothing is known of the client, and after that it does something all the time.
-        let behind = Halts::of(&records(|t| t + ms(300)));
+        let behind = Halts::of(&records(|t| t + ms(300)), &[]);
         assert!(behind.awake(ms(10_000)) >= ms(9_700), "late by as much all the time: {behind:?}");
         let growing = |t: Duration| t.mul_f64(1.5);
-        assert!(Halts::of(&records(growing)).fault().is_none(), "later and later");
+        assert!(Halts::of(&records(growing), &[]).fault().is_none(), "later and later");
         let mut one_thread = records(|t| t);
         for r in one_thread.iter_mut().filter(|r| r.id % 2 == 0 && (300..500).contains(&r.id)) {
             r.sent = Some(Nanos::from(ms(5000)));
         }
-        assert!(Halts::of(&one_thread).fault().is_none(), "another thread went on");
-        assert!(Halts::of(&records(|t| t)).fault().is_none() && Halts::of(&[]).fault().is_none());
+        assert!(Halts::of(&one_thread, &[]).fault().is_none(), "another thread went on");
+        assert!(Halts::of(&records(|t| t), &[]).fault().is_none() && Halts::of(&[], &[]).fault().is_none());
         let mut met = records(|t| if (3000..3150).contains(&t.as_millis()) { ms(3150) } else { t });
-        assert!(Halts::of(&met).fault().is_some());
+        assert!(Halts::of(&met, &[]).fault().is_some());
         met[250].end = Nanos::from(ms(3080));
-        assert!(Halts::of(&met).fault().is_none(), "it came to an answer in the middle");
+        assert!(Halts::of(&met, &[]).fault().is_none(), "it came to an answer in the middle");
         let short = |t: Duration| if (3000..3090).contains(&t.as_millis()) { ms(3090) } else { t };
-        assert!(Halts::of(&records(short)).fault().is_none(), "not for long");
+        assert!(Halts::of(&records(short), &[]).fault().is_none(), "not for long");
     }
 }

@@ -47,7 +47,7 @@ struct View {
     /// Only requests due before the client reached a limit of its own.
     before_limit: bool,
     /// Records as a client without any delay would have seen them. Leaves out requests that were never sent, and those sent while
-    /// the server worked off the burst after a halt of the client.
+    /// the server worked off the burst after a halt of the client, or in flight during the halt.
     ideal: bool,
 }
 
@@ -74,8 +74,9 @@ struct Judge<'a> {
 }
 
 /// Returns, for each tier, one row per latency limit, `error-rate` if it is set, `joint` and `stability`. Limits of a class are
-/// judged over the requests of that class; `joint` over all requests, each by the limits of its class.
-pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<JudgedRow> {
+/// judged over the requests of that class; `joint` over all requests, each by the limits of its class. Also returns for how many
+/// milliseconds the client stood still, if that touched a measured request.
+pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> (Vec<JudgedRow>, Option<f64>) {
     let judge = Judge::new(input);
     let mut rows = vec![];
     for slo in input.tiers {
@@ -83,7 +84,8 @@ pub(super) fn rows(input: &StepInput<'_>, steady: &Steady) -> Vec<JudgedRow> {
         rows.push(judge.joint(slo));
         rows.push(judge.stability(slo, steady));
     }
-    rows
+    let halted_ms = judge.client.halted.map(|halted| halted.excess());
+    (rows, halted_ms)
 }
 
 /// Judges the records of a step against tiers other than those it was measured for: one row per limit, without `joint` and
@@ -120,7 +122,7 @@ impl<'a> Judge<'a> {
 
     fn records(&self, view: View) -> impl Iterator<Item = &'a CompactRecord> {
         let within = if view.before_limit { self.before_limit } else { self.measured.len() };
-        let usable = |r: &CompactRecord| !is_unsent(r) && self.client.halts.is_calm(r.due.get());
+        let usable = |r: &CompactRecord| !is_unsent(r) && self.client.halts.spared(r);
         self.measured[..within].iter().copied().filter(move |r| !view.ideal || usable(r))
     }
 
@@ -194,7 +196,8 @@ impl<'a> Judge<'a> {
             })
         };
         let title = part.title(&format!("error rate ≤ {} %", short(p0 * 100.0)));
-        self.counted((slo, Some(part)), ("error-rate".into(), None, title), p0, None, count)
+        let halted = self.client.halted;
+        self.counted((slo, Some(part)), ("error-rate".into(), None, title), p0, halted, count)
     }
 
     fn joint(&self, slo: &'a Slo) -> JudgedRow {
@@ -321,7 +324,8 @@ impl<'a> Judge<'a> {
                 (Verdict::Fails, None)
             }
             // The server was not offered the load that the level asks for: not even *meets* would be meaningful.
-            (Some(fault), ..) | (None, Some(fault), _) => (Verdict::Invalid, Some(fault)),
+            (Some(fault), ..) => (Verdict::Invalid, Some(fault)),
+            (None, Some(behind), _) => (Verdict::Invalid, Some(self.client.halted.unwrap_or(behind))),
             (None, None, Some(fault)) if halted_gaps && judgement.verdict == Verdict::Fails => {
                 (Verdict::Invalid, Some(fault))
             }
@@ -330,6 +334,10 @@ impl<'a> Judge<'a> {
                 if judgement.verdict != Verdict::Meets && judged(ideal) != judgement.verdict =>
             {
                 (Verdict::Invalid, Some(fault))
+            }
+            // What a halt touched is no evidence, so that the step is measured again rather than left undecided.
+            (None, None, _) if judgement.verdict == Verdict::Undecided && self.client.halted.is_some() => {
+                (Verdict::Invalid, self.client.halted)
             }
             _ => (judgement.verdict, None),
         };

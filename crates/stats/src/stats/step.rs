@@ -352,6 +352,10 @@ pub struct Step {
     pub failed_timeout: u64,
     /// Cut-off requests that the default timeout ended.
     pub cut_timeout: u64,
+    /// Cut-off requests that were due, and that the client never sent.
+    pub unsent: u64,
+    /// Time that the whole client stood still, in milliseconds, if that touched a measured request.
+    pub halted_ms: Option<f64>,
     /// Failed requests that the server refused: 429, or 503 with `Retry-After`.
     pub refused: u64,
     /// Requests sent a second time because their connection closed before a byte came back.
@@ -526,6 +530,11 @@ impl Step {
     /// Returns true if the step was stopped for a reason unrelated to its load; it shows only what came until then.
     pub fn broken_off(&self) -> bool {
         self.abort.is_some_and(Abort::is_broken_off)
+    }
+
+    /// Returns true if the client stood still, so that the step shows nothing of the server.
+    pub fn is_spoilt_by_halt(&self) -> bool {
+        self.verdict == Verdict::Invalid && self.halted_ms.is_some()
     }
 
     /// Returns true if the load exceeded what the server can take: the backlog grew, misses were gross, too many requests failed,

@@ -1,7 +1,7 @@
 //! Summarises the records of a step as one [`Step`]: its row of `steps.csv`, its rows of `limits.csv`, and the verdict.
 
 use super::client::ClientTolerance;
-use super::client_faults::{lateness_ms, sent_in_window};
+use super::client_faults::{is_unsent, lateness_ms, sent_in_window};
 use super::compact_record::CompactRecord;
 use super::groups::{Group, GroupBy, groups, timed_out};
 use super::itl::ItlTally;
@@ -18,6 +18,7 @@ use goodput_core::record::{Conn, Outcome, Phase};
 use goodput_core::slo::{Metric, Slo};
 use goodput_core::units::ms;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Everything known about a step when it has ended.
@@ -63,6 +64,8 @@ pub struct StepInput<'a> {
     pub client_busy: Option<f64>,
     /// Largest share of the window in which a sending thread was runnable but had no core.
     pub client_waiting: Option<f64>,
+    /// Stretches in which the sending threads noticed that the whole client stood still, from the start of the step.
+    pub halts: &'a [Range<Duration>],
     /// Confidence of every verdict (one-sided).
     pub confidence: f64,
     /// True if `max-in-flight` was reached, or the client ran out of file descriptors or ports.
@@ -127,17 +130,15 @@ fn explain(
 /// Summarises a step. Leaves the server's own counters empty; the director fills them in.
 pub fn summarize(input: &StepInput<'_>) -> Step {
     let (steady, measured) = (input.steady(), input.measured());
-    let counted = rows(input, &steady);
+    let (counted, halted_ms) = rows(input, &steady);
     let tier = input.tiers.first().map_or("main", Slo::tier);
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
     let groups = groups(input.records, (input.classes, input.itl), input.window(), input.kind);
-    let broken = || measured.iter().filter(|r| r.is_broken()).count() as u64;
-    let failed_of = |class: &str| failed_of_class(&groups, class).unwrap_or_else(broken);
-    let binding = blamed(binding, verdict, &limits, tier, failed_of);
-    let growth = steady.in_flight_slope;
-    let reason = explain(input, &measured, &counted, tier, (verdict, binding.as_deref(), growth));
+    let binding = blamed(binding, verdict, &limits, tier, |class| failed_of(class, &groups, &measured));
+    let reason =
+        explain(input, &measured, &counted, tier, (verdict, binding.as_deref(), steady.in_flight_slope));
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
     Step {
@@ -163,6 +164,8 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         cut: count(Outcome::Cut),
         failed_timeout: timed_out(&measured, Outcome::Failed),
         cut_timeout: timed_out(&measured, Outcome::Cut),
+        unsent: unsent(&measured),
+        halted_ms,
         refused: 0,
         retried: measured.iter().filter(|r| r.attempts > 1).count() as u64,
         output_tokens_per_s,
@@ -198,14 +201,21 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
     }
 }
 
+/// Returns the number of requests that were due, and that the client never sent.
+fn unsent(measured: &[&CompactRecord]) -> u64 {
+    measured.iter().filter(|r| is_unsent(r)).count() as u64
+}
+
 /// Returns the number of requests that met the limit of a row.
 fn good(row: &LimitRow) -> u64 {
     row.n.saturating_sub(row.misses + row.censored)
 }
 
-/// Returns the number of failed requests of a class, without those ended by the plan's timeout; `None` if the class has no group.
-fn failed_of_class(groups: &[Group], class: &str) -> Option<u64> {
-    groups.iter().find(|g| g.by == GroupBy::Class && g.name == class).map(|g| g.failed - g.failed_timeout)
+/// Returns the number of failed requests of a class, or of all if it has no group, without those ended by the plan's timeout.
+fn failed_of(class: &str, groups: &[Group], measured: &[&CompactRecord]) -> u64 {
+    let own = groups.iter().find(|g| g.by == GroupBy::Class && g.name == class);
+    let broken = || measured.iter().filter(|r| r.is_broken()).count() as u64;
+    own.map_or_else(broken, |g| g.failed - g.failed_timeout)
 }
 
 /// Explains a step that ended before it could show anything.

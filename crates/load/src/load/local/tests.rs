@@ -96,6 +96,33 @@ async fn fired(plan: &Plan, level: Level, part: StepPart) -> Vec<Record> {
     all
 }
 
+/// The client stands still from the eighth second until long after the window, and then the load is stopped: requests due meanwhile were never
+/// sent, and all are reported.
+#[tokio::test(start_paused = true)]
+async fn what_was_due_and_never_sent_is_accounted_for() {
+    for (workload, level) in [(ONE, Level::rate(9.0)), (TALK, Level::new(Control::Sessions, 9.0))] {
+        let (plan, halt) = (plan(workload), Duration::from_secs(8));
+        let load = load(&plan).await;
+        let mut firing = load.fire(&spec(&load, level, StepPart::WHOLE)).unwrap();
+        tokio::time::sleep(halt).await;
+        firing.stop();
+        tokio::time::advance(Duration::from_secs(60)).await;
+        let mut all = Vec::new();
+        while let Some(finished) = firing.finished.recv().await {
+            all.push(finished.record);
+        }
+        firing.ended().await.unwrap();
+        let unsent: Vec<&Record> = all.iter().filter(|r| r.sent.is_none()).collect();
+        assert!(
+            unsent.iter().all(|r| r.due >= halt && r.outcome == Outcome::Cut && r.end > SETTLE + MEASURE)
+        );
+        assert!(unsent.len() > 50, "{} of {}", unsent.len(), all.len());
+        all.retain(|r| r.phase != Phase::Tail);
+        let whole = fired(&plan, level, StepPart::WHOLE).await;
+        assert_eq!(first_turns(all), first_turns(whole), "{workload}");
+    }
+}
+
 /// Returns the facts about the first turns of some requests: number, due time, class, conversation, and lengths. Later
 /// turns are due when the server has answered.
 fn first_turns(mut all: Vec<Record>) -> Vec<(u64, Duration, u16, Option<u64>, u32, u32)> {

@@ -75,7 +75,9 @@ impl TableRow for Step {
         c.later("failed_timeout", &mut self.failed_timeout)?;
         c.later("cut_timeout", &mut self.cut_timeout)?;
         host(c, &mut self.host)?;
-        added(c, &mut self.latency, |_| true)
+        added(c, &mut self.latency, |_| true)?;
+        c.later("unsent", &mut self.unsent)?;
+        c.cell("halted_ms", &mut self.halted_ms)
     }
 }
 

@@ -299,3 +299,48 @@ fn a_halted_client_decides_nothing() {
     };
     check("at once", &step(TTFT, at_once, keep), Verdict::Invalid, "stood still for 995 ms");
 }
+
+/// The stretch in which the client of [`timed_out_in_a_halt`] stands still, as its threads notice it.
+static STILL: [Range<Duration>; 1] = [Duration::from_secs(40)..Duration::from_secs(43)];
+
+/// The client stands still from the 40th second to the 43rd, and what is in flight then times out. In a closed loop nothing is due meanwhile.
+fn timed_out_in_a_halt(closed: bool) -> impl Fn(&mut Record) {
+    move |r| {
+        if closed && (ms(40_000)..ms(43_000)).contains(&r.due) {
+            r.due = ms(43_000);
+        }
+        stopped(60, 43_000)(r);
+        r.output_asked = 1001;
+        let sent = r.sent.unwrap_or(r.due);
+        if sent < ms(40_000) && r.end >= ms(40_000) {
+            let first = r.first_token.filter(|t| *t < ms(40_000));
+            fail(r, Failure::Timeout);
+            (r.first_token, r.output_tokens, r.end) = (first, None, ms(43_000));
+        }
+    }
+}
+
+/// Rows: the loop, and limits that the timed-out requests miss.
+#[test]
+fn timeouts_during_a_halt_are_the_clients() {
+    for closed in [false, true] {
+        let set = |i: &mut StepInput<'_>| {
+            i.halts = &STILL;
+            if closed {
+                i.level = Level::concurrency(200);
+            }
+        };
+        for slo in ["e2e.p99 = \"2500ms\"", "error-rate = 0.01", "ttft.p99 = \"1h\"\nerror-rate = 0.01"] {
+            let s = step(slo, timed_out_in_a_halt(closed), set);
+            assert!(s.failed > 150 && s.halted_ms == Some(3000.0), "{slo}, {closed}: {} failed", s.failed);
+            check(slo, &s, Verdict::Invalid, "stood still for 3,000 ms");
+            let fails = s.limits.iter().filter(|r| r.verdict == Verdict::Fails).count();
+            assert_eq!(fails, 0, "{slo}, {closed}: {:?}", s.limits);
+        }
+        // What misses without the halt is the server's, and what nothing of the halt can change stands.
+        let slow = step("e2e.p99 = \"1500ms\"", timed_out_in_a_halt(closed), set);
+        check("slow", &slow, Verdict::Fails, "p99 e2e");
+        let loose = step("ttft.p90 = \"10s\"", timed_out_in_a_halt(closed), set);
+        check("loose", &loose, Verdict::Meets, "p90 TTFT");
+    }
+}

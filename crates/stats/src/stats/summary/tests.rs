@@ -40,6 +40,7 @@ pub(in crate::stats) fn input<'a>(
         client_busy: Some(0.2),
         client_waiting: Some(0.0),
         confidence: 0.95,
+        halts: &[],
         client_limit: false,
         in_flight_limit: None,
         allowed: ClientTolerance::default(),
