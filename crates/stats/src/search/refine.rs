@@ -217,7 +217,9 @@ fn choose(policy: &Policy, seen: &Seen<'_>, p: &Posterior, usual_s: f64) -> (f64
     let infeasible = p.infeasible();
     let mut level = p.feasible_quantile(QUANTILES[seen.refined % QUANTILES.len()]);
     if policy.control != Control::Concurrency && (few || infeasible > DOUBT) && seen.refined % 2 == 1 {
-        if 1.0 / seen.e2e_s > 0.5 * seen.per_s(median) {
+        // After a step of the unloaded server, one under load: it alone counts, and the turn would not end.
+        let is_turn = seen.all.last().is_some_and(|s| s.kind != StepKind::Baseline);
+        if is_turn && 1.0 / seen.e2e_s > 0.5 * seen.per_s(median) {
             return (median, true);
         }
         level = if infeasible > MUCH_DOUBT { 0.5 * median } else { p.feasible_quantile(0.2) };
