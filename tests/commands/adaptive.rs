@@ -371,6 +371,24 @@ fn only_the_unloaded_server_says_that_no_rate_meets() {
     phases(&steps, 900.0);
 }
 
+/// On a server so slow that one request at a time tells as much as a step under load, the two take turns.
+#[test]
+fn one_request_at_a_time_takes_turns_with_load() {
+    for (server, slo) in
+        [(MD1, "ttft.p99 = \"60ms\""), ("preset = \"md1\", service = \"2s\"", "ttft.p90 = \"3s\"")]
+    {
+        let (g, steps) = run(&plan(server, slo, &budget("15m", 1000.0)));
+        let first = steps.iter().position(|s| s.kind == StepKind::Refine).unwrap();
+        let kinds: Vec<StepKind> = steps[first..].iter().map(|s| s.kind).collect();
+        assert!(kinds.contains(&StepKind::Baseline), "{server}: {kinds:?}");
+        assert!(
+            kinds.windows(2).all(|two| two != [StepKind::Baseline; 2]),
+            "{server}: {kinds:?}, {:?}",
+            g.reason
+        );
+    }
+}
+
 /// A client that may have eight requests in flight: what is beyond it is not tried again, and below it something is
 /// met.
 #[test]

@@ -187,8 +187,8 @@ fn curves(run: &Run, one: &Series) -> Vec<Curve> {
 }
 
 /// Picks the step of an answer to diagnose, with the limit that binds there. Tries in order: the step nearest to an
-/// estimate, the lightest step that misses the limit by its own counts, the step that the answer names, the heaviest
-/// step that the server could sustain.
+/// estimate, the lightest step that misses the limit by its own counts, the step that the answer names, of an answer without a
+/// verdict the lightest step whose requests mostly miss a limit, the heaviest step that the server could sustain.
 fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> {
     let g = &a.goodput;
     let loaded = || {
@@ -235,7 +235,23 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
     if let Some(step) = near().or_else(missing).or_else(named) {
         return Some((step, binding(step)));
     }
+    if g.status() == Status::Undecided {
+        // Too few requests for a verdict may still be nearly all that were sent.
+        let mostly = loaded().filter_map(|s| Some((s, mostly_missed(s, &a.tier)?)));
+        if let Some((step, row)) = mostly.min_by(|(a, _), (b, _)| lightest(a, b)) {
+            return Some((step, Some(row.limit.clone())));
+        }
+    }
     heaviest(run, &a.series).map(|s| (s, None))
+}
+
+/// Returns the limit of a tier that most requests of a valid step missed; `None` if there is none, or a few requests may be
+/// chance.
+fn mostly_missed<'s>(step: &'s Step, tier: &str) -> Option<&'s LimitRow> {
+    const SEVERAL: u64 = 5;
+    let rows = step.limits.iter().filter(|row| row.tier == tier && step.verdict != Verdict::Invalid);
+    let most = rows.max_by_key(|row| row.misses)?;
+    (most.misses >= SEVERAL && 2 * most.misses > most.n).then_some(most)
 }
 
 /// Returns true if more requests missed a limit than it allows.

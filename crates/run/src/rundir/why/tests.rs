@@ -52,6 +52,20 @@ fn the_step_that_shows_what_binds_is_looked_into() {
 }
 
 #[test]
+fn what_most_requests_miss_is_looked_into_without_a_verdict() {
+    let run = case("interval");
+    let row = &run.steps.iter().find(|s| !s.limits.is_empty()).unwrap().limits[0];
+    let tier = row.tier.clone();
+    for (n, misses, most) in [(9, 9, true), (9, 5, true), (10, 5, false), (4, 4, false), (9, 0, false)] {
+        let row = LimitRow { n, misses, ..row.clone() };
+        let step = Step { limits: vec![row], verdict: Verdict::Undecided, ..Step::default() };
+        assert_eq!(mostly_missed(&step, &tier).is_some(), most, "{misses} of {n}");
+        let invalid = Step { verdict: Verdict::Invalid, ..step };
+        assert!(mostly_missed(&invalid, &tier).is_none());
+    }
+}
+
+#[test]
 fn every_case_has_a_diagnosis() {
     let plan = plan(&format!("{WORKLOAD}{MODEL}"));
     for (name, run) in fixture::cases() {
