@@ -72,8 +72,8 @@ fn forecast(
     steps: &[&Step],
 ) -> Result<Result<Forecast, NoForecast>> {
     let lowest = steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.level.value);
-    let known = match Known::of(answer, curve, lowest.fold(f64::INFINITY, f64::min)) {
-        Ok(known) => known,
+    let plausible = match Plausible::of(answer, curve, lowest.fold(f64::INFINITY, f64::min)) {
+        Ok(plausible) => plausible,
         Err(reason) => return Ok(Err(reason)),
     };
     // Some requests cannot be drawn without their text.
@@ -82,38 +82,38 @@ fn forecast(
         Ok(engine) => engine,
         Err(reason) => return Ok(Err(reason)),
     };
-    let servers = match fit(&load, &engine, curve, facts, steps, known.aim())? {
+    let servers = match fit(&load, &engine, curve, facts, steps, plausible.aim())? {
         Ok(servers) => servers,
         Err(reason) => return Ok(Err(reason)),
     };
-    let (near, measured) = (known.aim().unwrap_or(10.0 * RATES.start), known.measured);
+    let (near, measured) = (plausible.aim().unwrap_or(10.0 * RATES.start), plausible.measured);
     let mut all: Vec<Forecast> = Vec::new();
     let mut unlike = NoForecast::NoEstimate;
     for server in servers {
         let present = load.goodput(&server, near)?;
         tracing::debug!("{}: goodput {measured:?}, that of the model {present}: {server:?}", plan.name);
-        if known.holds(present) {
+        if plausible.holds(present) {
             let effects = effects(&load, &changes(&server, curve), present, near)?;
             tracing::debug!("{}: {effects:?}", plan.name);
             let (series, assumed) = (curve.series.clone(), engine.assumed());
             all.push(Forecast { series, measured, present, effects, assumed });
         } else {
-            unlike = NoForecast::Goodput { model: present, low: known.low, high: known.high };
+            unlike = NoForecast::Goodput { model: present, low: plausible.low, high: plausible.high };
         }
     }
     Ok(all.into_iter().reduce(Forecast::least).ok_or(unlike))
 }
 
-/// What a run tells of the goodput: the model's own has to agree with it.
+/// The goodput that a model of the server may have, by what a run tells of it, in requests per second.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct Plausible {
     /// The estimate; `None` if there is none, or no rate met the SLO.
     measured: Option<f64>,
     low: f64,
     high: f64,
 }
 
-impl Known {
+impl Plausible {
     /// Returns what an answer tells, or why the model has no such load or answer. Rates below the `lowest` of a step under load
     /// were not measured.
     fn of(answer: &Answer, curve: &Curve, lowest: f64) -> Result<Self, NoForecast> {
