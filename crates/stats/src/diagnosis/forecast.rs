@@ -267,17 +267,19 @@ pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast
     if findings.iter().any(|f| own(f) && (f.kind.rank() == Rank::Broken || f.kind == Kind::Network)) {
         return;
     }
+    let best = forecast.best();
     // A model that meets the SLO at no rate, whatever is changed, does not weigh one change against another.
-    if forecast.present <= 0.0 && forecast.best().is_none() {
+    if forecast.present <= 0.0 && best.is_none() {
         return;
     }
     let mut refuted: Vec<Kind> = Vec::new();
     for finding in findings.iter_mut().filter(|f| own(f)) {
-        let had_remedy = has_simulated(finding, forecast);
+        let advised = finding.advice.len();
         finding.advice.retain_mut(|advice| expect(advice, forecast));
-        refuted.extend((had_remedy && !has_simulated(finding, forecast)).then_some(finding.kind));
+        let is_left = finding.advice.iter().any(|advice| advice.expected.is_some());
+        refuted.extend((finding.advice.len() < advised && !is_left).then_some(finding.kind));
     }
-    let Some(best) = forecast.best() else { return };
+    let Some(best) = best else { return };
     let (kind, change) = best.altered.remedy();
     let Some(first) = first_advice(findings, subject, forecast, best, change) else { return };
     let names = |f: &Finding| f.advice.iter().any(|a| is_alike(a, best.altered));
@@ -294,14 +296,6 @@ pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast
     findings.retain(|f| !(own(f) && refuted.contains(&f.kind)));
     let at = findings.iter().position(own).unwrap_or(findings.len());
     findings.insert(at, finding);
-}
-
-/// Returns true if a change that a finding advises was simulated.
-fn has_simulated(finding: &Finding, forecast: &Forecast) -> bool {
-    finding
-        .advice
-        .iter()
-        .any(|a| Altered::of(&a.change).is_some_and(|altered| forecast.like(altered).is_some()))
 }
 
 /// Adds the expected gain to an advice, with the best value. Returns false if the change gains nothing.

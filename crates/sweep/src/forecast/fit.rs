@@ -230,10 +230,10 @@ fn start(
     let parts = (read / f64::from(engine.limits.max_num_batched_tokens.get())).ceil();
     let rest = (ttft - parts * fixed).max(0.05 * ttft);
     let attention = attention(curve);
-    let before = input - 0.5 * read;
-    let prompt_token =
-        per_token_ms(&facts.lengths, &curve.deployment).unwrap_or(rest / read) / (1.0 + attention * before);
-    let prompt = ((rest - prompt_token * (1.0 + attention * before) * read) / parts).max(0.0);
+    // With the attention of a mean prompt token to those before it.
+    let attending = 1.0 + attention * (input - 0.5 * read);
+    let prompt_token = per_token_ms(&facts.lengths, &curve.deployment).unwrap_or(rest / read) / attending;
+    let prompt = ((rest - prompt_token * attending * read) / parts).max(0.0);
     let more = targets.iter().filter(|t| !is_one(t.step)).filter_map(|t| {
         let tpot = t.step.quantiles(Metric::Tpot).p50?;
         let busy = (t.ask.level.value * read * prompt_token / 1e3).min(0.9);

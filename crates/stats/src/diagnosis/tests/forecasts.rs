@@ -2,18 +2,23 @@
 
 use super::*;
 
+/// Returns a forecast of these effects, which has the measured goodput at present; 0 if no rate met the SLO.
+pub(super) fn forecast(present: f64, effects: &[(Altered, f64)]) -> Forecast {
+    let effects = effects.iter().map(|(altered, goodput)| Effect { altered: *altered, goodput: *goodput });
+    Forecast {
+        series: "main".into(),
+        measured: Some(present).filter(|rate| *rate > 0.0),
+        present,
+        effects: effects.collect(),
+        assumed: Assumed::default(),
+    }
+}
+
 /// Returns the kinds of the findings of full seats and a forecast of these effects.
 fn weighed(present: f64, effects: &[(Altered, f64)]) -> Vec<Kind> {
     let (mut steps, mut facts) = usual();
     next::started(&mut steps, &mut facts);
-    let effects = effects.iter().map(|(altered, goodput)| Effect { altered: *altered, goodput: *goodput });
-    facts.forecasts = vec![Forecast {
-        series: "main".into(),
-        measured: Some(30.0).filter(|_| present > 0.0),
-        present,
-        effects: effects.collect(),
-        assumed: Assumed::default(),
-    }];
+    facts.forecasts = vec![forecast(present, effects)];
     diagnose(&steps, &facts).findings.iter().map(|f| f.kind).collect()
 }
 

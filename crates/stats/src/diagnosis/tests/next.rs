@@ -114,14 +114,7 @@ fn the_next_number_of_sequences_is_the_advised_one() {
     let (mut steps, mut facts) = usual();
     started(&mut steps, &mut facts);
     facts.curves[0].command = None;
-    let effects = vec![Effect { altered: Altered::MoreSequences(48), goodput: 90.0 }];
-    facts.forecasts = vec![Forecast {
-        series: "main".into(),
-        measured: Some(30.0),
-        present: 30.0,
-        effects,
-        assumed: Assumed::default(),
-    }];
+    facts.forecasts = vec![forecasts::forecast(30.0, &[(Altered::MoreSequences(48), 90.0)])];
     let first = diagnose(&steps, &facts).findings.remove(0);
     assert_eq!(first.advice[0].to.as_ref().unwrap().value, Value::Count(48));
     let Measurement::OtherSequences { sequences, .. } = first.next.measurement else { panic!("{first:?}") };

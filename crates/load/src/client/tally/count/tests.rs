@@ -9,7 +9,7 @@ use std::time::Duration;
 const DONE: &str = "[DONE]";
 const LENGTH: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"length"}]}"#;
 const STOP: &str = r#"{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#;
-/// What each of the answers is asked for.
+/// The length that each of the answers is asked for.
 const ASKED: AskedLength = AskedLength { tokens: 16, is_pinned: true };
 
 fn text(text: &str) -> String {
