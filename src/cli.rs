@@ -14,6 +14,7 @@ pub use fit::{FitArgs, KvType};
 pub use import::ImportArgs;
 pub use report::ChartArgs;
 pub use sensitivity::SensitivityArgs;
+pub(crate) use shared::Output;
 pub use shared::{FolderArgs, MeasureArgs};
 
 use crate::rundir::Tool;

@@ -227,7 +227,7 @@ fn numbers_that_nothing_measured() {
             if matches!(cell, "-1" | "1e29") {
                 fs::write(&path, with(&table, |i| i > 1 && taken.contains(&i), cell)).unwrap();
                 if let Ok(run) = rundir::read_with_scale(dir.path()) {
-                    report::write_all(&run, dir.path()).unwrap();
+                    report::write_all(&run, dir.path(), report::ChartFiles::Drawn).unwrap();
                 }
             }
         }
@@ -271,10 +271,10 @@ fn what_is_no_file_of_a_run() {
     for (link, to) in [("report.tmp", &*victim), ("report.md", &*victim), ("charts", theirs.path())] {
         symlink(to, dir.path().join(link)).unwrap();
     }
-    let e = report::write_all(&run, dir.path()).unwrap_err().to_string();
+    let e = report::write_all(&run, dir.path(), report::ChartFiles::Drawn).unwrap_err().to_string();
     assert!(e.contains("charts is a link"), "{e}");
     fs::remove_file(dir.path().join("charts")).unwrap();
-    report::write_all(&run, dir.path()).unwrap();
+    report::write_all(&run, dir.path(), report::ChartFiles::Drawn).unwrap();
     assert_eq!(
         (fs::read(&victim).unwrap(), fs::read_dir(theirs.path()).unwrap().count()),
         (b"theirs".into(), 1)

@@ -1,5 +1,6 @@
 //! Options and value parsers that several subcommands share.
 
+use crate::report::ChartFiles;
 use crate::units::{Positive, Rate};
 use clap::Args;
 use std::path::PathBuf;
@@ -28,9 +29,29 @@ pub struct FolderArgs {
     /// Overwrite an earlier run in the run folder.
     #[arg(long)]
     pub force: bool,
+    /// Leave the charts out of the reports. goodput report RUN draws them later.
+    #[arg(long)]
+    pub no_charts: bool,
     /// Print the answer as JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+impl FolderArgs {
+    /// Returns the form of the reports and of the answer.
+    pub(crate) const fn output(&self) -> Output {
+        let charts = if self.no_charts { ChartFiles::LeftOut } else { ChartFiles::Drawn };
+        Output { json: self.json, charts }
+    }
+}
+
+/// Form of the reports and of the answer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Output {
+    /// Print the answer as JSON.
+    pub(crate) json: bool,
+    /// Whether the reports have charts.
+    pub(crate) charts: ChartFiles,
 }
 
 /// Parses a number.

@@ -5,7 +5,7 @@ use crate::cli::CalibrateArgs;
 use crate::client::Proxy;
 use crate::cmd::consent::{self, LoadTarget};
 use crate::cmd::sweep::INTERRUPTED;
-use crate::cmd::{print_line, show, warn_if_unprinted};
+use crate::cmd::{pretty, print_result, warn_if_unprinted};
 use crate::load::ClientLimits;
 use crate::load::host::machine;
 use crate::report::sections::calibration;
@@ -50,12 +50,11 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<ExitCode> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let measured = measured?;
-    let json = serde_json::to_string_pretty(&measured).context("failed to write the figures as JSON")?;
     if let Some(path) = &args.save {
-        rundir::replace(path, json.as_bytes())?;
+        rundir::replace(path, pretty(&measured)?.as_bytes())?;
         tracing::info!("saved; use it with: goodput sweep … --calibration {}", path.display());
     }
-    let printed = if args.json { print_line(&json) } else { show(&calibration::brief(&measured)) };
+    let printed = print_result(args.json, &measured, || calibration::brief(&measured));
     match &args.save {
         Some(_) => warn_if_unprinted(printed),
         None => printed?,

@@ -5,10 +5,10 @@ use crate::capacity::fleet::{Replica, Reserve};
 use crate::capacity::sizing::{Candidate, Sizing, ranked};
 use crate::capacity::{Hardware, Volume, profile, trace};
 use crate::cli::CapacityArgs;
-use crate::cmd::{print_line, show, warn_if_unprinted};
+use crate::cmd::{pretty, print_result, warn_if_unprinted};
 use crate::report::charts;
 use crate::report::render::markdown;
-use crate::report::sections::capacity::candidate::{Given, of_run};
+use crate::report::sections::capacity::candidate::{HardwareOverrides, of_run};
 use crate::report::sections::capacity::refused::Refused;
 use crate::report::sections::capacity::{Capacity, brief, json, page};
 use crate::rundir;
@@ -35,12 +35,7 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
         }
         None => Vec::new(),
     };
-    if args.json {
-        let text = serde_json::to_string_pretty(&json(&c)).context("failed to write the capacity as JSON")?;
-        warn_if_unprinted(print_line(&text));
-    } else {
-        warn_if_unprinted(show(&brief(&c, &files)));
-    }
+    warn_if_unprinted(print_result(args.json, &json(&c), || brief(&c, &files)));
     Ok(ExitCode::from(match (c.all.is_empty(), c.cost_kept()) {
         (true, _) => 3,
         (false, Some(false)) => 2,
@@ -120,7 +115,7 @@ fn source(args: &CapacityArgs, path: &Path) -> Result<TraceSource> {
 
 /// Returns the candidates that can serve the demand, and the answers that cannot with their reasons.
 fn candidates(args: &CapacityArgs) -> Result<(Vec<Candidate>, Vec<Refused>)> {
-    let given = Given {
+    let given = HardwareOverrides {
         gpus_per_replica: args.gpus_per_replica,
         price_per_hour: args.price_per_hour,
         currency: args.currency.clone(),
@@ -152,7 +147,7 @@ fn name(dir: &Path, all: &[(PathBuf, Option<&str>)]) -> String {
 }
 
 /// Returns the candidate of `--goodput`: a given rate, with nothing measured.
-fn given_rate(args: &CapacityArgs, given: &Given) -> Result<Candidate> {
+fn given_rate(args: &CapacityArgs, given: &HardwareOverrides) -> Result<Candidate> {
     let rate = args.goodput.context("--goodput is missing")?.get();
     if let Some(safe) = args.safe_rate.filter(|safe| safe.get() > rate) {
         bail!("--safe-rate {safe} is above --goodput {rate}: lower it; the safe rate is at most the goodput");
@@ -194,7 +189,7 @@ fn write(c: &Capacity, dir: &Path) -> Result<Vec<PathBuf>> {
         fs::create_dir_all(dir).with_context(|| format!("failed to create the folder {}", dir.display()))?;
     }
     let pictures = [charts.join("capacity.png"), charts.join("capacity.svg"), slides.join("capacity.png")];
-    let text = serde_json::to_string_pretty(&json(c))? + "\n";
+    let text = pretty(&json(c))? + "\n";
     let mut files = vec![
         (dir.join("capacity.md"), markdown::render(&page(c, drawn.is_some())).into_bytes()),
         (dir.join("capacity.json"), text.into_bytes()),

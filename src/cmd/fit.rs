@@ -4,7 +4,7 @@ mod spec;
 
 use crate::capacity::Hardware;
 use crate::cli::{FitArgs, KvType};
-use crate::cmd::{print_line, show};
+use crate::cmd::print_result;
 use crate::diagnosis::{Knob, Origin, Settings, Value};
 use crate::fit::{GIB, RESERVED, Served, Setup, UTILIZATION};
 use crate::plan::{Plan, Source, Variant};
@@ -20,11 +20,7 @@ const LENGTHS: (f64, f64) = (512.0, 128.0);
 /// Calculates what fits and prints it.
 pub(crate) fn fit(args: &FitArgs) -> Result<()> {
     let fitted = fitted(args)?;
-    if args.json {
-        let text = serde_json::to_string_pretty(&json(&fitted)).context("failed to write the fit as JSON")?;
-        return print_line(&text);
-    }
-    show(&brief(&fitted))
+    print_result(args.json, &json(&fitted), || brief(&fitted))
 }
 
 /// The settings of a plan, as far as it has them.

@@ -31,5 +31,5 @@ pub(crate) fn import(args: &ImportArgs) -> Result<ExitCode> {
     }
     let path = out.join(PLAN);
     let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-    answer(&out, &Plan::from_text(&text)?, args.folder.json)
+    answer(&out, &Plan::from_text(&text)?, args.folder.output())
 }

@@ -26,6 +26,7 @@ use crate::report::document::Document;
 use crate::report::escape::shown;
 use crate::report::render::terminal::{self, Screen};
 use anyhow::{Context, Result};
+use serde::Serialize;
 use std::io::{IsTerminal, Write};
 
 /// Writes a line or several to standard output, with terminal control characters escaped.
@@ -52,6 +53,20 @@ fn screen() -> Screen {
 /// Writes a document to standard output.
 pub(crate) fn show(document: &Document) -> Result<()> {
     write(&terminal::render(document, &screen()))
+}
+
+/// Prints a result: as JSON, or as a document.
+pub(crate) fn print_result(
+    json: bool,
+    value: &impl Serialize,
+    document: impl FnOnce() -> Document,
+) -> Result<()> {
+    if json { print_line(&pretty(value)?) } else { show(&document()) }
+}
+
+/// Returns a value as JSON for people: indented.
+fn pretty(value: &impl Serialize) -> Result<String> {
+    serde_json::to_string_pretty(value).context("failed to write the result as JSON")
 }
 
 /// Turns a failure to print into a warning, where the result is in files or in the exit code too: a verdict is not lost with its text.

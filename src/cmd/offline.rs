@@ -16,8 +16,7 @@ pub(super) fn quoted(key: &str, value: &str) -> String {
 pub(super) fn measure(purpose: &str, sets: &[String], args: &OfflineArgs) -> Result<ExitCode> {
     let plan = plan(purpose, sets, args)?;
     consent::ask(&[&plan], args.measure.yes)?;
-    let after = After { json: args.folder.json, try_advice: None, again: false };
-    run(&plan, &options(&plan, &args.measure, &args.folder), after)
+    run(&plan, &options(&plan, &args.measure, &args.folder), After::only(&args.folder))
 }
 
 /// Returns the plan made from the options.

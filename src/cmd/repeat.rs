@@ -4,7 +4,7 @@ use super::sweep::{INTERRUPTED, UNDECIDED, drive, exit_code, of_met};
 use crate::caveat::{Caveat, SweepCaveat};
 use crate::cli::SweepArgs;
 use crate::client::config::Target;
-use crate::cmd::{consent, print_line, report, show, warn_if_unprinted};
+use crate::cmd::{consent, print_result, report, warn_if_unprinted};
 use crate::launch::Groups;
 use crate::plan::Plan;
 use crate::report::render::markdown;
@@ -173,7 +173,7 @@ impl Repetition<'_> {
         if !measured {
             return Ok(Next::Continue);
         }
-        let (run, _) = report::remake(&folder)?;
+        let (run, _) = report::remake(&folder, args.folder.output().charts)?;
         let repeats = repeats::read(self.dir)?;
         repeats::write(self.dir, &repeats)?;
         if let Some(done) = repeats.runs.iter().find(|r| r.run == self.run) {
@@ -280,13 +280,8 @@ pub(super) fn summarise(dir: &Path, json: bool) -> Result<Repeats> {
     repeats::write(dir, &repeats)?;
     let path = dir.join(REPEATS_PAGE);
     rundir::replace(&path, markdown::render(&page(&repeats, dir)).as_bytes())?;
-    if json {
-        let text = serde_json::to_string_pretty(&repeats).context("failed to write the repeats as JSON")?;
-        warn_if_unprinted(print_line(&text));
-        return Ok(repeats);
-    }
     let files = [path, dir.join(REPEATS_TABLE)].map(|path| path.display().to_string());
-    warn_if_unprinted(show(&brief(&repeats, &files)));
+    warn_if_unprinted(print_result(json, &repeats, || brief(&repeats, &files)));
     Ok(repeats)
 }
 

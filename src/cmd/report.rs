@@ -1,12 +1,12 @@
 //! `report`: makes every report and chart from the files of a run folder. `sweep` ends with the same code.
 
 use crate::cli::ReportArgs;
-use crate::cmd::{print_line, repeat, show, warn_if_unprinted};
+use crate::cmd::{print_line, print_result, repeat, warn_if_unprinted};
 use crate::peers;
 use crate::report::result::result;
 use crate::report::sections::brief;
 use crate::report::write::pictures;
-use crate::report::write_all;
+use crate::report::{ChartFiles, write_all};
 use crate::rundir::repeats::is_repeated;
 use crate::rundir::{self, Run};
 use anyhow::{Context, Result, bail};
@@ -25,16 +25,11 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
     }
     if let Some(tool) = args.as_tool {
         let as_tool = peers::of(&rundir::read(&args.run)?, &args.run, tool)?;
-        if !args.json {
-            return show(&crate::report::sections::peers::brief(&as_tool));
-        }
-        return print_line(
-            &serde_json::to_string_pretty(&as_tool).context("failed to write the figures as JSON")?,
-        );
+        return print_result(args.json, &as_tool, || crate::report::sections::peers::brief(&as_tool));
     }
     let Some((wanted, dir)) = args.charts.wanted(&args.run) else {
         let run = rundir::read_with_scale(&args.run)?;
-        let written = write(&run, &args.run);
+        let written = write(&run, &args.run, ChartFiles::Drawn);
         // Prints the answer even if the reports cannot be written, as on a full or read-only disk.
         warn_if_unprinted(print(&run, written.as_deref().unwrap_or_default(), args.json));
         return written.map(drop);
@@ -50,24 +45,20 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
     print_line(&names.join("\n"))
 }
 
-/// Reads the run folder and writes result.json, report.md, report.html and the charts. Returns the run and the report files.
-pub(crate) fn remake(dir: &Path) -> Result<(Run, Vec<PathBuf>)> {
+/// Reads the run folder and writes result.json, report.md, report.html and, if they are to be drawn, the charts. Returns the run
+/// and the report files.
+pub(crate) fn remake(dir: &Path, charts: ChartFiles) -> Result<(Run, Vec<PathBuf>)> {
     let run = rundir::read_with_scale(dir)?;
-    let files = write(&run, dir)?;
+    let files = write(&run, dir, charts)?;
     Ok((run, files))
 }
 
-fn write(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
+fn write(run: &Run, dir: &Path, charts: ChartFiles) -> Result<Vec<PathBuf>> {
     rundir::write_result(dir, &result(run))?;
-    write_all(run, dir).with_context(|| format!("failed to write the reports into {}", dir.display()))
+    write_all(run, dir, charts).with_context(|| format!("failed to write the reports into {}", dir.display()))
 }
 
 /// Prints the answer to standard output, as text or as JSON.
 pub(crate) fn print(run: &Run, files: &[PathBuf], json: bool) -> Result<()> {
-    if json {
-        return print_line(
-            &serde_json::to_string_pretty(&result(run)).context("failed to write the result as JSON")?,
-        );
-    }
-    show(&brief::document(run, files))
+    print_result(json, &result(run), || brief::document(run, files))
 }

@@ -30,8 +30,7 @@ pub(crate) fn sensitivity(args: &SensitivityArgs) -> Result<ExitCode> {
         bail!("{problem}");
     }
     consent::ask(&[&plan], args.measure.yes)?;
-    let after = After { json: args.folder.json, try_advice: None, again: false };
-    measure(&plan, &options(&plan, &args.measure, &args.folder), after)
+    measure(&plan, &options(&plan, &args.measure, &args.folder), After::only(&args.folder))
 }
 
 /// Measures the pairs of an existing run.
@@ -63,7 +62,7 @@ fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
     if let Err(code) = pairs(dir, &plan, &asked, args.folder.force)? {
         return Ok(code);
     }
-    answer(dir, &plan, args.folder.json)
+    answer(dir, &plan, args.folder.output())
 }
 
 /// Measures the pairs after a sweep whose plan asks for them.

@@ -2,7 +2,7 @@
 
 use crate::capacity::CostVerdict;
 use crate::caveat::{Caveat, ServerCaveat, SweepCaveat};
-use crate::cli::{FolderArgs, MeasureArgs, SweepArgs};
+use crate::cli::{FolderArgs, MeasureArgs, Output, SweepArgs};
 use crate::cmd::offline::quoted;
 use crate::cmd::within::is_whole;
 use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals, try_advice, warn_if_unprinted};
@@ -84,8 +84,8 @@ fn check_overrides(plan: &Plan, args: &SweepArgs) -> Result<()> {
 /// The work that follows a sweep.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct After {
-    /// Print the answer as JSON.
-    pub(crate) json: bool,
+    /// Form of the reports and of the answer.
+    pub(crate) output: Output,
     /// Largest number of remedies to try; `None` to try none.
     pub(crate) try_advice: Option<u32>,
     /// Measure remedies again that were measured before.
@@ -93,8 +93,13 @@ pub(crate) struct After {
 }
 
 impl After {
+    /// Returns the work of commands that only report.
+    pub(crate) const fn only(folder: &FolderArgs) -> Self {
+        Self { output: folder.output(), try_advice: None, again: false }
+    }
+
     const fn of(args: &SweepArgs) -> Self {
-        Self { json: args.folder.json, try_advice: args.try_advice, again: args.folder.force }
+        Self { try_advice: args.try_advice, again: args.folder.force, ..Self::only(&args.folder) }
     }
 }
 
@@ -117,7 +122,7 @@ fn finish(dir: &Path, plan: &Plan, after: After) -> Result<ExitCode> {
     {
         return Ok(code);
     }
-    answer(dir, plan, after.json)
+    answer(dir, plan, after.output)
 }
 
 /// Simulates what single changes of the server would gain. The run keeps its answer without it.
@@ -180,9 +185,9 @@ pub(crate) fn drive(
 }
 
 /// Makes the reports, prints the answer and returns its exit code.
-pub(crate) fn answer(dir: &Path, plan: &Plan, json: bool) -> Result<ExitCode> {
-    let (run, files) = report::remake(dir)?;
-    warn_if_unprinted(report::print(&run, &files, json));
+pub(crate) fn answer(dir: &Path, plan: &Plan, output: Output) -> Result<ExitCode> {
+    let (run, files) = report::remake(dir, output.charts)?;
+    warn_if_unprinted(report::print(&run, &files, output.json));
     let code = exit_code(&run, plan);
     if code == INTERRUPTED {
         hint(dir);

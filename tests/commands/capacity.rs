@@ -249,7 +249,14 @@ fn a_plan_may_limit_what_tokens_cost() {
     for (limit, code, says) in [("0.2", 0, "accepted"), ("0.05", 2, "rejected")] {
         let out = dir.path().join(limit);
         goodput()
-            .args(["sweep", "a40-qwen3-0.6b", "--virtual-time", "--set", "search.adaptive.budget=\"12m\""])
+            .args([
+                "sweep",
+                "--no-charts",
+                "a40-qwen3-0.6b",
+                "--virtual-time",
+                "--set",
+                "search.adaptive.budget=\"12m\"",
+            ])
             .args(["--set", &format!("hardware.max-cost-per-mtok={limit}"), "--out"])
             .arg(&out)
             .assert()
@@ -327,7 +334,7 @@ fn a_mix_is_not_sized_by_one_of_its_classes() {
     let plan = dir.path().join("mix.toml");
     fs::write(&plan, mix).unwrap();
     goodput()
-        .arg("sweep")
+        .args(["sweep", "--no-charts"])
         .arg(&plan)
         .args(["--virtual-time", "--set", "search.adaptive.budget=\"1m\"", "--out"])
         .arg(&run)
@@ -357,7 +364,14 @@ fn a_limit_above_the_highest_rate_is_open() {
     let dir = tempdir().unwrap();
     let out = dir.path().join("low");
     goodput()
-        .args(["sweep", "a40-qwen3-0.6b", "--virtual-time", "--set", "search.adaptive.budget=\"3m\""])
+        .args([
+            "sweep",
+            "--no-charts",
+            "a40-qwen3-0.6b",
+            "--virtual-time",
+            "--set",
+            "search.adaptive.budget=\"3m\"",
+        ])
         .args(["--set", "search.max-rate=10", "--set", "hardware.max-cost-per-mtok=0.3", "--out"])
         .arg(&out)
         .assert()

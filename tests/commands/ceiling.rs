@@ -32,7 +32,7 @@ fn a_step_beyond_the_clients_ceiling_is_invalid_not_slow() {
     std::fs::write(&plan, PLAN.replace("BEYOND", BEYOND)).unwrap();
     let mut command = Command::cargo_bin("goodput").unwrap();
     let out = command
-        .arg("sweep")
+        .args(["sweep", "--no-charts"])
         .arg(&plan)
         .arg("--json")
         .arg("--out")
@@ -65,7 +65,7 @@ fn a_plan_beyond_the_calibration_is_told_before_it_starts() {
     };
     let sweep = |run: &str| {
         let mut command = Command::cargo_bin("goodput").unwrap();
-        command.arg("sweep").arg(&plan).arg("--calibration").arg(&calibration);
+        command.args(["sweep", "--no-charts"]).arg(&plan).arg("--calibration").arg(&calibration);
         command.arg("--out").arg(dir.path().join(run)).output().unwrap()
     };
     for (ceiling, beyond) in [(100, true), (100_000, false)] {

@@ -34,7 +34,7 @@ fn plan(dir: &Path, name: &str, server: &str, rest: &str) -> String {
 fn sweep(dir: &Path, name: &str, plan: &str, sets: &[&str]) -> String {
     let out = dir.join(name).display().to_string();
     let mut command = goodput();
-    command.args(["sweep", plan, "--virtual-time", "--out", &out]);
+    command.args(["sweep", "--no-charts", plan, "--virtual-time", "--out", &out]);
     sets.iter().for_each(|set| {
         command.args(["--set", set]);
     });

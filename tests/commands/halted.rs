@@ -36,7 +36,7 @@ fn stopped(
     );
     fs::write(&path, plan).unwrap();
     let mut command = Command::new(goodput().get_program());
-    command.arg("sweep").arg(&path).arg("--out").arg(&run).env_remove("OPENAI_API_KEY");
+    command.args(["sweep", "--no-charts"]).arg(&path).arg("--out").arg(&run).env_remove("OPENAI_API_KEY");
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let written = || fs::read_to_string(run.join("requests.csv")).unwrap_or_default().lines().count();
     until(&mut child, "requests are written", || written() > BEFORE);

@@ -20,8 +20,13 @@ fn sweep(search: &str) -> (Option<i32>, Value, String) {
     let dir = tempdir().unwrap();
     let (file, out) = (dir.path().join("plan.toml"), dir.path().join("run"));
     std::fs::write(&file, plan("preset = \"md1\"", "ttft.p99 = \"200ms\"", search)).unwrap();
-    let ended =
-        goodput().arg("sweep").arg(&file).args(["--virtual-time", "--out"]).arg(&out).output().unwrap();
+    let ended = goodput()
+        .args(["sweep", "--no-charts"])
+        .arg(&file)
+        .args(["--virtual-time", "--out"])
+        .arg(&out)
+        .output()
+        .unwrap();
     let report = std::fs::read_to_string(out.join("report.md")).unwrap();
     (ended.status.code(), result(&out), report)
 }

@@ -34,7 +34,7 @@ fn a_running_sweep_shows_itself() {
     std::fs::write(&file, text.replace("measure = \"1s\"", "measure = \"4s\"")).unwrap();
     let out = dir.path().join("run");
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
-        .arg("sweep")
+        .args(["sweep", "--no-charts"])
         .arg(file)
         .args(["--listen", "127.0.0.1:0", "--out"])
         .arg(&out)
@@ -76,7 +76,7 @@ fn an_address_that_is_taken_is_named_before_anything_is_sent() {
     let address = taken.local_addr().unwrap().to_string();
     let out = dir.path().join("run");
     let mut command = goodput();
-    command.args(["sweep", "demo", "--listen", &address, "--out"]).arg(&out);
+    command.args(["sweep", "--no-charts", "demo", "--listen", &address, "--out"]).arg(&out);
     command.assert().code(1).stderr(contains(format!("--listen {address}: cannot listen there")));
     assert!(!out.exists());
 }

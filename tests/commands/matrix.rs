@@ -31,7 +31,7 @@ fn the_matrix_is_answered_row_by_row() {
         .and(contains("A short, alone: How fast is a short request"))
         .and(contains("Expected cache, and it holds"));
     let mut command = goodput();
-    command.timeout(Duration::from_secs(300)).args(["sweep", "matrix", "--virtual-time"]);
+    command.timeout(Duration::from_secs(300)).args(["sweep", "--no-charts", "matrix", "--virtual-time"]);
     command.args(["--set", "step.measure=30s", "--out"]).arg(&out).assert().code(0).stdout(says);
     let first = result(&out);
     let rows = first["matrix"].as_array().unwrap();
@@ -105,7 +105,7 @@ fn a_wrong_expectation_is_reported_and_a_pace_is_a_closed_loops() {
     let says = contains("2 of 3 expectations held")
         .and(contains("Expected queue, and it does not hold: it is decode"));
     goodput()
-        .arg("sweep")
+        .args(["sweep", "--no-charts"])
         .arg(&path)
         .args(["--virtual-time", "--out"])
         .arg(&out)
@@ -135,6 +135,7 @@ fn a_row_that_does_not_fit_the_model_ends_it_before_the_first() {
     let mut command = goodput();
     command.args([
         "sweep",
+        "--no-charts",
         "matrix",
         "--virtual-time",
         "--set",

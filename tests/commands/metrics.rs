@@ -125,7 +125,10 @@ fn a_resumed_sweep_keeps_what_the_server_said() {
     let steps = run.join("steps.csv");
     let text = fs::read_to_string(&steps).unwrap();
     fs::write(&steps, text.lines().take(2).map(|l| format!("{l}\n")).collect::<String>()).unwrap();
-    goodput().args(["sweep", "--resume", run.to_str().unwrap()]).assert().code(predicates::ord::ne(1));
+    goodput()
+        .args(["sweep", "--no-charts", "--resume", run.to_str().unwrap()])
+        .assert()
+        .code(predicates::ord::ne(1));
     let resumed = fs::read_to_string(run.join("server.csv")).unwrap();
     let head = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
     assert_eq!(
@@ -239,7 +242,7 @@ fn sweep_of(
     loose(&plan);
     let text = fs::read_to_string(&plan).unwrap();
     fs::write(&plan, text.replace("measure = \"1s\"", &format!("measure = \"{measure}\""))).unwrap();
-    let args = ["sweep", plan.to_str().unwrap(), "--out", run.to_str().unwrap()];
+    let args = ["sweep", "--no-charts", plan.to_str().unwrap(), "--out", run.to_str().unwrap()];
     let out = goodput().args(args).assert().code(predicates::ord::ne(1));
     (run, String::from_utf8_lossy(&out.get_output().stdout).into_owned())
 }
@@ -393,7 +396,7 @@ fn a_server_without_metrics_is_asked_once() {
         let run = dir.path().join(format!("run-{times}"));
         let plan = plan(dir.path(), &format!("url = \"{url}\"\n{more}"), "rates = [40]");
         loose(&plan);
-        let args = ["sweep", plan.to_str().unwrap(), "--out", run.to_str().unwrap()];
+        let args = ["sweep", "--no-charts", plan.to_str().unwrap(), "--out", run.to_str().unwrap()];
         let out = goodput().args(args).assert().code(predicates::ord::ne(1));
         assert_eq!(asked.load(Ordering::SeqCst), times, "both places, once");
         let said = String::from_utf8_lossy(&out.get_output().stderr).into_owned();

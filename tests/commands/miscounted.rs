@@ -18,7 +18,13 @@ fn sweep(fault: &str, share: f64, slo: &str) -> (Option<i32>, Value) {
     );
     fs::write(&path, plan).unwrap();
     let mut command = goodput();
-    let done = command.args(["sweep", "--virtual-time"]).arg(&path).arg("--out").arg(&run).output().unwrap();
+    let done = command
+        .args(["sweep", "--no-charts", "--virtual-time"])
+        .arg(&path)
+        .arg("--out")
+        .arg(&run)
+        .output()
+        .unwrap();
     let step = result(&run)["steps"][0].clone();
     (done.status.code(), step)
 }

@@ -142,7 +142,7 @@ fn the_shipped_mix_tells_what_mixing_costs() {
         contains("mixing costs").and(contains("% of the throughput")).and(contains("cannot be told").not());
     goodput()
         .timeout(Duration::from_secs(600))
-        .args(["sweep", "mix", "--virtual-time", "--out"])
+        .args(["sweep", "--no-charts", "mix", "--virtual-time", "--out"])
         .arg(&run)
         .assert()
         .code(0)
@@ -172,7 +172,7 @@ fn a_model_that_is_not_served_ends_it_before_anything_is_sent() {
     fs::write(&file, plan).unwrap();
     let says = contains("[[workload.class]] code").and(contains("does not serve the model \"lora-a\""));
     goodput()
-        .arg("sweep")
+        .args(["sweep", "--no-charts"])
         .arg(&file)
         .args(["--virtual-time", "--out"])
         .arg(&out)

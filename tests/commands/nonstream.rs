@@ -1,6 +1,6 @@
 //! Answers in one piece: only e2e is known of them, and a whole sweep makes do with it.
 
-use crate::common::{column, result, simulate, sweep};
+use crate::common::{column, result, sweep, sweep_with_charts};
 use goodput::plan::Plan;
 use goodput::slo::Metric;
 use goodput::sweep::bare;
@@ -20,7 +20,7 @@ fn text(server: &str, slo: &str, search: &str) -> String {
 fn a_whole_sweep_rests_on_e2e() {
     let dir = tempfile::tempdir().unwrap();
     let plan = text(MD1, "e2e.p99 = \"200ms\"", "adaptive = { budget = \"1h\" }\nmax-rate = 1000");
-    let result = result(&simulate(dir.path(), &plan).0);
+    let result = result(&sweep_with_charts(dir.path(), &plan, &["--virtual-time"]).0);
     let steps = result["steps"].as_array().unwrap();
     assert!(steps.len() > 4, "{}", result["goodput"]);
     for step in steps {

@@ -1,6 +1,6 @@
 //! Pairs of a cold and a warm prefix cache: the use of the cache is reported, verified and compared.
 
-use crate::common::{goodput, plan, result, simulate};
+use crate::common::{goodput, plan, result, simulate, sweep_with_charts};
 use axum::routing::post;
 use goodput::sim::config::Simulated;
 use goodput::sim::router::router;
@@ -31,7 +31,8 @@ fn caveats(result: &Value) -> String {
 #[test]
 fn a_warm_cache_is_worth_what_it_saves() {
     let dir = tempdir().unwrap();
-    let said = simulate(dir.path(), &a40("", &format!("cache = \"pair\"\n{SHARED}"), "[10, 25, 50]")).1;
+    let plan = a40("", &format!("cache = \"pair\"\n{SHARED}"), "[10, 25, 50]");
+    let said = sweep_with_charts(dir.path(), &plan, &["--virtual-time"]).1;
     let run = dir.path().join("run");
     let json = result(&run);
     let names: Vec<&str> =

@@ -28,7 +28,11 @@ fn json(path: &Path) -> Value {
 
 fn repeat(plan: &Path, out: &Path, n: &str) -> assert_cmd::Command {
     let mut command = goodput();
-    command.arg("sweep").arg(plan).args(["--virtual-time", "--repeat", n, "--out"]).arg(out);
+    command
+        .args(["sweep", "--no-charts"])
+        .arg(plan)
+        .args(["--virtual-time", "--repeat", n, "--out"])
+        .arg(out);
     command
 }
 
@@ -120,7 +124,7 @@ fn more_runs(out: &Path) {
         .code(0)
         .stdout(contains("waiting").and(contains("cannot be told")));
     goodput()
-        .args(["sweep", "--repeat", "4", "--resume"])
+        .args(["sweep", "--no-charts", "--repeat", "4", "--resume"])
         .arg(out)
         .assert()
         .code(0)
@@ -131,13 +135,13 @@ fn more_runs(out: &Path) {
                 .and(contains("run 1 of 4:").not()),
         );
     goodput()
-        .args(["sweep", "--repeat", "2", "--resume"])
+        .args(["sweep", "--no-charts", "--repeat", "2", "--resume"])
         .arg(out)
         .assert()
         .code(1)
         .stderr(contains("asks for fewer"));
     goodput()
-        .args(["sweep", "--repeat", "2", "--resume"])
+        .args(["sweep", "--no-charts", "--repeat", "2", "--resume"])
         .arg(out.join("run-01"))
         .assert()
         .code(1)
@@ -178,7 +182,13 @@ fn what_cannot_be_repeated_is_refused_with_the_reason() {
         .stderr(contains("restarts the server that the plan starts"));
     assert!(!out.exists(), "nothing is left of what was refused");
     repeat(&path, &out, "1").assert().code(1).stderr(contains("1 is not in 2..=999"));
-    goodput().arg("sweep").arg(&path).arg("--restart").assert().code(1).stderr(contains("--repeat"));
+    goodput()
+        .args(["sweep", "--no-charts"])
+        .arg(&path)
+        .arg("--restart")
+        .assert()
+        .code(1)
+        .stderr(contains("--repeat"));
     fs::create_dir(&out).unwrap();
     fs::write(out.join("notes.txt"), "mine").unwrap();
     repeat(&path, &out, "2").assert().code(1).stderr(contains("is not empty"));
@@ -208,7 +218,7 @@ fn a_server_that_the_plan_starts_is_kept_or_restarted() {
         );
         fs::write(&path, text).unwrap();
         let mut command = goodput();
-        command.arg("sweep").arg(&path).args(["--repeat", "2", "--out"]).arg(&out);
+        command.args(["sweep", "--no-charts"]).arg(&path).args(["--repeat", "2", "--out"]).arg(&out);
         if restart {
             command.arg("--restart");
         }

@@ -24,7 +24,9 @@ fn the_slow_replica_is_named() {
     let plan = plan(dir.path(), &urls, SEARCH);
     loose(&plan);
     let times = ["--set", "step.settle=3s", "--set", "step.measure=3s"];
-    let args = [&["sweep", plan.to_str().unwrap(), "--out", run.to_str().unwrap()], &times[..]].concat();
+    let args =
+        [&["sweep", "--no-charts", plan.to_str().unwrap(), "--out", run.to_str().unwrap()], &times[..]]
+            .concat();
     let named = format!("Replica {} is slower than the others", slow.url);
     goodput().args(args).assert().stdout(contains(&named).and(contains("Requests are dealt in turn")));
     let json = result(&run);
@@ -51,7 +53,10 @@ fn the_slow_replica_is_named() {
     let steps = run.join("steps.csv");
     let text = fs::read_to_string(&steps).unwrap();
     fs::write(&steps, text.lines().take(2).map(|l| format!("{l}\n")).collect::<String>()).unwrap();
-    goodput().args(["sweep", "--resume", run.to_str().unwrap()]).assert().stdout(contains(&named));
+    goodput()
+        .args(["sweep", "--no-charts", "--resume", run.to_str().unwrap()])
+        .assert()
+        .stdout(contains(&named));
     assert_eq!(fs::read_to_string(run.join("replicas.csv")).unwrap().lines().count(), 1 + 2 * 2);
 }
 
@@ -61,7 +66,7 @@ fn one_server_has_no_replicas() {
     let dir = tempdir().unwrap();
     let run = dir.path().join("run");
     let plan = plan(dir.path(), &format!("urls = [\"{}\"]", one.url), "rates = [40]");
-    let args = ["sweep", plan.to_str().unwrap(), "--out", run.to_str().unwrap()];
+    let args = ["sweep", "--no-charts", plan.to_str().unwrap(), "--out", run.to_str().unwrap()];
     goodput().args(args).assert().stdout(contains("eplica").not());
     assert!(!run.join("replicas.csv").exists());
     assert!(result(&run)["steps"][0].get("replicas").is_none());

@@ -101,7 +101,7 @@ fn goes_on(search: &str, cuts: &[f64]) {
         ] {
             cut(&run.join(file), k, more);
         }
-        let args = ["sweep", "--json", "--resume", run.to_str().unwrap()];
+        let args = ["sweep", "--no-charts", "--json", "--resume", run.to_str().unwrap()];
         goodput().args(args).assert().stderr(contains(format!("resumed at step {}", k + 1)));
         let resumed = result(&run);
         for (a, b) in steps(&whole).iter().zip(&steps(&resumed)) {
@@ -167,7 +167,7 @@ fn a_finished_sweep_is_only_reported() {
     fs::remove_file(run.join("report.md")).unwrap();
     let code = goodput().arg("report").arg(&run).arg("--json").assert().success();
     let first: Value = serde_json::from_slice(&code.get_output().stdout).unwrap();
-    let resumed = goodput().arg("sweep").arg("--resume").arg(&run).assert().code(3);
+    let resumed = goodput().args(["sweep", "--no-charts"]).arg("--resume").arg(&run).assert().code(3);
     resumed.stderr(contains("nothing is left to measure"));
     assert_eq!((&whole, &first), (&result(&run), &result(&run)));
     assert!(run.join("report.md").is_file());
@@ -184,7 +184,13 @@ fn more_budget_measures_more() {
         let n = steps(&sweep(dir.path(), search, &["--budget", first])).len();
         let run = dir.path().join("run");
         let resume = |flags: &[&str]| {
-            goodput().arg("sweep").arg("--resume").arg(&run).args(flags).assert().code(predicates::ord::ne(1))
+            goodput()
+                .args(["sweep", "--no-charts"])
+                .arg("--resume")
+                .arg(&run)
+                .args(flags)
+                .assert()
+                .code(predicates::ord::ne(1))
         };
         resume(&[]).stderr(contains("nothing is left to measure"));
         resume(&["--budget", second]).stderr(contains(format!("resumed at step {}", n + 1)));
@@ -207,7 +213,13 @@ fn what_cannot_go_on_says_why() {
         cut(&run.join("steps.csv"), 1, 0);
         edit(&run);
         let before = fs::read(run.join("steps.csv")).unwrap();
-        goodput().arg("sweep").arg("--resume").arg(&run).assert().code(1).stderr(contains(says));
+        goodput()
+            .args(["sweep", "--no-charts"])
+            .arg("--resume")
+            .arg(&run)
+            .assert()
+            .code(1)
+            .stderr(contains(says));
         assert_eq!(before, fs::read(run.join("steps.csv")).unwrap(), "{says}: nothing was touched");
     };
     broken(|run| fs::remove_file(run.join("plan.toml")).unwrap(), "is not a run folder: it has no plan.toml");
@@ -235,9 +247,13 @@ fn what_cannot_go_on_says_why() {
         "counts the tokens of prompts differently",
     );
     broken(|run| edit(run, "steps.csv", "main,1,", "main,7,"), "not numbered 1, 2, 3");
-    goodput().args(["sweep", "--resume", "/nowhere"]).assert().code(1).stderr(contains("not a run folder"));
+    goodput()
+        .args(["sweep", "--no-charts", "--resume", "/nowhere"])
+        .assert()
+        .code(1)
+        .stderr(contains("not a run folder"));
     for with in [&["demo"][..], &["--out", "x"], &["--set", "seed=1"], &["--url", "http://x"]] {
-        let assert = goodput().args(["sweep", "--resume", "x"]).args(with).assert().code(1);
+        let assert = goodput().args(["sweep", "--no-charts", "--resume", "x"]).args(with).assert().code(1);
         assert.stderr(contains("cannot be used with").and(contains("--resume")));
     }
 }
@@ -257,7 +273,11 @@ fn another_plan_and_another_server_are_gone_on_with_where_that_is_wanted() {
     cut(&run.join("steps.csv"), 1, 0);
     edit(&run, "plan.toml", "150.0", "100.0");
     edit(&run, "result.json", "\"max_model_len\": ", "\"max_model_len\": 1");
-    goodput().args(["sweep", "--force", "--resume"]).arg(&run).assert().code(predicates::ord::ne(1));
+    goodput()
+        .args(["sweep", "--no-charts", "--force", "--resume"])
+        .arg(&run)
+        .assert()
+        .code(predicates::ord::ne(1));
     let resumed = result(&run);
     let said = resumed["caveats"].to_string();
     for says in
@@ -268,7 +288,7 @@ fn another_plan_and_another_server_are_gone_on_with_where_that_is_wanted() {
     assert_eq!(steps(&resumed)[1]["level"], 100.0);
     // The changed plan is now the plan of the run.
     cut(&run.join("steps.csv"), 1, 0);
-    goodput().args(["sweep", "--resume"]).arg(&run).assert().code(predicates::ord::ne(1));
+    goodput().args(["sweep", "--no-charts", "--resume"]).arg(&run).assert().code(predicates::ord::ne(1));
 }
 
 /// A step that would be extended for ever ends at the deadline, and so does the sweep: by the deadline and the drain.
@@ -295,7 +315,12 @@ fn a_deadline_ends_a_sweep_whatever_the_server_does() {
                 deadline = \"40s\"\n";
     fs::write(&path, slow).unwrap();
     let out = dir.path().join("slow");
-    let assert = goodput().args(["sweep", "--virtual-time", "--out"]).arg(&out).arg(&path).assert().code(1);
+    let assert = goodput()
+        .args(["sweep", "--no-charts", "--virtual-time", "--out"])
+        .arg(&out)
+        .arg(&path)
+        .assert()
+        .code(1);
     assert.stderr(contains("nothing was measured before the deadline of 40s"));
     assert!(!out.exists(), "no folder is left behind");
 }
@@ -303,7 +328,7 @@ fn a_deadline_ends_a_sweep_whatever_the_server_does() {
 /// Sweeps under a deadline of 45 s, which is to end the first step, no later than `latest`, in seconds; the step.
 fn ended_by_its_deadline(plan: &Path, run: &Path, latest: f64) -> Value {
     goodput()
-        .args(["sweep", "--virtual-time", "--out"])
+        .args(["sweep", "--no-charts", "--virtual-time", "--out"])
         .arg(run)
         .arg(plan)
         .assert()
@@ -341,7 +366,8 @@ fn no_step_that_was_measured_is_thrown_away() {
     edit(&run, "plan.toml", "[slo.ttft]", "[slo]\nname = \"gold\"\n\n[slo.ttft]");
     let before = fs::read(run.join("steps.csv")).unwrap();
     for force in [&[][..], &["--force"]] {
-        let assert = goodput().args(["sweep", "--resume"]).arg(&run).args(force).assert().code(1);
+        let assert =
+            goodput().args(["sweep", "--no-charts", "--resume"]).arg(&run).args(force).assert().code(1);
         assert.stderr(
             contains("has no place for step 1").and(contains("slo.name was not there and is \"gold\"")),
         );
@@ -357,7 +383,8 @@ fn another_plan_is_refused_where_nothing_is_left_too() {
     let run = dir.path().join("run");
     edit(&run, "plan.toml", "20ms", "30ms");
     let before = fs::read(run.join("result.json")).unwrap();
-    let resume = |force: &[&str]| goodput().args(["sweep", "--resume"]).arg(&run).args(force).assert();
+    let resume =
+        |force: &[&str]| goodput().args(["sweep", "--no-charts", "--resume"]).arg(&run).args(force).assert();
     resume(&[]).code(1).stderr(contains("slo.ttft.p99 was \"20ms\" and is \"30ms\""));
     assert_eq!(before, fs::read(run.join("result.json")).unwrap());
     let assert = resume(&["--force", "--yes"]).code(predicates::ord::ne(1));
@@ -391,7 +418,7 @@ fn a_sweep_ends_before_its_disk_is_full() {
     let written: u64 = fs::read_dir(&run).unwrap().map(|e| e.unwrap().metadata().unwrap().len()).sum();
     assert!(written < room, "{written}: within what there was");
     goodput().arg("report").arg(&run).assert().success().stdout(contains("The disk was nearly full"));
-    goodput().args(["sweep", "--resume"]).arg(&run).assert().code(0);
+    goodput().args(["sweep", "--no-charts", "--resume"]).arg(&run).assert().code(0);
     let resumed = result(&run);
     assert_eq!(steps(&whole), steps(&resumed));
     assert_eq!(whole["answers"], resumed["answers"]);
@@ -445,7 +472,7 @@ fn a_comparison_in_turns_is_resumed() {
             cut(&run.join(file), k, 0);
         }
         goodput()
-            .args(["sweep", "--resume"])
+            .args(["sweep", "--no-charts", "--resume"])
             .arg(&run)
             .assert()
             .stderr(contains(format!("resumed at step {}", k + 1)));
@@ -460,6 +487,6 @@ fn a_comparison_in_turns_is_resumed() {
         .unwrap();
     // Where this process was halted for long, the other one may be through.
     assert!(matches!(child.wait().unwrap().code(), Some(130 | 0 | 3)));
-    goodput().args(["sweep", "--resume"]).arg(&run).assert().code(predicates::ord::ne(1));
+    goodput().args(["sweep", "--no-charts", "--resume"]).arg(&run).assert().code(predicates::ord::ne(1));
     same(&run, "interrupted");
 }

@@ -1,6 +1,6 @@
 //! Goodput as the limits of the SLO are scaled, against the closed form of the M/D/1 queue.
 
-use crate::common::{goodput, result, simulate};
+use crate::common::{goodput, result, sweep_with_charts};
 use goodput::sim::engine::truth::{boundary, md1_wait_cdf};
 use predicates::str::contains;
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn sweep(dir: &Path, rest: &str) -> Value {
          [slo]\nttft.p99 = \"200ms\"\n[workload.prompts.synthetic]\ninput-tokens = {{ fixed = 30 }}\n\
          output-tokens = {{ fixed = 2 }}\n{rest}\n"
     );
-    result(&simulate(dir, &text).0)
+    result(&sweep_with_charts(dir, &text, &["--virtual-time"]).0)
 }
 
 /// The rate at which 99 % of the requests are within so many times the limit.

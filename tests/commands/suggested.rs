@@ -144,7 +144,7 @@ fn advice_is_tried() {
     fs::write(&plan, format!("name = \"x\"\nseed = 7\n{SEATS}{search}{FIXED}")).unwrap();
     let run = dir.path().join("run");
     let sweep = goodput()
-        .arg("sweep")
+        .args(["sweep", "--no-charts"])
         .arg(&plan)
         .arg("--out")
         .arg(&run)
@@ -163,13 +163,18 @@ fn advice_is_tried() {
     assert!(fs::read_to_string(run.join("report.md")).unwrap().contains(" → "));
     goodput().arg("report").arg(&run).assert().stdout(contains("Tried: "));
     // Nothing of it is left in a run that replaces this one.
-    let again =
-        goodput().arg("sweep").arg(&plan).arg("--out").arg(&run).args(["--virtual-time", "--force"]).assert();
+    let again = goodput()
+        .args(["sweep", "--no-charts"])
+        .arg(&plan)
+        .arg("--out")
+        .arg(&run)
+        .args(["--virtual-time", "--force"])
+        .assert();
     again.code(answers());
     assert!(!run.join("advice").exists() && result(&run)["tried"].is_null());
     // Advice of a finished run.
     goodput()
-        .args(["sweep", "--try-advice", "--resume"])
+        .args(["sweep", "--no-charts", "--try-advice", "--resume"])
         .arg(&run)
         .assert()
         .code(answers())
@@ -179,7 +184,7 @@ fn advice_is_tried() {
     let measured = fs::read_to_string(&steps).unwrap();
     let resume = |advice: &str, force: bool| {
         let mut resume = goodput();
-        resume.args(["sweep", advice, "--resume"]).arg(&run);
+        resume.args(["sweep", "--no-charts", advice, "--resume"]).arg(&run);
         if force {
             resume.arg("--force");
         }

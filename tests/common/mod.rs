@@ -198,8 +198,13 @@ pub fn until(child: &mut Child, what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Sweeps a plan into `dir/run`, which must not end with an error. Returns the run folder and standard output.
+/// Sweeps a plan into `dir/run`, which must not end with an error, without charts. Returns the run folder and standard output.
 pub fn sweep(dir: &Path, plan: &str, flags: &[&str]) -> (PathBuf, String) {
+    sweep_with_charts(dir, plan, &[&["--no-charts"], flags].concat())
+}
+
+/// Sweeps a plan as [`sweep`] does, with charts, which take most of the time of a report.
+pub fn sweep_with_charts(dir: &Path, plan: &str, flags: &[&str]) -> (PathBuf, String) {
     let (path, run) = (dir.join("plan.toml"), dir.join("run"));
     std::fs::write(&path, plan).unwrap();
     let mut command = goodput();

@@ -287,7 +287,7 @@ pub fn run(bytes: &[u8]) -> bool {
     let Ok(run) = rundir::read_with_scale(&folder) else { return false };
     if how >= DRAWN {
         // It may fail on a damaged row.
-        let _ = report::write_all(&run, &folder);
+        let _ = report::write_all(&run, &folder, report::ChartFiles::Drawn);
     }
     true
 }

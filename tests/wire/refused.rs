@@ -25,7 +25,7 @@ fn sweep_in(dir: &Path, fault: &str, share: f64, step: &str, search: &str) -> (i
     );
     fs::write(&plan, text).unwrap();
     let ended = goodput()
-        .arg("sweep")
+        .args(["sweep", "--no-charts"])
         .arg(&plan)
         .arg("--virtual-time")
         .arg("--out")
@@ -133,7 +133,11 @@ fn what_is_left_of_the_wait_is_waited_for_by_a_sweep_that_goes_on() {
     assert_eq!(levels(&run).len(), 1, "it ended while it waited");
     let left = run["meta"]["left_alone"][""]["left_s"].as_f64().unwrap();
     assert!(left > 0.0 && left < begins - ended, "{left}");
-    goodput().args(["sweep", "--resume"]).arg(dir.path().join("run")).assert().code(predicates::ord::ne(1));
+    goodput()
+        .args(["sweep", "--no-charts", "--resume"])
+        .arg(dir.path().join("run"))
+        .assert()
+        .code(predicates::ord::ne(1));
     let run = result(&dir.path().join("run"));
     assert!(levels(&run).len() > 1, "it went on");
     assert!(caveats(&run).contains("(Retry-After): step 2 began after"), "{}", caveats(&run));
@@ -153,7 +157,13 @@ fn a_few_failures_end_no_list() {
                  max-error-share = 0.9\n[search]\nrates = [0.5, 1, 2]\n"
             );
             fs::write(&plan, text).unwrap();
-            goodput().arg("sweep").arg(&plan).args(["--virtual-time", "--out"]).arg(&run).assert().code(3);
+            goodput()
+                .args(["sweep", "--no-charts"])
+                .arg(&plan)
+                .args(["--virtual-time", "--out"])
+                .arg(&run)
+                .assert()
+                .code(3);
             let run = result(&run);
             assert_eq!(levels(&run).len(), 3, "{status}, seed {seed}: {:?}", levels(&run));
             for step in run["steps"].as_array().unwrap() {
@@ -188,7 +198,12 @@ fn one_request_at_a_time_keeps_to_the_highest_rate() {
             )
         };
         fs::write(&plan, text("max-rate = 5")).unwrap();
-        let command = goodput().arg("sweep").arg(&plan).args(["--virtual-time", "--out"]).arg(&run).assert();
+        let command = goodput()
+            .args(["sweep", "--no-charts"])
+            .arg(&plan)
+            .args(["--virtual-time", "--out"])
+            .arg(&run)
+            .assert();
         command.code(predicates::ord::ne(1));
         let first = &result(&run)["steps"][0];
         assert_eq!(first["kind"], "baseline", "{search}");

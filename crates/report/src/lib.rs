@@ -13,4 +13,4 @@ pub mod sections;
 pub mod words;
 pub mod write;
 
-pub use write::write_all;
+pub use write::{ChartFiles, write_all};

@@ -8,6 +8,7 @@ use crate::cmd::report;
 use crate::cmd::sweep::{INTERRUPTED, default_folder, drive};
 use crate::compare::pair::{self, Schedule};
 use crate::plan::{Plan, Source};
+use crate::report::ChartFiles;
 use crate::rundir::{self, Run};
 use crate::search::config::{Mode, SearchPlan};
 use crate::slo::Metric;
@@ -72,7 +73,7 @@ pub(super) fn measure(args: &CompareArgs) -> Result<Result<PathBuf, ExitCode>> {
     if let Err(code) = measured {
         return Ok(Err(code));
     }
-    let (run, _) = report::remake(&out)?;
+    let (run, _) = report::remake(&out, ChartFiles::Drawn)?;
     if run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) {
         tracing::warn!(
             "interrupted: `goodput compare {0}` compares what was measured; `goodput sweep --resume {0}` resumes",
@@ -223,7 +224,7 @@ fn explore(args: &CompareArgs, plan: &Plan, dir: &Path) -> Result<Result<Run, Ex
     if let Err(code) = measured {
         return Ok(Err(code));
     }
-    let (run, _) = report::remake(dir)?;
+    let (run, _) = report::remake(dir, ChartFiles::Drawn)?;
     if run.caveats.contains(&Caveat::Sweep(SweepCaveat::Interrupted)) {
         tracing::warn!(
             "interrupted before the comparison began, so there is nothing to resume: start it again; --rate skips the ramps"

@@ -89,7 +89,7 @@ impl Case {
         let mut command = goodput();
         command
             .timeout(Duration::from_secs(600))
-            .args(["sweep", "--virtual-time", "--out"])
+            .args(["sweep", "--no-charts", "--virtual-time", "--out"])
             .arg(&run)
             .arg(&plan);
         command.assert().code(0);
@@ -110,7 +110,7 @@ impl Case {
 
     fn begin(&self, run: &Path) -> Command {
         let mut command = Command::new(assert_cmd::cargo::cargo_bin!("goodput"));
-        command.arg("sweep");
+        command.args(["sweep", "--no-charts"]);
         if run.join("result.json").is_file() {
             command.arg("--resume").arg(run);
         } else {

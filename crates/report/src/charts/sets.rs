@@ -48,6 +48,11 @@ impl<'a> Sets<'a> {
         Self { whole: Set { run, folder: None, charts }, parts: parts.collect() }
     }
 
+    /// Removes all charts.
+    pub(crate) fn clear(&mut self) {
+        once(&mut self.whole).chain(&mut self.parts).for_each(|set| set.charts.clear());
+    }
+
     /// Returns all sets, that of the whole run first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Set<'a>> {
         once(&self.whole).chain(&self.parts)

@@ -5,7 +5,7 @@ pub mod pictures;
 mod report;
 
 pub use comparison::write_comparison;
-pub use report::write_all;
+pub use report::{ChartFiles, write_all};
 
 use crate::charts::{Picture, Raster};
 use anyhow::Result;

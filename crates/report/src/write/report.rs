@@ -11,20 +11,36 @@ use goodput_run::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, va
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Whether a report has charts. Drawing them takes most of the time of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChartFiles {
+    /// As files, and within the report.
+    Drawn,
+    /// Neither as files nor within the report.
+    LeftOut,
+}
+
 /// Writes `report.md`, `report.html`, `variants.csv` (only with variants), `charts/*.png`, `charts/*.svg` and
 /// `charts/slides/*.png` into a run folder and returns their paths, the report first. With several series, each has its
-/// charts in a separate folder `charts/SERIES/`. Removes charts of an earlier report that no longer apply.
+/// charts in a separate folder `charts/SERIES/`. Removes charts of an earlier report that no longer apply, and all of them if
+/// charts are left out.
 ///
 /// Writes each file to a temporary one and renames it, so that readers never see a partial one.
 ///
 /// # Errors
 ///
 /// `requests.csv` cannot be read, a chart cannot be drawn or a file cannot be written; the message names it.
-pub fn write_all(run: &Run, dir: &Path) -> Result<Vec<PathBuf>> {
-    let traces = Traces::read(dir, &run.steps)?;
+pub fn write_all(run: &Run, dir: &Path, charts: ChartFiles) -> Result<Vec<PathBuf>> {
+    let traces = match charts {
+        ChartFiles::Drawn => Traces::read(dir, &run.steps)?,
+        ChartFiles::LeftOut => Traces::default(),
+    };
     let pages = dir.join("charts");
     no_link(&pages)?;
-    let sets = Sets::of(run, &traces);
+    let mut sets = Sets::of(run, &traces);
+    if charts == ChartFiles::LeftOut {
+        sets.clear();
+    }
     let drawn = pictures(&sets, &traces);
     let mut files = texts(dir, &document(run, &sets), &inline(&drawn))?;
     if variants::any(run) {
@@ -132,7 +148,7 @@ mod tests {
         let stale = dir.path().join("charts/timelines.png");
         fs::create_dir_all(stale.parent().unwrap()).unwrap();
         fs::write(&stale, "of an earlier report").unwrap();
-        let files = write_all(&run, dir.path()).unwrap();
+        let files = write_all(&run, dir.path(), ChartFiles::Drawn).unwrap();
         let names: Vec<&str> =
             files.iter().map(|f| f.strip_prefix(dir.path()).unwrap().to_str().unwrap()).collect();
         let report = fs::read_to_string(&files[0]).unwrap();
@@ -155,22 +171,40 @@ mod tests {
     #[test]
     fn no_folder_is_left_empty() {
         let dir = tempfile::tempdir().unwrap();
-        write_all(&fixture::found(), dir.path()).unwrap();
+        write_all(&fixture::found(), dir.path(), ChartFiles::Drawn).unwrap();
         assert!(dir.path().join("charts/slides").is_dir());
         let none = fixture::cases().into_iter().find(|(name, _)| *name == "no-step").unwrap().1;
-        assert_eq!(write_all(&none, dir.path()).unwrap().len(), 2, "the report alone, as text and as a page");
+        assert_eq!(
+            write_all(&none, dir.path(), ChartFiles::Drawn).unwrap().len(),
+            2,
+            "the report alone, as text and as a page"
+        );
         assert!(!dir.path().join("charts").exists());
         fs::create_dir_all(dir.path().join("charts")).unwrap();
         fs::write(dir.path().join("charts/mine.txt"), "kept").unwrap();
-        write_all(&none, dir.path()).unwrap();
+        write_all(&none, dir.path(), ChartFiles::Drawn).unwrap();
         assert!(dir.path().join("charts/mine.txt").exists(), "what is not ours stays");
+    }
+
+    #[test]
+    fn charts_can_be_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        write_all(&fixture::pair(), dir.path(), ChartFiles::Drawn).unwrap();
+        let files = write_all(&fixture::pair(), dir.path(), ChartFiles::LeftOut).unwrap();
+        let names: Vec<_> = files.iter().filter_map(|f| f.file_name()).collect();
+        assert_eq!(names, ["report.md", "report.html"]);
+        assert!(!dir.path().join("charts").exists(), "none of an earlier report is left");
+        for report in &files[..2] {
+            let text = fs::read_to_string(report).unwrap();
+            assert!(!text.contains("charts/") && !text.contains("<svg"), "{}", report.display());
+        }
     }
 
     #[test]
     fn errors_name_the_file() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("report.md")).unwrap();
-        let error = format!("{:#}", write_all(&fixture::found(), dir.path()).unwrap_err());
+        let error = format!("{:#}", write_all(&fixture::found(), dir.path(), ChartFiles::Drawn).unwrap_err());
         assert!(error.contains("report.md"), "{error}");
     }
 }
