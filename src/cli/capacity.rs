@@ -2,7 +2,7 @@
 
 use super::shared::{number, positive, rate};
 use crate::capacity::Volume;
-use crate::units::{Positive, Rate, Span};
+use crate::units::{Positive, Rate, Span, plain_number};
 use crate::workload::trace::{Format, Unit, Window};
 use clap::{ArgGroup, Args};
 use std::num::NonZeroU32;
@@ -114,7 +114,7 @@ fn at_least_one(text: &str) -> Result<f64, String> {
     if (1.0..=1e6).contains(&x) {
         Ok(x)
     } else {
-        Err(format!("write a factor of 1 or more, at most 1000000; got {x}"))
+        Err(format!("write a factor of 1 or more, at most 1000000; got {}", plain_number(x)))
     }
 }
 

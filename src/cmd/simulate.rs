@@ -4,6 +4,7 @@ mod fault;
 
 use crate::cli::SimulateArgs;
 use crate::load::descriptors::Descriptors;
+use crate::plan::reworded;
 use crate::sim::config::{Preset, Simulated};
 use crate::sim::null::{self, Listener};
 use crate::sim::serve;
@@ -105,8 +106,8 @@ fn table(sets: &[String]) -> Result<toml::Table> {
 
 fn parse<T: DeserializeOwned>(text: &str) -> Result<T> {
     toml::from_str(text).map_err(|e| match key(text, &e) {
-        Some(key) => anyhow!("{key}: {}", e.message()),
-        None => anyhow!("{}", e.message()),
+        Some(key) => anyhow!("{key}: {}", reworded(e.message())),
+        None => anyhow!("{}", reworded(e.message())),
     })
 }
 
@@ -127,11 +128,11 @@ mod tests {
             (&["max-num-seqs=0"][..], "max-num-seqs: a whole number from 1 to 4294967295, got 0"),
             (
                 &["kv-blocks=99", "max-num-batched-tokens=many"],
-                "max-num-batched-tokens: invalid type: string \"many\"",
+                "max-num-batched-tokens: a whole number from 1 to 4294967295 is needed, not the text \"many\"",
             ),
-            (&["prefix-cache=on"], "prefix-cache: invalid type: string \"on\", expected a boolean"),
+            (&["prefix-cache=on"], "prefix-cache: true or false is needed, not the text \"on\""),
             (&["seed=-1"], "seed: "),
-            (&["seats=1"], "unknown field `seats`"),
+            (&["seats=1"], "unknown key `seats`"),
             (&["model="], "model is empty"),
             (&["preset=md1"], "choose the preset with --preset"),
             (&["service=1ms"], "the preset \"demo\" does not use service"),
@@ -157,7 +158,7 @@ mod tests {
         assert_eq!(null_settings(&[]).unwrap(), null::Settings::default());
         for (set, message) in [
             ("first=soon", "first: "),
-            ("ttft=20ms", "unknown field `ttft`"),
+            ("ttft=20ms", "unknown key `ttft`"),
             ("model=", "model is empty"),
             ("max-model-len=0", "max-model-len: "),
             ("preset=md1", "--set preset"),

@@ -30,7 +30,7 @@ macro_rules! checked {
         impl TryFrom<f64> for $name {
             type Error = String;
             fn try_from(x: f64) -> Result<Self, String> {
-                if ($range).contains(&x) { Ok(Self(x)) } else { Err(format!($message, x)) }
+                if ($range).contains(&x) { Ok(Self(x)) } else { Err(format!($message, plain_number(x))) }
             }
         }
 
@@ -98,7 +98,7 @@ impl FromStr for Span {
         jiff::fmt::friendly::SpanParser::new()
             .parse_unsigned_duration(s)
             .map(Self)
-            .map_err(|e| format!("a duration is written \"200ms\", \"90s\" or \"15m\": {e}"))
+            .map_err(|_| format!("a duration is written \"200ms\", \"90s\" or \"15m\", got {s}"))
     }
 }
 
@@ -269,6 +269,12 @@ pub fn short(x: f64) -> String {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
+/// Formats a number exactly, and very large and very small ones in powers of ten: `1e300` instead of 300 digits.
+pub fn plain_number(x: f64) -> String {
+    let plain = x == 0.0 || !x.is_finite() || (1e-6..1e16).contains(&x.abs());
+    if plain { format!("{x}") } else { format!("{x:e}") }
+}
+
 /// Formats a number of bytes: `512 B`, `60 MiB`, `1.5 GiB`.
 pub fn bytes(n: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -279,6 +285,21 @@ pub fn bytes(n: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_have_no_hundreds_of_digits() {
+        for (x, text) in [
+            (0.0, "0"),
+            (12.5, "12.5"),
+            (1e15, "1000000000000000"),
+            (1e300, "1e300"),
+            (-2.5e-300, "-2.5e-300"),
+            (f64::NAN, "NaN"),
+            (f64::INFINITY, "inf"),
+        ] {
+            assert_eq!(plain_number(x), text);
+        }
+    }
 
     #[test]
     fn bytes_are_shown_in_the_largest_fitting_unit() {

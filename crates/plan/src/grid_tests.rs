@@ -74,7 +74,7 @@ fn errors_name_knob_and_line() {
         (format!("{set}knobs.n = [1, 1]\n"), "the value 1 is listed twice"),
         (format!("{set}knobs.n = [[1]]\n"), "cannot be the value of a knob"),
         (format!("{set}knobs.n = {{ values = [1], baseline = 2 }}\n"), "the baseline 2 is not one of the values (1)"),
-        (format!("{set}knobs.n = {{ value = [1] }}\n"), "unknown field `value`"),
+        (format!("{set}knobs.n = {{ value = [1] }}\n"), "unknown key `value`: did you mean `values`?"),
         (format!("{set}knobs.n = [1]\nknobs.m = [1]\n"), "does not use the knob m"),
         ("set = { \"step.measure\" = \"{x}\" }\nknobs.n = [1]\n".to_owned(), "uses {x}, which is not one of its knobs (n)"),
         ("set = { \"server.model\" = \"{2*n}\" }\nknobs.n = [\"a\"]\n".to_owned(), "multiplies n, but not all of its values are whole numbers"),

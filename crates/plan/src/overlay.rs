@@ -1,5 +1,6 @@
 //! The plan of each variant: the base plan with the variant's overrides applied.
 
+use super::parser_message::reworded;
 use super::{Plan, Variant, set};
 use crate::server::Target;
 use std::fmt;
@@ -74,8 +75,8 @@ impl Plan {
                 }
             };
             match v.set.keys().find(alone) {
-                Some(key) => of(key, format!("set \"{key}\": {}{}", e.message(), hint(key))),
-                None => of(&v.marker(), e.message().to_owned()),
+                Some(key) => of(key, format!("set \"{key}\": {}{}", reworded(e.message()), hint(key))),
+                None => of(&v.marker(), reworded(e.message())),
             }
         })
     }

@@ -1,5 +1,6 @@
 //! Parser errors that quote the line of the plan, unless it may contain a secret.
 
+use super::parser_message::reworded;
 use goodput_core::secrets;
 use std::ops::Range;
 
@@ -16,15 +17,19 @@ const MAX_MESSAGE: usize = 400;
 /// mentions `api-key-env`); in these cases the values that the message quotes are removed too.
 pub(super) fn shown(text: &str, error: &toml::de::Error) -> String {
     let message = error.message();
-    let Some(span) = error.span() else { return without_values(message) };
+    let Some(span) = error.span() else { return reworded(&without_values(message)) };
     let harmless = |entry: &str| entry.len() <= MAX_ENTRY && !secrets::suspicious(entry);
     if !message.contains("api-key-env") && entry(text, &span).is_some_and(harmless) {
-        return error.to_string();
+        let text = error.to_string();
+        return match text.trim_end().strip_suffix(message.trim_end()) {
+            Some(quoted) => format!("{quoted}{}", reworded(message)),
+            None => text,
+        };
     }
     let before = text.get(..span.start).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    format!("line {line}, column {column}: {}", truncated(&without_values(message), MAX_MESSAGE))
+    format!("line {line}, column {column}: {}", truncated(&reworded(&without_values(message)), MAX_MESSAGE))
 }
 
 /// Cuts a text after `max` characters.

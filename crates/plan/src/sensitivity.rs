@@ -252,7 +252,7 @@ mod tests {
                 "sensitivity = { factors = [\"mix\"] }",
                 "cannot change mix: the workload has one kind of request",
             ),
-            ("sensitivity = { factors = [\"luck\"] }", "unknown variant"),
+            ("sensitivity = { factors = [\"luck\"] }", "unknown name `luck`"),
             ("sensitivity = {}\nsearch.concurrency = [4]", "no closed loop"),
             (
                 "sensitivity = {}\nvariant = [{ name = \"a\" }, { name = \"b\" }]",

@@ -1,5 +1,6 @@
 //! `--set key=value`: overrides of a plan, applied before it is parsed.
 
+use super::parser_message::reworded;
 use anyhow::{Context, Result, anyhow, bail};
 use goodput_core::secrets::masked;
 use toml::{Table, Value};
@@ -56,7 +57,8 @@ pub(super) fn insert_at(plan: &mut Table, key: &str, value: Value) -> Result<()>
 /// Splits a dotted key into its parts, without quotes.
 pub(super) fn path(key: &str) -> Result<Vec<String>> {
     let parsed = toml::from_str::<Table>(&format!("{key} = 0"));
-    let mut table = parsed.map_err(|e| anyhow!("{:?} is not a key: {}", masked(key.trim()), e.message()))?;
+    let mut table =
+        parsed.map_err(|e| anyhow!("{:?} is not a key: {}", masked(key.trim()), reworded(e.message())))?;
     let mut path = Vec::new();
     while let Some((part, value)) = std::mem::take(&mut table).into_iter().next() {
         path.push(part);

@@ -48,7 +48,7 @@ fn errors_name_variant_key_and_line() {
         ("[[variant]]\nname = \"A\"\n[[variant]]\nname = \"a\"\n", "two variants are named \"a\""),
         (
             "[[variant]]\nname = \"a\"\nset = { \"server.modle\" = \"x\" }\n",
-            "set \"server.modle\": unknown field `modle`",
+            "set \"server.modle\": unknown key `modle`: did you mean `model`?",
         ),
         (
             "[[variant]]\nname = \"a\"\nset = { server = { model = \"x\" } }\n",
@@ -68,7 +68,7 @@ fn errors_name_variant_key_and_line() {
             "[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nenv = { \"A=B\" = \"c\" }\n",
             "must not be empty or contain =",
         ),
-        ("[[variant]]\nname = \"a\"\ncomand = [\"x\"]\n", "unknown field `comand`"),
+        ("[[variant]]\nname = \"a\"\ncomand = [\"x\"]\n", "unknown key `comand`: did you mean `command`?"),
         (
             "[[variant]]\nname = \"a\"\ncommand = [\"x\"]\nset = { \"server.simulated\" = { preset = \"md1\" } }\n",
             "the simulated server is the target",

@@ -1,6 +1,7 @@
 //! Reads `--model SPEC`: a built-in name, a `config.json`, or figures.
 
 use crate::fit::{Known, Served, read_config};
+use crate::plan::reworded;
 use crate::roofline::{Model, Precision};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
@@ -52,14 +53,13 @@ fn figures(spec: &str, precision: Option<Precision>) -> Result<Served> {
         let value = if is_number { value.to_owned() } else { format!("{value:?}") };
         text += &format!("{key} = {value}\n");
     }
-    let mut table: toml::Table =
-        text.parse().map_err(|e: toml::de::Error| anyhow!(e.message().to_owned()))?;
+    let mut table: toml::Table = text.parse().map_err(|e: toml::de::Error| anyhow!(reworded(e.message())))?;
     if !has_format {
         let format = precision.unwrap_or(Precision::Bf16);
         table
             .insert("precision".into(), toml::Value::try_from(format).context("failed to write the format")?);
     }
-    let model = table.try_into::<Model>().map_err(|e| anyhow!(e.message().to_owned()))?;
+    let model = table.try_into::<Model>().map_err(|e| anyhow!(reworded(e.message())))?;
     of_figures("the given model".into(), model)
 }
 

@@ -1,5 +1,6 @@
 //! Demand: a volume or a rate, its peak, and the source of both.
 
+use goodput_core::units::plain_number;
 use serde::Serialize;
 use std::str::FromStr;
 
@@ -27,7 +28,10 @@ impl TryFrom<f64> for Volume {
         if x > 0.0 && x <= MAX_PER_DAY {
             Ok(Self(x))
         } else {
-            Err(format!("a daily volume is a positive number of requests, at most 1e15, got {x}"))
+            Err(format!(
+                "a daily volume is a positive number of requests, at most 1e15, got {}",
+                plain_number(x)
+            ))
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::quantity::Parameters;
 use goodput_core::checked;
+use goodput_core::units::plain_number;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
 
@@ -87,7 +88,10 @@ impl Model {
                 return Err("precision and bytes-per-parameter say the same: keep one".into());
             }
             (None, Some(bytes)) if !BYTES.contains(&bytes) => {
-                return Err(format!("bytes-per-parameter lies between 0.1 and 8 (2 for FP16), got {bytes}"));
+                return Err(format!(
+                    "bytes-per-parameter lies between 0.1 and 8 (2 for FP16), got {}",
+                    plain_number(bytes)
+                ));
             }
             (None, None) => {
                 return Err(
@@ -98,7 +102,7 @@ impl Model {
         }
         match (self.layers, self.kv_heads, self.head_size, self.kv_bytes) {
             (Some(_), Some(_), Some(_), Some(bytes)) if !BYTES.contains(&bytes) => {
-                Err(format!("kv-bytes lies between 0.1 and 8 (2 for FP16, 1 for FP8), got {bytes}"))
+                Err(format!("kv-bytes lies between 0.1 and 8 (2 for FP16, 1 for FP8), got {}", plain_number(bytes)))
             }
             (Some(_), Some(_), Some(_), _) | (None, None, None, None) => Ok(()),
             _ => Err("layers, kv-heads and head-size go together: a token has 2 × layers × kv-heads × head-size numbers in the KV \

@@ -19,7 +19,7 @@ macro_rules! quantity {
             }
 
             fn checked(x: f64) -> Result<Self, String> {
-                if ($range).contains(&x) { Ok(Self(x)) } else { Err(format!($say, x)) }
+                if ($range).contains(&x) { Ok(Self(x)) } else { Err(format!($say, goodput_core::units::plain_number(x))) }
             }
         }
 

@@ -1,7 +1,7 @@
 //! The plan's `[search]` table.
 
 use goodput_core::level::Control;
-use goodput_core::units::{Fraction, NonEmpty, Rate, Span};
+use goodput_core::units::{Fraction, NonEmpty, Rate, Span, plain_number};
 use goodput_workload::arrivals::Arrivals;
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::NonZeroU32};
@@ -94,7 +94,7 @@ impl TryFrom<f64> for Factor {
         if x >= 1.01 && x.is_finite() {
             Ok(Self(x))
         } else {
-            Err(format!("the factor of a ramp must be 1.01 or more, got {x}"))
+            Err(format!("the factor of a ramp must be 1.01 or more, got {}", plain_number(x)))
         }
     }
 }
