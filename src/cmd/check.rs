@@ -5,60 +5,29 @@ mod bounds;
 mod files;
 mod hardware;
 mod network;
+mod preview;
 mod protocol;
 mod servers;
 
 use crate::cli::CheckArgs;
 use crate::client::route;
-use crate::cmd::print_line;
+use crate::cmd::{pretty, print_line};
 use crate::level::{Control, Level};
 use crate::plan::{PER_TOKEN, Plan, Series, Source, TimeoutBasis, schema};
-use crate::search::config::{Adaptive, Mode, Over, Ramp};
+use crate::search::config::{Adaptive, Mode, Over};
 use crate::stats::verdict::INFLATION;
-use crate::sweep::longest_step;
 use crate::units::{Span, short};
 use crate::workload::file_contents::FileContents;
 use anyhow::{Context, Result};
 use hardware::hardware;
-use serde::Serialize;
+use preview::{Preview, levels, preview, requests_per_s};
 use servers::{server_lines, start_count};
 use std::time::Duration;
-
-/// Number of levels shown for a ramp without `max-rate`, which has no last level.
-const RAMP_SHOWN: usize = 12;
-
-/// The steps that a plan would run.
-#[derive(Debug, Serialize)]
-struct Preview {
-    /// The steps, in order.
-    steps: Vec<PreviewStep>,
-    /// Requests expected in all steps; `None` if unknown, as in a closed loop.
-    requests: Option<u64>,
-    /// Longest duration of all steps together, in seconds.
-    longest_s: f64,
-    /// True if the plan may run more steps than shown.
-    open_ended: bool,
-}
-
-/// One step that a plan would run.
-#[derive(Debug, Serialize)]
-struct PreviewStep {
-    control: Control,
-    level: f64,
-    /// Requests expected while settling and in the measured window; `None` in a closed loop.
-    requests: Option<u64>,
-    /// Measured time, in seconds.
-    window_s: f64,
-    /// Number of windows that the measured time is split into.
-    windows: u32,
-    /// Longest duration, in seconds.
-    longest_s: f64,
-}
 
 /// Validates the plan, reads its files and prints what it would run. Sends no requests.
 pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let Some(plan) = &args.plan else {
-        return print_line(&serde_json::to_string_pretty(&schema()).context("failed to write JSON")?);
+        return print_line(&pretty(&schema())?);
     };
     let mut plan = Plan::load(&Source::find(plan)?, &args.set)?;
     let contents = plan.open_files()?.file_contents();
@@ -77,7 +46,7 @@ fn with_repeats(plan: &Plan, repeats: u32, description: &str, json: bool) -> Res
         let mut value: serde_json::Value =
             serde_json::from_str(description).context("failed to write JSON")?;
         value["repeats"] = serde_json::json!({ "runs": repeats, "longest_s": all_s });
-        return serde_json::to_string_pretty(&value).context("failed to write JSON");
+        return pretty(&value);
     }
     let all = Span(Duration::from_secs(all_s.round() as u64));
     Ok(format!(
@@ -119,7 +88,7 @@ pub fn description(plan: &Plan, contents: &[FileContents], json: bool) -> Result
             value["series"] = series.iter().map(one).collect::<Result<_>>()?;
             value["longest_s"] = longest_total_s(plan).into();
         }
-        return serde_json::to_string_pretty(&value).context("failed to write JSON");
+        return pretty(&value);
     }
     let text = match &series[..] {
         // The rows of a matrix are listed together.
@@ -191,46 +160,6 @@ fn several_series(plan: &Plan, series: &[Series]) -> String {
     out + &format!("total\n  time      {} series, {order}: at most {all}{starts}", series.len())
 }
 
-/// Returns the levels of a plan that are known in advance, and true if there may be more.
-fn levels(plan: &Plan) -> (Vec<Level>, bool) {
-    let max = plan.search.max_rate.map_or(f64::INFINITY, |r| r.get());
-    match &plan.search.mode {
-        Mode::Rates(rates) => {
-            let open = plan.workload.control();
-            let levels = rates.iter().map(|r| Level::new(open, r.get()));
-            (levels.filter(|l| l.value <= max).collect(), false)
-        }
-        Mode::Concurrency(list) => (list.iter().map(|c| Level::concurrency(c.get())).collect(), false),
-        Mode::Ramp(ramp) => ramp_levels(ramp, max, plan.workload.control()),
-        Mode::Ladder(ladder) => {
-            let most = ladder.max.get();
-            let below = (0..32).map(|i| ladder.level(i)).take_while(|n| *n < most).chain([most]);
-            (below.map(Level::concurrency).collect(), false)
-        }
-        Mode::Burst(n) => (vec![Level::concurrency(n.get())], false),
-        // The search chooses its levels while it runs.
-        Mode::Adaptive(_) => (Vec::new(), true),
-    }
-}
-
-fn ramp_levels(ramp: &Ramp, max: f64, open: Control) -> (Vec<Level>, bool) {
-    let (mut levels, mut rate) = (Vec::new(), ramp.start.get());
-    while rate < max {
-        if levels.len() == RAMP_SHOWN && max.is_infinite() {
-            return (levels, true);
-        }
-        levels.push(Level::new(open, rate));
-        rate *= ramp.factor.get();
-    }
-    levels.push(Level::new(open, max));
-    (levels, false)
-}
-
-/// Returns the requests per second at a level; for conversations, the turns per second in the steady state. `None` in a closed loop.
-fn requests_per_s(plan: &Plan, level: Level) -> Option<f64> {
-    (level.control != Control::Concurrency).then(|| level.value * plan.workload.per_level())
-}
-
 /// Returns the fewest requests with which a step can show that the strictest percentile of the SLO is met: without a single miss, the
 /// binomial bound at 95 % is ln 0.05 / ln p, times the assumed inflation.
 fn least_to_meet(plan: &Plan) -> Option<f64> {
@@ -267,53 +196,6 @@ fn too_short(plan: &Plan, levels: &[Level]) -> Option<String> {
 fn hundreds(n: f64) -> String {
     let n = (n / 100.0).ceil() as u64 * 100;
     if n < 1_000 { n.to_string() } else { format!("{},{:03}", n / 1_000, n % 1_000) }
-}
-
-fn preview(plan: &Plan) -> Preview {
-    if !plan.rows.is_empty() {
-        let all: Vec<Preview> = plan.series().iter().map(|row| preview(&row.plan)).collect();
-        return Preview {
-            requests: all.iter().map(|p| p.requests).sum(),
-            // The reference step of a row takes at most as long as the row.
-            longest_s: plan
-                .rows
-                .iter()
-                .zip(&all)
-                .map(|(r, p)| p.longest_s * if r.unloaded() { 1.0 } else { 2.0 })
-                .sum(),
-            open_ended: false,
-            steps: all.into_iter().flat_map(|p| p.steps).collect(),
-        };
-    }
-    let (levels, open_ended) = levels(plan);
-    let steps: Vec<PreviewStep> = levels
-        .iter()
-        .map(|level| {
-            let rate = requests_per_s(plan, *level);
-            let window = plan.step.window(level.per_s()).as_secs_f64();
-            let listed = matches!(plan.search.mode, Mode::Rates(_) | Mode::Concurrency(_));
-            let windows = if listed { plan.step.windows(level.per_s()).0 } else { 1 };
-            let settle = plan.step.settle.0 * windows;
-            PreviewStep {
-                windows,
-                control: level.control,
-                level: level.value,
-                requests: rate.map(|r| (r * (settle.as_secs_f64() + window)).round() as u64),
-                window_s: window,
-                longest_s: longest_step(plan, *level).as_secs_f64(),
-            }
-        })
-        .collect();
-    if let Mode::Adaptive(adaptive) = &plan.search.mode {
-        let longest_s = adaptive.budget.0.as_secs_f64();
-        return Preview { requests: None, longest_s, open_ended, steps };
-    }
-    Preview {
-        requests: steps.iter().map(|s| s.requests).sum::<Option<u64>>(),
-        longest_s: steps.iter().map(|s| s.longest_s).sum(),
-        open_ended,
-        steps,
-    }
 }
 
 /// Describes a plan with one series, or a matrix.

@@ -3,7 +3,7 @@
 use crate::cmd::within::{self, Outcome};
 use crate::diagnosis::{Advice, Remedy};
 use crate::plan::{Plan, Series, Trial};
-use crate::rundir::tried::{Asked, FOLDER};
+use crate::rundir::tried::{ChosenRemedies, FOLDER};
 use crate::rundir::{self, RESULT, Run};
 use crate::sweep::Resumption;
 use std::path::Path;
@@ -32,10 +32,10 @@ fn try_first(dir: &Path, plan: &Plan, most: usize, again: bool) -> Outcome {
     let folder = dir.join(FOLDER);
     if let Some(earlier) = earlier(&folder, &trying).filter(|_| !again) {
         let remedies = earlier.plan().variants.iter().map(|v| v.name.clone()).collect();
-        Asked { series: series.name.clone(), remedies }.write(dir)?;
+        ChosenRemedies { series: series.name.clone(), remedies }.write(dir)?;
         return within::resume(dir, &folder, earlier);
     }
-    Asked { series: series.name.clone(), remedies: names }.write(dir)?;
+    ChosenRemedies { series: series.name.clone(), remedies: names }.write(dir)?;
     within::measure(dir, &run, FOLDER, &trying, None)
 }
 

@@ -1,6 +1,8 @@
 //! The servers of variants, which run one at a time: start, wait for readiness, watch, and stop before the next one
 //! starts.
 
+mod ready;
+
 use super::changes;
 use super::prepare::{self, PlanSeries, Prepared};
 use super::resume::reuse_word_rates;
@@ -10,25 +12,19 @@ use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::redact;
 use goodput_core::secrets::{MASK, is_distinctive};
-use goodput_load::client::key::ApiKey;
-use goodput_load::client::{Client, preflight};
 use goodput_load::launch::{Groups, Launch, Launched, log, port, stale};
 use goodput_load::load::host::Host;
-use goodput_plan::server::Server;
 use goodput_plan::{Plan, Series, Start, Variant};
 use goodput_run::rundir::variants::State;
 use goodput_run::rundir::{LOGS, VariantRun};
+use ready::{NotReady, wait_until_ready};
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// Interval between readiness checks.
-const ASK: Duration = Duration::from_millis(250);
-/// Timeout of one readiness check.
-const ANSWER: Duration = Duration::from_secs(10);
 /// Time for a failed server to exit by itself: its last log lines give the reason.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
@@ -76,18 +72,6 @@ struct ReadyServer {
     launched: Option<Launched>,
     start: Option<Start>,
     urls: Vec<BaseUrl>,
-}
-
-/// Reasons why a server did not become ready.
-enum NotReady {
-    Failed(String),
-    Interrupted,
-}
-
-impl From<anyhow::Error> for NotReady {
-    fn from(e: anyhow::Error) -> Self {
-        Self::Failed(format!("{e:#}"))
-    }
 }
 
 impl Servers {
@@ -459,81 +443,4 @@ fn was_killed(status: ExitStatus) -> bool {
         return true;
     }
     status.code() == Some(137)
-}
-
-/// Waits until a started server answers on its readiness page and lists a model, if it has a model list.
-async fn wait_until_ready(server: &Server, start: &Start, launched: &mut Launched) -> Result<(), NotReady> {
-    let key = server.key.as_ref().map(ApiKey::read).transpose()?;
-    let client = Client::http(server, key.clone())?;
-    let (elsewhere, path) = match start.ready_url.as_ref().map(|url| url.parts()) {
-        Some((base, path)) => (base, Some(path)),
-        None => (None, None),
-    };
-    let other = match elsewhere {
-        // The API key must not be sent to another host.
-        Some(base) => Some(Client::http(&server.for_other_host(base), None)?),
-        None => None,
-    };
-    let deadline = Instant::now() + start.timeout.0;
-    loop {
-        let asked = async {
-            is_ready(other.as_ref().unwrap_or(&client), path.as_deref()).await?;
-            lists_models(&client, server.model.as_deref()).await
-        };
-        let said = match timeout(ANSWER, asked).await {
-            Ok(Ok(())) => {
-                launched.clean_log();
-                return Ok(());
-            }
-            Ok(Err(said)) => said,
-            Err(_) => format!("it did not answer within {} s", ANSWER.as_secs()),
-        };
-        launched.clean_log();
-        if launched.exited().is_some() {
-            return Err(NotReady::Failed("it ended before it was ready".into()));
-        }
-        if Instant::now() >= deadline {
-            return Err(NotReady::Failed(format!(
-                "it was not ready within {} (timeout): {said}",
-                start.timeout
-            )));
-        }
-        sleep(ASK).await;
-    }
-}
-
-/// Requests the readiness page of every address: `path`, or by default `/health` and then `/v1/models`. The error
-/// describes the answer.
-async fn is_ready(client: &Client, path: Option<&str>) -> Result<(), String> {
-    let ask = async |target: usize, path: &str| client.get_from(target, path).await.map(|(status, _)| status);
-    for target in 0..client.urls().len().max(1) {
-        let (asked, status) = match path {
-            Some(path) => (path, ask(target, path).await),
-            None => match ask(target, "/health").await {
-                Ok(404 | 405 | 501) => ("/v1/models", ask(target, "/v1/models").await),
-                other => ("/health", other),
-            },
-        };
-        match status {
-            Ok(200..=299) => {}
-            Ok(status) => return Err(format!("{asked} answers with HTTP {status}")),
-            Err(e) => return Err(format!("{e:#}")),
-        }
-    }
-    Ok(())
-}
-
-/// Checks that the server lists a model. A wrong model is not worth waiting for: preparing the server reports it.
-async fn lists_models(client: &Client, wanted: Option<&str>) -> Result<(), String> {
-    match client.get("/v1/models").await {
-        Ok((404 | 405, _)) => Ok(()),
-        Ok((200..=299, _)) => match preflight::check_models(client, wanted).await {
-            Err(e) if format!("{e:#}").contains("lists no model") => Err(format!("{e:#}")),
-            _ => Ok(()),
-        },
-        // Preparing the server reports this error in full.
-        Ok((401 | 403, _)) => Ok(()),
-        Ok((status, _)) => Err(format!("/v1/models answers with HTTP {status}")),
-        Err(e) => Err(format!("{e:#}")),
-    }
 }

@@ -8,7 +8,7 @@ use super::draw::{
 };
 use crate::escape::clip;
 use crate::sections::capacity::Capacity;
-use crate::sections::capacity::candidate::{Given, candidate};
+use crate::sections::capacity::candidate::{HardwareOverrides, candidate};
 use crate::words;
 use anyhow::{Context, Result};
 use goodput_core::units::{short, thousands};
@@ -300,8 +300,10 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 /// Draws the capacity of a run's server: the replicas needed for a volume, each at its rate all day.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
-    let known =
-        run.answers.first().and_then(|a| candidate(run, a, &run.name, &Given::default()).ok().flatten());
+    let known = run
+        .answers
+        .first()
+        .and_then(|a| candidate(run, a, &run.name, &HardwareOverrides::default()).ok().flatten());
     let legend = vec![Entry::Say(EVENLY.into())];
     let all: Vec<Stairs> = known
         .map(|s| {

@@ -68,7 +68,7 @@ pub(super) fn held_at_end(a: &Answer) -> String {
 mod tests {
     use super::*;
     use goodput_run::fixture;
-    use goodput_stats::search::answer::{Held, Misfit, Support};
+    use goodput_stats::search::answer::{HoldingStep, Misfit, Support};
 
     #[test]
     fn a_chance_is_given_only_where_the_evidence_supports_one() {
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn the_held_step_is_told_with_its_counts() {
         let mut run = fixture::adaptive();
-        let step = Held { level: 30.0, seconds: 170.0, verdict: Verdict::Meets, misses: 3, n: 5100 };
+        let step = HoldingStep { level: 30.0, seconds: 170.0, verdict: Verdict::Meets, misses: 3, n: 5100 };
         run.answers[0].goodput.support.held = Some(step);
         assert_eq!(
             held_at_end(&run.answers[0]),

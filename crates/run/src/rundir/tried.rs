@@ -15,14 +15,14 @@ pub const FILE: &str = "advice.json";
 
 /// The remedies that are tried, as the run folder keeps them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct ChosenRemedies {
     /// Series whose findings advise them.
     pub series: String,
     /// Names of the remedies, in the order of the findings.
     pub remedies: Vec<String>,
 }
 
-impl Asked {
+impl ChosenRemedies {
     /// Writes the file into a run folder.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Tried {
         if !file.is_file() || !folder.join(RESULT).is_file() {
             return Ok(None);
         }
-        let asked: Asked = serde_json::from_str(&files::text(&file)?)
+        let asked: ChosenRemedies = serde_json::from_str(&files::text(&file)?)
             .with_context(|| format!("{} does not name the advice that was tried", file.display()))?;
         let (tried, _) = read::answered(&folder)?;
         let answer = run.answers.iter().find(|a| a.series == asked.series);

@@ -6,8 +6,8 @@ use super::posterior::{limits, void};
 use super::refine;
 use super::refused::served;
 use super::retry;
-use super::seen::Seen;
 use super::starved::{is_starved, none_met};
+use super::steps_by_purpose::StepsByPurpose;
 use super::stop::{MissedUnloaded, Stop, dead, plateau};
 use crate::stats::step::{LimitRow, Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
@@ -101,7 +101,7 @@ impl Policy {
 
     /// Returns the next step, or why there is none. `steps` are those of the series that were not interrupted.
     pub(super) fn next(&self, steps: &[&Step]) -> Result<Ask, Stop> {
-        let seen = Seen::of(self, steps);
+        let seen = StepsByPurpose::of(self, steps);
         if let Some(stop) = self.hopeless(steps) {
             return Err(stop);
         }
@@ -152,7 +152,7 @@ impl Policy {
     /// Returns the baseline to measure, if one is due: one request at a time, which shows the unloaded server. It lasts
     /// clip(1.5 % of the budget, 8, 45) s, but at most a twentieth of the budget. It is repeated while more requests
     /// miss than allowed but not significantly more. It can lead to *none*, never to *meets*.
-    fn baseline(&self, seen: &Seen<'_>) -> Result<Option<Ask>, Stop> {
+    fn baseline(&self, seen: &StepsByPurpose<'_>) -> Result<Option<Ask>, Stop> {
         let ask = self.unloaded(self.baseline_s());
         let Some(last) = seen.baselines.last() else { return Ok(Some(ask)) };
         let open: Vec<&Slo> =
@@ -198,7 +198,7 @@ impl Policy {
     /// Returns the next step of the ramp: short steps at levels that triple, starting from the rate of one request at a
     /// time, until one shows overload (gross misses, a growing backlog, a throughput plateau, too many errors). While
     /// the first steps fail, the level is halved instead.
-    fn ramp(&self, seen: &Seen<'_>) -> Result<Option<Ask>, Stop> {
+    fn ramp(&self, seen: &StepsByPurpose<'_>) -> Result<Option<Ask>, Stop> {
         let Some(last) = seen.ramp.last() else {
             let first = match self.control {
                 Control::Concurrency => FACTOR,
@@ -232,7 +232,7 @@ impl Policy {
     }
 
     /// Returns the step if the budget has time for it.
-    fn in_time(&self, ask: Ask, seen: &Seen<'_>) -> Result<Ask, Stop> {
+    fn in_time(&self, ask: Ask, seen: &StepsByPurpose<'_>) -> Result<Ask, Stop> {
         if seen.spent_s + takes(&ask) > self.budget_s {
             return Err(Stop::Budget { budget_s: self.budget_s });
         }
@@ -240,7 +240,7 @@ impl Policy {
     }
 
     /// Returns true if the last ramp step shows that the next would be too much, and no later step has shown otherwise.
-    fn flattened(&self, seen: &Seen<'_>, last: &Step) -> bool {
+    fn flattened(&self, seen: &StepsByPurpose<'_>, last: &Step) -> bool {
         let clears =
             |s: &&Step| s.level.value >= last.level.value * (1.0 - 1e-9) && self.verdict(s) == Verdict::Meets;
         // More workers than a server can serve wait in its queue, which limits that count from `due` detect.
@@ -270,7 +270,7 @@ impl Policy {
         })
     }
 
-    fn ramp_step(&self, level: f64, seen: &Seen<'_>) -> Ask {
+    fn ramp_step(&self, level: f64, seen: &StepsByPurpose<'_>) -> Ask {
         let length = (0.02 * self.budget_s).clamp(3.0, 12.0);
         let settle = self.times.settle.0.as_secs_f64().min(length / 3.0);
         // Later turns begin once the first conversations have reached them.

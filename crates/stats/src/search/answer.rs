@@ -182,7 +182,7 @@ pub struct Support {
     /// 1.5th power of the level. On flat curves the safe rate is too high more often than its confidence says.
     pub flat: Option<f64>,
     /// The step that held the safe rate at the end of the budget.
-    pub held: Option<Held>,
+    pub held: Option<HoldingStep>,
     /// The last change of the server that the steps show; the answer rests on the steps after it.
     pub change: Option<Change>,
     /// Factor √φ by which the interval is widened, if the steps scatter more about the fitted curve than chance within
@@ -194,7 +194,7 @@ pub struct Support {
 
 /// A step that holds the safe rate at the end of the budget.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Held {
+pub struct HoldingStep {
     /// The level.
     pub level: f64,
     /// Length of the measured window, in seconds.

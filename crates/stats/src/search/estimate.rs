@@ -2,12 +2,14 @@
 //! there is none.
 
 use super::adaptive::Policy;
-use super::answer::{AnswerLevel, Bracket, Conclusion, Goodput, Held, Located, Misfit, Support, Undecided};
+use super::answer::{
+    AnswerLevel, Bracket, Conclusion, Goodput, HoldingStep, Located, Misfit, Support, Undecided,
+};
 use super::change::current;
 use super::posterior::{Posterior, limits};
 use super::reason::{Evidence, NotSafe, SearchEvidence};
 use super::refine::lowest;
-use super::seen::Seen;
+use super::steps_by_purpose::StepsByPurpose;
 use crate::stats::step::{Step, StepKind};
 use crate::stats::summary::tier_verdict;
 use goodput_core::level::Control;
@@ -163,19 +165,25 @@ impl Estimate {
 
 /// Returns the step that held the safe rate at the end, with the limit of the tier whose misses are the highest
 /// relative to the allowed share.
-fn held(slo: &Slo, steps: &[&Step]) -> Option<Held> {
+fn held(slo: &Slo, steps: &[&Step]) -> Option<HoldingStep> {
     let step = steps.iter().rfind(|s| s.kind == StepKind::Hold)?;
     let over = |p0: f64, misses: u64, n: u64| misses as f64 / (p0.max(1e-9) * n.max(1) as f64);
     let rows = limits(slo).into_iter().filter_map(|(limit, p0)| Some((p0, step.row(slo.tier(), &limit)?)));
     let (_, row) =
         rows.max_by(|a, b| over(a.0, a.1.misses, a.1.n).total_cmp(&over(b.0, b.1.misses, b.1.n)))?;
     let verdict = tier_verdict(&step.limits, slo.tier()).0;
-    Some(Held { level: step.level.value, seconds: step.measure_s, verdict, misses: row.misses, n: row.n })
+    Some(HoldingStep {
+        level: step.level.value,
+        seconds: step.measure_s,
+        verdict,
+        misses: row.misses,
+        n: row.n,
+    })
 }
 
 /// Returns the requests per second at a level. For conversations, never more than a step has completed.
 fn throughput(policy: &Policy, steps: &[&Step], level: f64) -> f64 {
-    let per_s = Seen::of(policy, steps).per_s(level);
+    let per_s = StepsByPurpose::of(policy, steps).per_s(level);
     let achieved =
         steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.achieved_rate).fold(0.0, f64::max);
     if policy.control == Control::Sessions { per_s.min(achieved) } else { per_s }

@@ -4,7 +4,7 @@
 use super::adaptive::Policy;
 use super::estimate::safe_level;
 use super::posterior::Posterior;
-use super::seen::Seen;
+use super::steps_by_purpose::StepsByPurpose;
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;
 use goodput_core::level::Control;
@@ -17,7 +17,7 @@ pub(super) const SHARE: f64 = 0.2;
 const HIGHER: f64 = 1.1;
 
 /// Returns the level to hold: the safe rate of the first tier that has one, unless a step has held about as much.
-pub(super) fn due(policy: &Policy, seen: &Seen<'_>, tiers: &[(&Slo, Posterior)]) -> Option<f64> {
+pub(super) fn due(policy: &Policy, seen: &StepsByPurpose<'_>, tiers: &[(&Slo, Posterior)]) -> Option<f64> {
     let safe = tiers.iter().find_map(|(slo, posterior)| safe_level(policy, slo, &seen.all, posterior))?;
     let level = match policy.control {
         Control::Concurrency => safe.floor(),
@@ -28,7 +28,7 @@ pub(super) fn due(policy: &Policy, seen: &Seen<'_>, tiers: &[(&Slo, Posterior)])
 }
 
 /// Returns the level of the last step that was held without failing, if no later one failed.
-fn held(policy: &Policy, seen: &Seen<'_>) -> Option<f64> {
+fn held(policy: &Policy, seen: &StepsByPurpose<'_>) -> Option<f64> {
     let last = seen.loaded.iter().rfind(|s| s.kind == StepKind::Hold)?;
     (!failed(policy, last)).then_some(last.level.value)
 }

@@ -34,10 +34,11 @@ mod refine;
 mod refused;
 mod retry;
 mod saturation;
-mod seen;
 mod segmented;
 mod series;
+mod single_step;
 mod starved;
+mod steps_by_purpose;
 pub mod stop;
 pub mod view;
 pub mod windows;
@@ -47,4 +48,4 @@ pub use ask::{Ask, Ends, Next};
 pub(crate) use bracket::{Point, bracket};
 pub use series::Search;
 #[cfg(any(test, feature = "fixture"))]
-pub(crate) use series::step_evidence;
+pub(crate) use single_step::step_evidence;

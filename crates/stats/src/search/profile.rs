@@ -3,7 +3,8 @@
 
 use super::ask::{Ask, Ends};
 use super::reason::Ended;
-use super::series::{Search, interrupted};
+use super::series::Search;
+use super::single_step::interrupted;
 use crate::stats::step::{Abort, Step, StepKind};
 use goodput_core::level::{Control, Level};
 use goodput_core::secrets::masked;

@@ -6,7 +6,7 @@ use super::ask::{Ask, Ends};
 use super::change::since;
 use super::hold;
 use super::posterior::{Posterior, limits};
-use super::seen::Seen;
+use super::steps_by_purpose::StepsByPurpose;
 use super::stop::{HighestKey, Stop, by_far};
 use crate::stats::step::{Step, StepKind};
 use goodput_core::level::Control;
@@ -60,7 +60,7 @@ struct Times {
 }
 
 impl Times {
-    fn of(policy: &Policy, seen: &Seen<'_>) -> Self {
+    fn of(policy: &Policy, seen: &StepsByPurpose<'_>) -> Self {
         let tail = seen.tail();
         let settle =
             policy.times.settle.0.as_secs_f64().max(seen.e2e_s.min(SETTLES_S)).min(policy.budget_s / 15.0);
@@ -86,7 +86,7 @@ impl Times {
 }
 
 /// Returns the next step of the refinement, or why there is none.
-pub(super) fn next(policy: &Policy, seen: &Seen<'_>) -> Result<Ask, Stop> {
+pub(super) fn next(policy: &Policy, seen: &StepsByPurpose<'_>) -> Result<Ask, Stop> {
     let times = Times::of(policy, seen);
     let tiers: Vec<(&Slo, Posterior)> =
         policy.tiers.iter().filter_map(|slo| with_posterior(policy, seen, slo)).collect();
@@ -121,17 +121,17 @@ const SENTINEL_REQUESTS: f64 = 40.0;
 /// Least number of requests, in the time of a baseline, for which it is measured again.
 const TOO_FEW: f64 = 3.0;
 
-fn sentinel_is_due(policy: &Policy, seen: &Seen<'_>) -> bool {
+fn sentinel_is_due(policy: &Policy, seen: &StepsByPurpose<'_>) -> bool {
     let ago = seen.origin_s + seen.spent_s - seen.baseline_s;
     ago >= SENTINEL_SHARE * policy.budget_s && policy.baseline_s() >= TOO_FEW * seen.e2e_s
 }
 
-fn sentinel_s(policy: &Policy, seen: &Seen<'_>) -> f64 {
+fn sentinel_s(policy: &Policy, seen: &StepsByPurpose<'_>) -> f64 {
     (SENTINEL_REQUESTS * seen.e2e_s).clamp(1.0, policy.baseline_s().max(1.0))
 }
 
 /// Returns a step that is likely to narrow the boundary down, or another one of the unloaded server.
-fn refined(policy: &Policy, seen: &Seen<'_>, widest: &Posterior, times: &Times) -> Ask {
+fn refined(policy: &Policy, seen: &StepsByPurpose<'_>, widest: &Posterior, times: &Times) -> Ask {
     let usual =
         (SHARE * policy.budget_s).min(LONGEST_S.max(REQUEST_TIMES * seen.e2e_s)).max(TALKS * seen.talk_s);
     let usual = usual.min(SLOW_SHARE * policy.budget_s);
@@ -153,14 +153,18 @@ fn refined(policy: &Policy, seen: &Seen<'_>, widest: &Posterior, times: &Times) 
 }
 
 /// Returns a tier with the posterior of its boundary, if the steps so far give one.
-fn with_posterior<'s>(policy: &Policy, seen: &Seen<'_>, slo: &'s Slo) -> Option<(&'s Slo, Posterior)> {
+fn with_posterior<'s>(
+    policy: &Policy,
+    seen: &StepsByPurpose<'_>,
+    slo: &'s Slo,
+) -> Option<(&'s Slo, Posterior)> {
     Some((slo, Posterior::of(&seen.all, slo.tier(), &limits(slo), policy.dispersion, seen.change)?))
 }
 
 /// Returns the posterior of the tier with the least known boundary, of those that need further steps; or why none does.
 fn widest<'t>(
     policy: &Policy,
-    seen: &Seen<'_>,
+    seen: &StepsByPurpose<'_>,
     tiers: &'t [(&Slo, Posterior)],
 ) -> Result<&'t Posterior, Stop> {
     let mut stop = Stop::NoCurve;
@@ -177,7 +181,7 @@ fn widest<'t>(
 }
 
 /// Returns the reason why a tier needs no further step; `None` if it needs one.
-fn settled(policy: &Policy, seen: &Seen<'_>, slo: &Slo, p: &Posterior) -> Option<Stop> {
+fn settled(policy: &Policy, seen: &StepsByPurpose<'_>, slo: &Slo, p: &Posterior) -> Option<Stop> {
     if seen.refined < ENOUGH {
         return None;
     }
@@ -211,7 +215,7 @@ pub(super) fn lowest(policy: &Policy, slo: &Slo) -> f64 {
 }
 
 /// Returns the next level, and true if the unloaded server is measured instead.
-fn choose(policy: &Policy, seen: &Seen<'_>, p: &Posterior, usual_s: f64) -> (f64, bool) {
+fn choose(policy: &Policy, seen: &StepsByPurpose<'_>, p: &Posterior, usual_s: f64) -> (f64, bool) {
     let median = p.feasible_quantile(0.5);
     let few = seen.per_s(median) * usual_s < REQUESTS;
     let infeasible = p.infeasible();
@@ -229,7 +233,7 @@ fn choose(policy: &Policy, seen: &Seen<'_>, p: &Posterior, usual_s: f64) -> (f64
 
 /// Returns the highest level that may be measured. Nothing is sent at or above a level that overloaded the server. A
 /// level that was too much for the client is avoided by a wide margin, since the start of that range depends on chance.
-fn most(policy: &Policy, seen: &Seen<'_>) -> f64 {
+fn most(policy: &Policy, seen: &StepsByPurpose<'_>) -> f64 {
     let since = since(seen.change);
     // A refinement step may miss by far without overload, because it was placed near the boundary.
     let overload = |s: &Step| s.too_much() || (s.kind == StepKind::Ramp && by_far(s));

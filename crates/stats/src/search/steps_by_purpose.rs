@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// The steps so far, sorted by purpose.
 #[derive(Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct StepsByPurpose<'a> {
     pub(super) all: Vec<&'a Step>,
     pub(super) baselines: Vec<&'a Step>,
     pub(super) ramp: Vec<&'a Step>,
@@ -34,7 +34,7 @@ pub(super) struct Seen<'a> {
     longest_tail_s: f64,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> StepsByPurpose<'a> {
     pub(super) fn of(policy: &Policy, steps: &[&'a Step]) -> Self {
         let (first, last) = (steps.first(), steps.last());
         let ended_s = last.map_or(0.0, |s| s.ended_s);

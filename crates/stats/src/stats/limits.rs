@@ -1,6 +1,8 @@
 //! Counts requests against every limit of the SLO, judges the counts, and guards the verdicts against faults of the client
 //! (design §6, rule 9).
 
+mod tally;
+
 use super::client::{tighter, tightest_by_lag, tightest_from_due};
 use super::client_fault;
 use super::client_faults::{ClientFaults, client_limit_at, is_unsent};
@@ -11,16 +13,14 @@ use super::itl::JudgedRequests;
 use super::steady::{GROWTH_OF_DUE, Steady, Window, stable};
 use super::step::{Abort, LimitRow, StepKind, Verdict};
 use super::summary::StepInput;
-use super::verdict::{
-    Counts, GROSS, GROSS_INFLATION, INFLATION, Judgement, UNLOADED_INFLATION, gross, judge,
-};
+use super::verdict::{GROSS, GROSS_INFLATION, INFLATION, Judgement, UNLOADED_INFLATION, gross, judge};
 use goodput_core::caveat::OwnFault;
 use goodput_core::level::Control;
 use goodput_core::record::{Outcome, Phase, Record};
 use goodput_core::slo::{ALL, AnswerPart, Judged, Limit, LimitGroup, Metric, Slo};
 use goodput_core::units::short;
-use std::collections::HashSet;
 use std::time::Duration;
+use tally::{Tally, View};
 
 /// A judged row, with the numbers needed to explain its verdict.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,27 +39,6 @@ pub(super) struct JudgedRow {
     /// Measured requests that missed the limit, as positions in order of `due`; emptied once the limits of a tier have been
     /// compared.
     pub(super) missed: Vec<u32>,
-}
-
-/// Selection of the measured records that a count covers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct View {
-    /// Only requests due before the client reached a limit of its own.
-    before_limit: bool,
-    /// Records as a client without any delay would have seen them. Leaves out requests that were never sent, and those sent while
-    /// the server worked off the burst after a halt of the client, or in flight during the halt.
-    ideal: bool,
-}
-
-/// Counts over one view, with the misses of each request in order of `due`.
-#[derive(Debug, Default)]
-struct Tally {
-    counts: Counts,
-    by_request: Vec<u64>,
-    /// Positions, within the view, of the requests that missed.
-    missed: Vec<u32>,
-    /// Number of counted values that belong to one request; 1 except for gaps between tokens.
-    inflation: f64,
 }
 
 /// The measured records of a step, with the client's faults.
@@ -118,21 +97,6 @@ impl<'a> Judge<'a> {
         let told = own.filter(|r| r.ok()).filter_map(|r| Some(r.record().e2e()?.as_secs_f64()));
         let (n, sum) = told.fold((0_u64, 0.0), |(n, sum), s| (n + 1, sum + s));
         sum / n.max(1) as f64
-    }
-
-    fn records(&self, view: View) -> impl Iterator<Item = &'a CompactRecord> {
-        let within = if view.before_limit { self.before_limit } else { self.measured.len() };
-        let usable = |r: &CompactRecord| !is_unsent(r) && self.client.halts.spared(r);
-        self.measured[..within].iter().copied().filter(move |r| !view.ideal || usable(r))
-    }
-
-    /// Judges one request by a limit, in a view.
-    fn judged(&self, limit: &Limit, view: View, r: &CompactRecord) -> Judged {
-        if view.ideal {
-            limit.judge(&self.client.ideal(r, self.client.lag(), limit.metric).record())
-        } else {
-            limit.judge(&r.record())
-        }
     }
 
     /// Returns the rows of a tier's limits, each with how its misses coincide with those of the limits before it.
@@ -449,59 +413,6 @@ impl<'a> Judge<'a> {
             (Some(why), Verdict::Meets) if why.is_broken_off() => Verdict::Undecided,
             (_, verdict) => verdict,
         }
-    }
-
-    fn requests(
-        &self,
-        part: Option<LimitGroup<'a>>,
-        view: View,
-        judge: impl Fn(&CompactRecord) -> Judged,
-    ) -> Tally {
-        let mut tally = Tally { inflation: 1.0, ..Tally::default() };
-        let own = |r: &CompactRecord| part.is_none_or(|part| part.judges(r.class));
-        for (at, r) in (0_u32..).zip(self.records(view)).filter(|(_, r)| own(r)) {
-            let judged = judge(r);
-            tally.missed.extend((judged == Judged::Missed).then_some(at));
-            if judged != Judged::NotApplicable {
-                tally.counts.n += 1;
-                tally.counts.misses += u64::from(judged == Judged::Missed);
-                tally.counts.censored += u64::from(judged == Judged::Unknown);
-                tally.by_request.push(u64::from(judged == Judged::Missed));
-            }
-        }
-        tally
-    }
-
-    /// Counts gaps against an ITL limit. All gaps of a request count as one, since an iteration that stalls delays many at once.
-    fn gaps(&self, part: LimitGroup<'a>, limit: &Limit, view: View) -> Tally {
-        // A set, since ids are not in order of `due` in a closed loop over several threads.
-        let all = !view.before_limit && part.judges_all();
-        let within = if view.before_limit { self.before_limit } else { self.measured.len() };
-        let own = self.measured[..if all { 0 } else { within }].iter().filter(|r| part.judges(r.class));
-        let own: HashSet<u64> = own.map(|r| r.id).collect();
-        let itl = self.input.itl;
-        let mut counted = itl.counts(limit, |id| all || own.contains(&id));
-        if view.ideal {
-            // The slack is known only for the whole step; what came before the client's limit has no more misses than that.
-            let slack = itl.misses_with_slack(limit, self.client.lag());
-            let misses = counted.counts.misses;
-            counted.counts.misses = if part.judges_all() {
-                misses.min(slack)
-            } else {
-                // The pool mixes all classes: scale this class's misses in proportion.
-                let pooled = itl.misses_with_slack(limit, Duration::ZERO).max(1);
-                (misses as f64 * (slack as f64 / pooled as f64).min(1.0)).round() as u64
-            };
-        }
-        let inflation = counted.counts.n as f64 / counted.requests.max(1) as f64;
-        Tally { counts: counted.counts, by_request: counted.by_request, missed: Vec::new(), inflation }
-    }
-
-    /// Returns the positions of the requests that miss an ITL limit by their own gaps.
-    fn missed_gaps(&self, part: LimitGroup<'a>, limit: &Limit) -> Vec<u32> {
-        let by_request = self.input.itl.judged(limit);
-        let missed = |r: &CompactRecord| part.judges(r.class) && by_request.get(r.id) == Some(Judged::Missed);
-        (0..).zip(&self.measured).filter(|(_, r)| missed(r)).map(|(at, _)| at).collect()
     }
 }
 

@@ -22,7 +22,7 @@ use std::path::Path;
 
 /// Values from the command line that replace those declared in the plan of a run.
 #[derive(Debug, Clone, Default)]
-pub struct Given {
+pub struct HardwareOverrides {
     /// GPUs per copy of the model.
     pub gpus_per_replica: Option<NonZeroU32>,
     /// Price of a GPU per hour.
@@ -39,7 +39,7 @@ pub struct Given {
     pub output_tokens: Option<Positive>,
 }
 
-impl Given {
+impl HardwareOverrides {
     /// Returns the declared hardware with these values in its place.
     pub fn over(&self, declared: &Hardware) -> Hardware {
         let own = declared.clone();
@@ -66,7 +66,7 @@ pub fn of_run(
     run: &Run,
     (name, folder): (&str, &Path),
     select: Option<&str>,
-    given: &Given,
+    given: &HardwareOverrides,
 ) -> Result<(Vec<Candidate>, Vec<Refused>)> {
     let mut refused = Vec::new();
     if run.answers.is_empty() {
@@ -121,7 +121,12 @@ fn whose(run: &Run, answer: &Answer, name: &str) -> String {
 /// # Errors
 ///
 /// The GPUs of a replica do not divide the measured GPUs.
-pub(crate) fn candidate(run: &Run, answer: &Answer, name: &str, given: &Given) -> Result<Option<Candidate>> {
+pub(crate) fn candidate(
+    run: &Run,
+    answer: &Answer,
+    name: &str,
+    given: &HardwareOverrides,
+) -> Result<Option<Candidate>> {
     let hardware = given.over(&run.hardware);
     if let (Some(each), Some(all)) = (given.gpus_per_replica, hardware.gpu_count())
         && all % each.get() != 0
@@ -229,7 +234,7 @@ mod tests {
             "gpu = \"A40\"\ngpus = 4\ntensor-parallel = 2\nprice-per-hour = 0.39\ncurrency = \"USD\"",
         )
         .unwrap();
-        let (all, refused) = of_run(&run, named("runs/a"), None, &Given::default()).unwrap();
+        let (all, refused) = of_run(&run, named("runs/a"), None, &HardwareOverrides::default()).unwrap();
         let c = &all[0];
         assert!(refused.is_empty() && c.basis == "the goodput" && c.currency.as_deref() == Some("USD"));
         assert!(
@@ -238,16 +243,17 @@ mod tests {
         );
         assert!(c.goodput.gpus == 2 && near(c.goodput.output_tokens.unwrap(), 30.0));
         assert!(c.notes.iter().any(|n| n.starts_with("2 replicas were measured together")), "{:?}", c.notes);
-        let given = Given {
+        let given = HardwareOverrides {
             gpus_per_replica: NonZeroU32::new(4),
             output_tokens: Some(60.0.try_into().unwrap()),
-            ..Given::default()
+            ..HardwareOverrides::default()
         };
         let c = of_run(&run, named("runs/a"), None, &given).unwrap().0.swap_remove(0);
         assert!(
             near(c.goodput.rate, 33.4) && c.goodput.gpus == 4 && near(c.goodput.output_tokens.unwrap(), 60.0)
         );
-        let three = Given { gpus_per_replica: NonZeroU32::new(3), ..Given::default() };
+        let three =
+            HardwareOverrides { gpus_per_replica: NonZeroU32::new(3), ..HardwareOverrides::default() };
         let e = of_run(&run, named("runs/a"), None, &three).unwrap_err().to_string();
         assert!(e.contains("--gpus-per-replica 3: runs/a was measured on 4 GPUs"), "{e}");
     }
@@ -256,21 +262,21 @@ mod tests {
     fn a_copy_is_as_large_as_the_plan_says() {
         let mut run = case("interval");
         run.hardware = toml::from_str("tensor-parallel = 8\nprice-per-hour = 2\nenergy-price = 0.2").unwrap();
-        let c = of_run(&run, named("r"), None, &Given::default()).unwrap().0.swap_remove(0);
+        let c = of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap().0.swap_remove(0);
         assert!(c.goodput.gpus == 8 && near(c.goodput.rate, 33.4), "{c:?}");
         assert!(!c.notes.iter().any(|n| n.contains("on one GPU")), "{:?}", c.notes);
         assert!(c.notes.iter().any(|n| n.contains("energy is in none of its costs")), "{:?}", c.notes);
-        let four = Given {
+        let four = HardwareOverrides {
             gpus_per_replica: NonZeroU32::new(4),
             watts: Some(500.0.try_into().unwrap()),
-            ..Given::default()
+            ..HardwareOverrides::default()
         };
         let c = of_run(&run, named("r"), None, &four).unwrap().0.swap_remove(0);
         assert!(c.goodput.gpus == 4 && near(c.goodput.rate, 16.7), "two copies on its eight GPUs: {c:?}");
         assert_eq!(c.measured.map(|m| (m.copies, m.tokens_given)), Some((2, false)));
         assert!(!c.notes.iter().any(|n| n.contains("energy")), "{:?}", c.notes);
         run.hardware = Hardware::default();
-        let c = of_run(&run, named("r"), None, &Given::default()).unwrap().0.swap_remove(0);
+        let c = of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap().0.swap_remove(0);
         assert!(c.notes.iter().any(|n| n.contains("on one GPU")), "{:?}", c.notes);
     }
 
@@ -286,7 +292,7 @@ mod tests {
             ("no-step", "no step was finished", ""),
         ] {
             let run = case(name);
-            let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+            let (found, refused) = of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap();
             let said = found.first().map(|c| (c.basis.clone(), c.notes.join(" ")));
             let (what, notes) =
                 said.unwrap_or_else(|| refused.first().map(|r| (r.why.clone(), r.advice.clone())).unwrap());
@@ -299,23 +305,24 @@ mod tests {
     fn one_of_several_answers_is_named() {
         let run = case("tiers");
         let tier = run.answers[1].tier.clone();
-        let (first, _) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+        let (first, _) = of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap();
         assert!(
             first.len() == 1 && first[0].notes.iter().any(|n| n.contains(&format!("RUN#{tier}"))),
             "{first:?}"
         );
         for select in [tier.clone(), format!("main/{tier}")] {
-            let (found, _) = of_run(&run, named("r"), Some(&select), &Given::default()).unwrap();
+            let (found, _) = of_run(&run, named("r"), Some(&select), &HardwareOverrides::default()).unwrap();
             assert_eq!(found[0].measured.as_ref().map(|m| m.tier.clone()), Some(tier.clone()), "{select}");
         }
-        let e = of_run(&run, named("r"), Some("lead"), &Given::default()).unwrap_err().to_string();
+        let e =
+            of_run(&run, named("r"), Some("lead"), &HardwareOverrides::default()).unwrap_err().to_string();
         assert!(e.contains("r has no answer \"lead\"") && e.contains(&format!("main/{tier}")), "{e}");
     }
 
     #[test]
     fn variants_are_candidates_and_those_without_an_answer_say_why() {
         let run = fixture::variants();
-        let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+        let (found, refused) = of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap();
         let names: Vec<&str> = found.iter().map(|c| c.name.as_str()).collect();
         assert_eq!(names, ["r, small", "r, large"]);
         assert_eq!(refused.len(), 1, "{refused:?}");
@@ -326,7 +333,7 @@ mod tests {
     #[test]
     fn a_pair_is_planned_with_its_cold_cache() {
         let mut run = fixture::pair();
-        let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+        let (found, refused) = of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap();
         assert!(found.len() == 1 && refused.is_empty() && found[0].name == "r, cold", "{found:?}");
         assert!(
             found[0].notes.iter().any(|n| n
@@ -334,13 +341,13 @@ mod tests {
             "{:?}",
             found[0].notes
         );
-        let (found, _) = of_run(&run, named("r"), Some("warm"), &Given::default()).unwrap();
+        let (found, _) = of_run(&run, named("r"), Some("warm"), &HardwareOverrides::default()).unwrap();
         assert_eq!(found[0].name, "r, warm");
         let cold = run.answers.iter_mut().chain(&mut run.parts[0].answers).filter(|a| a.series == "cold");
         for a in cold {
             (a.goodput.conclusion, a.goodput.bracket.met) = (Conclusion::OPEN, None);
         }
-        let (found, refused) = of_run(&run, named("r"), None, &Given::default()).unwrap();
+        let (found, refused) = of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap();
         assert!(found.is_empty() && refused[0].name == "r, cold", "{found:?}");
         assert!(
             refused[0].advice.ends_with("RUN#SERIES plans with another of its series: warm"),
@@ -352,7 +359,8 @@ mod tests {
     #[test]
     fn a_sweep_that_was_broken_off_is_told() {
         let told = |run: &Run| -> Vec<bool> {
-            let found = of_run(run, ("r", Path::new("runs/r")), None, &Given::default()).unwrap().0;
+            let found =
+                of_run(run, ("r", Path::new("runs/r")), None, &HardwareOverrides::default()).unwrap().0;
             let says = |n: &String| {
                 n.starts_with("Its sweep was broken off") && n.contains("--resume runs/r measures")
             };
@@ -374,19 +382,19 @@ mod tests {
     fn measured_power_is_used_where_none_is_declared() {
         let mut run = fixture::served();
         run.hardware = toml::from_str("gpus = 2").unwrap();
-        let c = of_run(&run, named("r"), None, &Given::default()).unwrap().0.swap_remove(0);
+        let c = of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap().0.swap_remove(0);
         assert!(
             c.goodput.watts.is_some_and(|w| w > 90.0) && c.notes.iter().any(|n| n.contains(" W in step ")),
             "{c:?}"
         );
         run.hardware.watts = Some(300.0.try_into().unwrap());
         assert_eq!(
-            of_run(&run, named("r"), None, &Given::default()).unwrap().0[0].goodput.watts,
+            of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap().0[0].goodput.watts,
             Some(300.0)
         );
         run.hardware = toml::from_str("gpus = 1").unwrap();
         assert_eq!(
-            of_run(&run, named("r"), None, &Given::default()).unwrap().0[0].goodput.watts,
+            of_run(&run, named("r"), None, &HardwareOverrides::default()).unwrap().0[0].goodput.watts,
             None,
             "of which GPU?"
         );

@@ -1,6 +1,6 @@
 //! The conditions under which a candidate was measured, and notes on how far its rate holds.
 
-use super::candidate::{Given, copies};
+use super::candidate::{HardwareOverrides, copies};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;
@@ -69,7 +69,7 @@ pub(super) fn measured(
     run: &Run,
     answer: &Answer,
     name: &str,
-    given: &Given,
+    given: &HardwareOverrides,
 ) -> Option<MeasurementConditions> {
     let tier = words::tier_of(run, answer);
     let c = run.capacity(answer)?;

@@ -89,13 +89,15 @@ pub(super) fn resume(folder: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidate::{Given, of_run};
+    use super::super::candidate::{HardwareOverrides, of_run};
     use super::*;
     use goodput_core::caveat::SweepCaveat;
     use goodput_run::fixture;
 
     fn advice(run: &Run, folder: &str) -> String {
-        of_run(run, ("r", Path::new(folder)), None, &Given::default()).unwrap().1[0].advice.clone()
+        of_run(run, ("r", Path::new(folder)), None, &HardwareOverrides::default()).unwrap().1[0]
+            .advice
+            .clone()
     }
 
     fn case(name: &str) -> Run {

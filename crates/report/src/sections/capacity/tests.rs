@@ -1,7 +1,7 @@
 use super::*;
 use crate::charts;
 use crate::render::{markdown, terminal};
-use candidate::{Given, of_run};
+use candidate::{HardwareOverrides, of_run};
 use goodput_run::fixture;
 use goodput_stats::capacity::Demand;
 use goodput_stats::capacity::demand::Hour;
@@ -58,7 +58,11 @@ fn measured(reserve: Reserve, peak_to_mean: f64) -> Capacity {
     let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
     run.hardware =
         toml::from_str("gpu = \"A40\"\ngpus = 1\nprice-per-hour = 0.39\ncurrency = \"USD\"").unwrap();
-    of(of_run(&run, ("a40", Path::new("a40")), None, &Given::default()).unwrap().0, reserve, peak_to_mean)
+    of(
+        of_run(&run, ("a40", Path::new("a40")), None, &HardwareOverrides::default()).unwrap().0,
+        reserve,
+        peak_to_mean,
+    )
 }
 
 /// The seed figures: 5,000,000 requests a day at 35 requests/s per GPU.
@@ -83,7 +87,7 @@ fn the_series_is_named_wherever_the_answer_stands() {
     run.variants.truncate(1);
     run.answers.retain(|a| a.series != "large");
     let c = of(
-        of_run(&run, ("grid", Path::new("grid")), None, &Given::default()).unwrap().0,
+        of_run(&run, ("grid", Path::new("grid")), None, &HardwareOverrides::default()).unwrap().0,
         Reserve::default(),
         1.0,
     );
@@ -103,7 +107,9 @@ fn cases_of_one_server_are_no_rivals() {
     for part in &mut run.parts {
         part.hardware.price_per_hour = Some(0.39.try_into().unwrap());
     }
-    let one = |series: &str| of_run(&run, ("r", Path::new("r")), Some(series), &Given::default()).unwrap().0;
+    let one = |series: &str| {
+        of_run(&run, ("r", Path::new("r")), Some(series), &HardwareOverrides::default()).unwrap().0
+    };
     let both = of([one("cold"), one("warm")].concat(), Reserve::default(), 1.0);
     let head = both.headline();
     assert!(
@@ -112,7 +118,8 @@ fn cases_of_one_server_are_no_rivals() {
         "{head}"
     );
     assert!(!head.contains("for its money"), "{head}");
-    let rivals = of_run(&fixture::variants(), ("r", Path::new("r")), None, &Given::default()).unwrap().0;
+    let rivals =
+        of_run(&fixture::variants(), ("r", Path::new("r")), None, &HardwareOverrides::default()).unwrap().0;
     assert!(!of(rivals, Reserve::default(), 1.0).headline().contains("one server"));
 }
 
@@ -282,7 +289,7 @@ fn no_figure_is_without_its_formula() {
     .unwrap();
     let hours = (0..24).map(|h| Hour { name: h.to_string(), rate: if h == 14 { 100.0 } else { 10.0 } });
     let demand = Demand::of_hours(hours.collect(), "h.csv".into());
-    let all = of_run(&run, ("a40", Path::new("a40")), None, &Given::default()).unwrap().0;
+    let all = of_run(&run, ("a40", Path::new("a40")), None, &HardwareOverrides::default()).unwrap().0;
     let all = all.into_iter().map(|c| Sizing::of(c, &demand, &Reserve::default())).collect();
     let c = Capacity { demand, reserve: Reserve::default(), all, refused: Vec::new(), explain: true };
     let text = print(&c, &[], None);

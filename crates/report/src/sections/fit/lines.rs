@@ -28,7 +28,7 @@ pub(super) struct Line {
 
 /// A group of figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum FigureGroup {
     /// Parameters.
     Model,
     /// Memory of one GPU.
@@ -39,7 +39,7 @@ pub(super) enum Part {
     Floors,
 }
 
-impl Part {
+impl FigureGroup {
     /// All groups, in order.
     pub(super) const ALL: [Self; 4] = [Self::Model, Self::Memory, Self::Cache, Self::Floors];
 
@@ -55,12 +55,12 @@ impl Part {
 }
 
 /// Returns the figures of a group.
-pub(super) fn of(f: &Fitted, part: Part) -> Vec<Line> {
+pub(super) fn of(f: &Fitted, part: FigureGroup) -> Vec<Line> {
     match part {
-        Part::Model => model(f),
-        Part::Memory => memory(f),
-        Part::Cache => cache(f),
-        Part::Floors => floors(f),
+        FigureGroup::Model => model(f),
+        FigureGroup::Memory => memory(f),
+        FigureGroup::Cache => cache(f),
+        FigureGroup::Floors => floors(f),
     }
 }
 

@@ -5,7 +5,7 @@ mod words;
 
 use crate::document::{Block, Bullet, Cell, Column, Document, Entry, Field, Section, Setting, Table};
 use goodput_stats::fit::{Fit, Setup};
-use lines::{Line, Part};
+use lines::{FigureGroup, Line};
 pub use words::refusal;
 
 /// A fit, with the choices that the command line left open.
@@ -31,7 +31,7 @@ pub fn brief(f: &Fitted) -> Document {
         Section::untitled(vec![Block::paragraph(words::about(f))]),
         Section::untitled(vec![Block::paragraph(words::headline(f))]),
     ];
-    for part in Part::ALL {
+    for part in FigureGroup::ALL {
         let lines = lines::of(f, part);
         sections.push(if f.explain {
             Section::titled(part.title(), vec![formulas(&lines)])
@@ -45,13 +45,13 @@ pub fn brief(f: &Fitted) -> Document {
 
 /// Returns everything as JSON: what was asked, what fits, every formula, and the caveats.
 pub fn json(f: &Fitted) -> serde_json::Value {
-    let lines: Vec<Line> = Part::ALL.into_iter().flat_map(|part| lines::of(f, part)).collect();
+    let lines: Vec<Line> = FigureGroup::ALL.into_iter().flat_map(|part| lines::of(f, part)).collect();
     let notes: Vec<String> = words::notes(f).iter().map(|note| note.text.words()).collect();
     serde_json::json!({ "gpu": f.gpu, "setup": f.setup, "fit": f.fit, "formulas": lines, "notes": notes })
 }
 
 /// Returns the figures below the title of their group.
-fn table(part: Part, lines: &[Line]) -> Table {
+fn table(part: FigureGroup, lines: &[Line]) -> Table {
     let fields: Vec<Field<'_, Line>> = vec![
         Field::new(Column::text(part.title()).indented(), |line: &Line| Cell::text(line.of.as_str())),
         Field::new(Column::quantity(""), |line: &Line| Cell::text(line.value.as_str())),

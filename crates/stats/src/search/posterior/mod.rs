@@ -12,7 +12,7 @@ mod stability;
 mod table;
 
 use super::change::Change;
-use super::seen::unloaded_e2e;
+use super::steps_by_purpose::unloaded_e2e;
 use super::view::{Fitted, FittedPoint};
 use crate::stats::step::{Step, StepKind, Verdict};
 use crate::stats::summary::tier_verdict;

@@ -3,6 +3,7 @@
 use super::*;
 use crate::search::answer::{Basis, KneeBasis, Status};
 use crate::search::config::Open;
+use crate::search::reason::StepEvidence;
 use crate::search::reason::{FitEvidence, LevelsEvidence};
 use crate::search::stop::HighestKey;
 use crate::stats::step::{LimitRow, Quantiles};
