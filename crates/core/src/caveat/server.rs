@@ -16,6 +16,13 @@ pub enum ServerCaveat {
         /// Outcome of reading it.
         why: MetricsGap,
     },
+    /// An exporter of GPU metrics did not renew its page during some steps, so that what it showed is of an earlier time.
+    MetricsStale {
+        /// Name of the page.
+        source: String,
+        /// Number of these steps.
+        steps: u32,
+    },
     /// The server restarted within a step.
     ServerRestarted {
         /// The step.
@@ -109,7 +116,7 @@ pub enum ProfilerCall {
 impl ServerCaveat {
     pub(super) const fn scope(&self) -> Scope {
         match self {
-            Self::MetricsSilent { .. } => Scope::RUN,
+            Self::MetricsSilent { .. } | Self::MetricsStale { .. } => Scope::RUN,
             Self::ServerRestarted { .. } | Self::ServerChanged { .. } => Scope::RUN.weakening(),
             Self::ServerGone { step } => Scope::step(*step).weakening(),
             Self::NotDrained { step, .. } => Scope::step(*step).weakening().until_measured_again(),

@@ -120,7 +120,8 @@ pub fn parse(item: Item<'_>) -> Parsed {
 /// …}`. Returns `None` if it contains no error; falsy values are no error.
 pub fn error_message(body: &[u8]) -> Option<Box<str>> {
     let value: Value = serde_json::from_slice(body).ok()?;
-    message(value.get("error")?).or_else(|| Some(value.get("message")?.as_str()?.into()))
+    // `detail` is FastAPI's.
+    ["error", "message", "detail"].into_iter().find_map(|key| message(value.get(key)?))
 }
 
 fn message(error: &Value) -> Option<Box<str>> {

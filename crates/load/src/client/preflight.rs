@@ -53,10 +53,15 @@ impl Listed {
     }
 }
 
+/// A server lists no model, as while it loads one.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} lists no model: wait until it has loaded one")]
+pub struct NoModelListed(BaseUrl);
+
 /// Requests the list of models from every URL. The wanted model must be listed; if none is named, there must be exactly
 /// one.
 ///
-/// A server without `/v1/models` is assumed to serve the plan's model. Of several servers, the shortest context counts.
+/// A server without `/v1/models`, or one that lists no model, is assumed to serve the plan's model. Of several servers, the shortest context counts.
 ///
 /// # Errors
 /// A server does not answer, the key is refused, or the model is not served. The error has the URL, the cause and the
@@ -92,10 +97,14 @@ async fn check_one(
             client.proxy(target).unwrap_or("on the way")
         ),
         404 | 405 => {
-            return wanted.map(|id| ServedModel { id: id.to_owned(), max_model_len: None }).ok_or_else(|| {
+            return wanted.map(as_named).ok_or_else(|| {
                 anyhow!("{base} has no {MODELS} (HTTP {status}), so it cannot be asked which model it serves: set model = \
                          \"…\" in [server], or give --model")
             });
+        }
+        // Some servers list what is in a cache, not what they serve: without a cache they fail, and the list may be empty.
+        500 | 501 if wanted.is_some() => {
+            return wanted.map(as_named).ok_or_else(|| NoModelListed(base.clone()).into());
         }
         _ => bail!("{base}{MODELS} answered HTTP {status}: {}", shown(client, &body)),
     }
@@ -106,8 +115,16 @@ async fn check_one(
             shown(client, &body)
         );
     };
+    if list.data.is_empty() {
+        return wanted.map(as_named).ok_or_else(|| NoModelListed(base.clone()).into());
+    }
     // The list may echo secrets from the request.
     choose(&list.data, base, wanted).map_err(|e| anyhow!(client.redacted(&e.to_string()).into_owned()))
+}
+
+/// Returns the model that a plan names, of a server that does not list it.
+fn as_named(id: &str) -> ServedModel {
+    ServedModel { id: id.to_owned(), max_model_len: None }
 }
 
 /// Adds the proxy to a connection error, if there is one.
@@ -124,7 +141,6 @@ fn through(client: &Client, target: usize, e: anyhow::Error) -> anyhow::Error {
 fn choose(list: &[Listed], base: &BaseUrl, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
     let names = || list.iter().map(|m| m.id.as_str()).collect::<Vec<_>>().join(", ");
     match (wanted, list) {
-        (_, []) => bail!("{base} lists no model: wait until it has loaded one"),
         (Some(name), _) => list
             .iter()
             .find(|m| m.answers_to(name))

@@ -201,6 +201,9 @@ fn section(label: &str, der: &[u8]) -> String {
 /// The beginning of the texts of [`remedy`], which no other cause has.
 pub(super) const REMEDY: &str = "the server's certificate ";
 
+/// How the verifier names a certificate of an authority that a server presents as its own.
+const USED_AS_AUTHORITY: &str = "CaUsedAsEndEntity";
+
 /// Explains a failed handshake and its remedy if a certificate was the cause; `None` if the cause is clear enough.
 pub(super) fn remedy(e: &TlsError) -> Option<String> {
     const CA: &str = "name the authority that issued it: [server.tls] ca = \"ca.pem\"";
@@ -237,6 +240,11 @@ pub(super) fn remedy(e: &TlsError) -> Option<String> {
             "the server's certificate is for another name: write into server.url one that it is for".into()
         }
         CertificateError::Revoked => "the server's certificate was revoked: it needs another one".into(),
+        // Tools make self-signed certificates like this by default. The cause is known by its text alone: its type is not public.
+        CertificateError::Other(why) if why.to_string().contains(USED_AS_AUTHORITY) => format!(
+            "the server's certificate is marked as that of an authority, so that no client may take it as a server's: make one with \
+             basicConstraints = CA:FALSE, or let an authority issue it; {CA}"
+        ),
         // The platform's own message, or an end-entity certificate used as an authority: a self-signed one.
         other => format!("the server's certificate is not trusted ({other}): {CA}"),
     })
@@ -271,6 +279,7 @@ mod tests {
     use super::*;
     use rustls::pki_types::{ServerName, UnixTime};
     use rustls::{AlertDescription, InvalidMessage};
+    use std::sync::Arc;
     use std::time::Duration;
 
     /// Rows: the cause and its explanation; none if the cause is clear enough.
@@ -295,6 +304,12 @@ mod tests {
             ),
             (bad(name(vec!["b.test".into(), "c.test".into()])), &["not for a.test, but for b.test, c.test"]),
             (bad(name(vec![])), &["no name at all"]),
+            (
+                bad(CertificateError::Other(rustls::OtherError(Arc::new(std::io::Error::other(
+                    USED_AS_AUTHORITY,
+                ))))),
+                &["CA:FALSE", "ca.pem"],
+            ),
             (bad(CertificateError::BadSignature), &["is not trusted", "ca.pem"]),
             (TlsError::AlertReceived(AlertDescription::CertificateRequired), &["wants one of the client"]),
             (TlsError::AlertReceived(AlertDescription::UnknownCA), &["ended the handshake", "client-cert"]),

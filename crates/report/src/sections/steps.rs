@@ -58,6 +58,12 @@ pub(super) fn brief(run: &Run) -> Vec<Block> {
     vec![table(run, &sorted(run)).into(), Block::Legend(legend(run))]
 }
 
+/// Returns the completed requests per second; `None` if none ended within the window, but some did afterwards: a window that is
+/// shorter than an answer tells nothing of throughput.
+fn achieved_rate(s: &Step) -> Option<f64> {
+    Some(s.achieved_rate).filter(|rate| *rate > 0.0 || s.completed == 0)
+}
+
 /// Returns the steps as a table, in the order of `steps`.
 fn table(run: &Run, steps: &[&Step]) -> Table {
     let several = run.steps.iter().any(|s| s.series != run.steps[0].series);
@@ -79,7 +85,7 @@ fn table(run: &Run, steps: &[&Step]) -> Table {
     fields.extend([
         Field::new(requests, |s: &&Step| Cell::Count(s.due_n as f64)),
         Field::new(offered, |s: &&Step| Cell::number(Some(s.offered_rate))),
-        Field::new(achieved, |s: &&Step| Cell::number(Some(s.achieved_rate))),
+        Field::new(achieved, |s: &&Step| Cell::number(achieved_rate(s))),
         Field::new(good, |s: &&Step| Cell::number(Some(s.good_rate))),
     ]);
     fields.extend(latencies(run));

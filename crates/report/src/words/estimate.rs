@@ -70,8 +70,14 @@ pub(super) fn sentence(run: &Run, a: &Answer) -> Option<String> {
     let Some(([rate, low, high], safe)) = ends(a.control, g) else {
         let safe = usable_safe_rate(g).filter(|_| g.status() == Status::Undecided)?;
         let open = match g.basis {
-            Basis::Fit => "whether the highest measured level keeps it is open",
-            Basis::Search | Basis::Bracket => "the limit lies above all that was measured",
+            Basis::Fit => "whether the highest measured level keeps it is open".to_owned(),
+            Basis::Search | Basis::Bracket => match g.bracket.failed {
+                Some(failed) => format!("the limit lies between that and {}", level(a.control, failed)),
+                None if g.support.change.is_some() => {
+                    "the limit lies above all that was measured since the server changed".to_owned()
+                }
+                None => "the limit lies above all that was measured".to_owned(),
+            },
         };
         return Some(format!(
             "It is undecided how much {} can take while keeping {}: {} is safe, and {open}",

@@ -211,6 +211,11 @@ pub(crate) fn basis(a: &Answer, c: &Capacity) -> String {
             _ => format!("at {}, {rate} requests/s, {what}", level(a.control, value)),
         };
     }
+    if usable_safe_rate(g)
+        .is_some_and(|safe| a.control == Control::Rate && (safe - c.requests_per_s).abs() < 1e-9)
+    {
+        return safe_basis(a, c);
+    }
     match g.bracket.met {
         Some(met) if a.control != Control::Rate => {
             format!("at {}, {rate} requests/s as achieved in step {}", level(a.control, met), c.step)

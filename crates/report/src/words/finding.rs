@@ -29,6 +29,7 @@ pub(crate) const fn title(kind: Kind) -> &'static str {
         Kind::BatchTooLarge => "the batch is too large for the limit on TPOT",
         Kind::Network => "network: time passes between the client and the server's clock",
         Kind::Throttled => "throttled: the clocks of a GPU are held down",
+        Kind::IdleGpus => "idle GPUs: they wait for their host while requests are in flight",
         Kind::DraftingCosts => "drafting costs: too few of the drafted tokens are accepted",
         Kind::SmallIterations => {
             "small iterations: each takes prompt tokens for less time than its fixed part"
@@ -57,6 +58,7 @@ pub(crate) const fn question(kind: Kind) -> &'static str {
         Kind::BatchTooLarge => "whether the batch is too large",
         Kind::Network => "whether time passes between client and server",
         Kind::Throttled => "whether the clocks of a GPU are held down",
+        Kind::IdleGpus => "whether the GPUs wait for their host",
         Kind::DraftingCosts => "whether drafting tokens costs more than it gains",
         Kind::SmallIterations => "whether iterations are too small",
         Kind::PrefillStalls => "whether prefills stall decoding",

@@ -3,6 +3,7 @@
 mod cost;
 mod cross;
 mod good;
+mod gpus;
 mod hits;
 mod host;
 mod level;
@@ -89,6 +90,7 @@ pub(crate) fn caveats(
     found.extend(host::shared_cores(steps, answers));
     let restarted = all.iter().filter(|s| s.server.restarted);
     found.extend(restarted.map(|s| Caveat::Server(ServerCaveat::ServerRestarted { step: s.step })));
+    found.extend(gpus::stale(all));
     found.extend(cross::disagreements(steps));
     // The adaptive search makes its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);

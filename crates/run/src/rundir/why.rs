@@ -239,7 +239,7 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
         // Too few requests for a verdict may still be nearly all that were sent.
         let mostly = loaded().filter_map(|s| Some((s, mostly_missed(s, &a.tier)?)));
         if let Some((step, row)) = mostly.min_by(|(a, _), (b, _)| lightest(a, b)) {
-            return Some((step, Some(row.limit.clone())));
+            return Some((step, Some(row.key())));
         }
     }
     heaviest(run, &a.series).map(|s| (s, None))
@@ -249,7 +249,9 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
 /// chance.
 fn mostly_missed<'s>(step: &'s Step, tier: &str) -> Option<&'s LimitRow> {
     const SEVERAL: u64 = 5;
-    let rows = step.limits.iter().filter(|row| row.tier == tier && step.verdict != Verdict::Invalid);
+    // `joint` counts the misses of every limit, and says nothing of their cause.
+    let own = |row: &&LimitRow| row.tier == tier && row.limit != "joint" && step.verdict != Verdict::Invalid;
+    let rows = step.limits.iter().filter(own);
     let most = rows.max_by_key(|row| row.misses)?;
     (most.misses >= SEVERAL && 2 * most.misses > most.n).then_some(most)
 }

@@ -4,7 +4,7 @@ use super::Kind;
 use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 use super::figure::{Figure, is_drafting};
 use super::flags::Knob;
-use super::forecast::Expected;
+use super::forecast::{Altered, Expected};
 use super::pace::{self, Pace};
 use super::pool::{self, PoolSize};
 use super::settings::{Current, Value};
@@ -21,6 +21,9 @@ pub const QUICK_MS: f64 = 8.0;
 
 /// Part of the highest power limit from which on the present one counts as the highest: limits are whole watts of hundreds.
 pub(super) const HIGHEST_LIMIT: f64 = 0.99;
+
+/// Share of the time in which GPUs run nothing, above which they wait for their host.
+pub(super) const IDLE: f64 = 0.5;
 
 /// A change that would help.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,9 +83,14 @@ pub(super) fn advice(s: &Subject<'_>, change: Change) -> Option<Advice> {
 }
 
 /// Returns the changes that would help, without those for which this server has no flag, or none that can still be
-/// changed. More replicas answer no faster one request alone.
+/// changed. More replicas answer no faster one request alone, and faster GPUs that wait for their host only wait longer.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<Advice> {
-    let helps = |change: &Change| !(is_one(s.at) && *change == DeploymentChange::MoreReplicas.into());
+    let idle = Figure::GpusIdle.of(s).is_some_and(|idle| idle.value > IDLE);
+    let faster =
+        |change: &Change| matches!(Altered::of(change), Some(Altered::FasterCompute | Altered::FasterMemory));
+    let helps = |change: &Change| {
+        !(is_one(s.at) && *change == DeploymentChange::MoreReplicas.into() || idle && faster(change))
+    };
     changes(kind, s).into_iter().filter(helps).filter_map(|change| advice(s, change)).collect()
 }
 
@@ -104,6 +112,7 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
         Kind::CacheMisses => cache(s),
         Kind::Network => vec![DeploymentChange::NearerClient.into()],
         Kind::Throttled => clocks(s),
+        Kind::IdleGpus => vec![DeploymentChange::CheckHost.into()],
         Kind::DraftingCosts => vec![ComputeChange::NoDrafting.into(), DeploymentChange::FewerDrafts.into()],
         Kind::SmallIterations => vec![BatchChange::MoreTokens.into()],
         Kind::PrefillStalls => {

@@ -217,6 +217,8 @@ figures! {
     LostBetweenGpus = "lost-between-gpus" from OtherGpuCount, together::lost_between_gpus;
     /// Gain of the best simulated change, as a share of the present goodput.
     ForecastGain = "forecast-gain" from Steps, super::forecast::gain;
+    /// Share of the time in which the GPUs ran nothing, with at least two requests in flight on average.
+    GpusIdle = "gpus-idle" from GpuMetrics, gpu::idle;
     /// Share by which the clock of the slowest GPU is below the highest known one.
     ClockLost = "clock-below-highest" from GpuMetrics, gpu::clock_lost;
     /// 1 if power held its clock down, by its counters; else 0.

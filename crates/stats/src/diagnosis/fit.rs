@@ -7,6 +7,10 @@ use super::facts::LengthPoint;
 /// slope.
 const APART: f64 = 2.0;
 
+/// Least ratio of the longest to the shortest length for prompts that are not slower for it: if reading took most of TTFT, the
+/// longest would take half as long again, which is beyond the scatter of two medians.
+const APART_IF_FLAT: f64 = 1.5;
+
 /// Ratio below which two lengths count as one: their medians scatter either way.
 const ALIKE: f64 = 1.15;
 /// Least ratio of successive medians that counts as no fall: medians of a few dozen requests scatter by some per cent.
@@ -25,15 +29,27 @@ pub(super) struct Line {
     pub(super) rises: bool,
 }
 
-/// Returns the least-squares line through the points of one deployment; `None` if their lengths are too close together,
-/// or the line falls.
-pub(super) fn line(points: &[LengthPoint], deployment: &str) -> Option<Line> {
+/// Returns the points of one deployment, in order of their lengths; `None` if their ratio is less than `least`.
+fn apart<'a>(points: &'a [LengthPoint], deployment: &str, least: f64) -> Option<Vec<&'a LengthPoint>> {
     let mut own: Vec<&LengthPoint> = points.iter().filter(|p| p.deployment == deployment).collect();
     own.sort_by(|a, b| a.tokens.total_cmp(&b.tokens));
     let ([first, ..], [.., last]) = (&own[..], &own[..]) else { return None };
-    if last.tokens < APART * first.tokens.max(1.0) {
-        return None;
-    }
+    (last.tokens >= least * first.tokens.max(1.0)).then_some(own)
+}
+
+/// Returns true if prompts of lengths far apart were measured and the longer ones are not slower: reading them takes next to
+/// nothing of their TTFT.
+pub fn is_flat(points: &[LengthPoint], deployment: &str) -> bool {
+    let Some(own) = apart(points, deployment, APART_IF_FLAT) else { return false };
+    let ([first, ..], [.., last]) = (&own[..], &own[..]) else { return false };
+    last.ttft_ms <= first.ttft_ms
+}
+
+/// Returns the least-squares line through the points of one deployment; `None` if their lengths are too close together,
+/// or the line falls.
+pub(super) fn line(points: &[LengthPoint], deployment: &str) -> Option<Line> {
+    let own = apart(points, deployment, APART)?;
+    let ([first, ..], [.., last]) = (&own[..], &own[..]) else { return None };
     let n = own.len() as f64;
     let mean = |of: fn(&LengthPoint) -> f64| own.iter().map(|p| of(p)).sum::<f64>() / n;
     let (x, y) = (mean(|p| p.tokens), mean(|p| p.ttft_ms));
@@ -93,6 +109,7 @@ mod tests {
                 }
                 (got, want) => assert_eq!(got.is_some(), want.is_some(), "{what}"),
             }
+            assert_eq!(is_flat(&points(of), "a"), what == "it falls", "{what}");
         }
         assert_eq!(line(&points(&[(1.0, 1.0), (9.0, 9.0)]), "another"), None);
     }

@@ -35,6 +35,8 @@ pub enum Knob {
     Memory,
     /// Size of the KV cache in the engine's own unit: tokens, bytes, or blocks of the simulated server.
     KvSize,
+    /// Number of blocks of the KV cache, of an engine that otherwise derives it from memory.
+    KvBlocks,
     /// Largest number of concurrent sequences.
     Sequences,
     /// Largest number of tokens per iteration.
@@ -65,9 +67,10 @@ pub enum Knob {
 
 impl Knob {
     /// All settings.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Memory,
         Self::KvSize,
+        Self::KvBlocks,
         Self::Sequences,
         Self::Tokens,
         Self::ChunkedPrefill,
@@ -88,6 +91,7 @@ impl Knob {
         match self {
             Self::Memory => "memory",
             Self::KvSize => "kv-size",
+            Self::KvBlocks => "kv-blocks",
             Self::Sequences => "sequences",
             Self::Tokens => "tokens",
             Self::ChunkedPrefill => "chunked-prefill",

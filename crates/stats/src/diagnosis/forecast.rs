@@ -17,6 +17,9 @@ pub const WORTH: f64 = 0.2;
 /// Smallest gain with which a change is advised at all: the goodput of a short simulation scatters by some per cent, and a
 /// change that gains less removes no cause.
 const LEAST_GAIN: f64 = 0.1;
+/// Share of the largest gain of a setting with which a smaller change of it is preferred: it has as good as the same gain, with
+/// less of what the change costs (memory, other latencies).
+const NEARLY_ALL: f64 = 0.95;
 
 /// The goodput of a model of one server, with its present settings and under single changes. Rates are in requests per
 /// second.
@@ -127,6 +130,17 @@ impl Altered {
             | Self::FasterHost
             | Self::HalfThePrompts
             | Self::HalfTheAnswers => None,
+        }
+    }
+
+    /// Returns true if it changes a setting less than another change of the same setting in the same direction.
+    const fn is_smaller(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::MoreSequences(own), Self::MoreSequences(its))
+            | (Self::MoreTokens(own), Self::MoreTokens(its)) => own < its,
+            (Self::FewerSequences(own), Self::FewerSequences(its))
+            | (Self::FewerTokens(own), Self::FewerTokens(its)) => own > its,
+            _ => false,
         }
     }
 
@@ -245,13 +259,25 @@ impl Forecast {
             let worth = own.filter(|e| self.is_worth(e.goodput));
             worth.max_by(|a, b| a.goodput.total_cmp(&b.goodput))
         };
-        Price::ALL.into_iter().find_map(of).copied()
+        Price::ALL.into_iter().find_map(of).map(|best| self.smallest_as_good(*best))
     }
 
     /// Returns the best effect of changes like this one; `None` if none was simulated.
     fn like(&self, altered: Altered) -> Option<Effect> {
         let alike = self.effects.iter().filter(|e| e.altered.is_alike(altered));
-        alike.max_by(|a, b| a.goodput.total_cmp(&b.goodput)).copied()
+        let best = alike.max_by(|a, b| a.goodput.total_cmp(&b.goodput))?;
+        Some(self.smallest_as_good(*best))
+    }
+
+    /// Returns the smallest change of the same setting that gains nearly as much ([`NEARLY_ALL`]) and is worth it if this one is.
+    fn smallest_as_good(&self, best: Effect) -> Effect {
+        let least = best.goodput - (1.0 - NEARLY_ALL) * (best.goodput - self.present).max(0.0);
+        let as_good =
+            |e: &&Effect| e.goodput >= least && (self.is_worth(e.goodput) || !self.is_worth(best.goodput));
+        let smaller = |smallest: Effect, e: &Effect| {
+            if e.altered.is_smaller(smallest.altered) { *e } else { smallest }
+        };
+        self.effects.iter().filter(as_good).fold(best, smaller)
     }
 
     fn expected(&self, effect: Effect) -> Expected {
@@ -267,7 +293,9 @@ pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast
     if findings.iter().any(|f| own(f) && (f.kind.rank() == Rank::Broken || f.kind == Kind::Network)) {
         return;
     }
-    let best = forecast.best();
+    let idle = findings.iter().any(|f| own(f) && f.kind == Kind::IdleGpus);
+    let of_gpus = |e: &Effect| matches!(e.altered, Altered::FasterCompute | Altered::FasterMemory);
+    let best = forecast.best().filter(|e| !(idle && of_gpus(e)));
     // A model that meets the SLO at no rate, whatever is changed, does not weigh one change against another.
     if forecast.present <= 0.0 && best.is_none() {
         return;
@@ -416,6 +444,24 @@ mod tests {
         let low =
             Forecast { measured: Some(12.0), ..forecast(10.0, &[(Altered::MoreSequences(64), 13.0), half]) };
         assert_eq!(best(&low), Some(half), "less than a fifth above what was measured");
+    }
+
+    /// Rows: the goodput with each number of sequences, and the number that is advised, of 10 req/s at present.
+    #[test]
+    fn of_values_that_gain_nearly_the_same_the_smallest_change_is_advised() {
+        for (goodputs, advised) in [
+            ([30.0, 39.2, 40.0], 64),  // 29.2 of a gain of 30
+            ([30.0, 38.0, 40.0], 128), // 28 of it
+            ([40.0, 39.9, 39.8], 32),
+            ([11.95, 11.96, 12.0], 128), // only this one is worth it
+        ] {
+            let more = [32, 64, 128].map(Altered::MoreSequences);
+            let effects: Vec<_> = more.into_iter().zip(goodputs).collect();
+            let of = forecast(10.0, &effects);
+            assert_eq!(best(&of).map(|(a, _)| a), Some(Altered::MoreSequences(advised)), "{goodputs:?}");
+        }
+        let fewer = [(Altered::FewerSequences(16), 39.9), (Altered::FewerSequences(8), 40.0)];
+        assert_eq!(best(&forecast(10.0, &fewer)), Some(fewer[0]), "the least that is taken away");
     }
 
     #[test]

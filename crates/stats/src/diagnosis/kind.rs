@@ -24,6 +24,8 @@ pub enum Kind {
     Network,
     /// The clocks of a GPU are held down by power, heat or a setting.
     Throttled,
+    /// The GPUs run nothing for most of the time, although requests are in flight: they wait for their host.
+    IdleGpus,
     /// Speculative decoding takes longer than the tokens gain that it drafts.
     DraftingCosts,
     /// An iteration has tokens for few prompts, and takes a large fixed time.
@@ -46,7 +48,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds; with equal weight, causes come before their effects.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::ClientLimited,
         Self::Errors,
         Self::Preemption,
@@ -56,6 +58,7 @@ impl Kind {
         Self::CacheMisses,
         Self::Network,
         Self::Throttled,
+        Self::IdleGpus,
         Self::DraftingCosts,
         Self::SmallIterations,
         Self::PrefillStalls,
@@ -79,6 +82,7 @@ impl Kind {
             Self::CacheMisses => "cache-misses",
             Self::Network => "network",
             Self::Throttled => "throttled",
+            Self::IdleGpus => "idle-gpus",
             Self::DraftingCosts => "drafting-costs",
             Self::SmallIterations => "small-iterations",
             Self::PrefillStalls => "prefill-stalls",
@@ -123,6 +127,7 @@ impl Kind {
             | Self::CacheMisses
             | Self::Network
             | Self::Throttled
+            | Self::IdleGpus
             | Self::DraftingCosts
             | Self::SmallIterations
             | Self::PrefillStalls
@@ -140,6 +145,7 @@ impl Kind {
             | Self::CacheMisses
             | Self::Network
             | Self::Throttled
+            | Self::IdleGpus
             | Self::DraftingCosts
             | Self::SmallIterations
             | Self::PrefillStalls

@@ -37,13 +37,14 @@ pub use fact::{
 };
 pub use facts::{Accepts, Curve, Facts, LengthPoint, Mix, MixedClass, OwnLimit, StepFailures};
 pub use figure::{Evidence, Figure, LongerBy, Source};
-pub use fit::per_token_ms;
+pub use fit::{is_flat, per_token_ms};
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline, uncached};
 pub use forecast::{Altered, Effect, Expected, Forecast};
 pub use kind::Kind;
 pub use next::{Measurement, Next, SetBy};
 pub use no_forecast::{Assumed, NoForecast, WithoutForecast};
+pub use pace::most_computing_ms;
 pub use pool::{PoolGpus, PoolShare, PoolSize};
 pub use remedy::Remedy;
 pub use settings::{Current, Origin, Settings, Value};

@@ -157,7 +157,7 @@ fn candidates(kind: Kind, advice: &[Advice], s: &Subject<'_>) -> Vec<Candidate> 
         | Kind::DraftingCosts
         | Kind::SmallIterations
         | Kind::BatchTooLarge => vec![with_advice(s, advice)],
-        Kind::Network => one_request_alone(s),
+        Kind::Network | Kind::IdleGpus => one_request_alone(s),
         Kind::PrefillStalls if super::pace::reads_whole_prompts(s) => vec![with_advice(s, advice)],
         Kind::PrefillStalls => {
             let advised = with_advice(s, advice);
@@ -212,6 +212,7 @@ const fn row(kind: Kind) -> Option<Measurement> {
         | Kind::BatchTooLarge
         | Kind::Network
         | Kind::Throttled
+        | Kind::IdleGpus
         | Kind::DraftingCosts
         | Kind::SmallIterations
         | Kind::PrefillStalls
@@ -237,6 +238,7 @@ pub(super) fn to_tell(kind: Kind, s: &Subject<'_>) -> Option<Next> {
         | Kind::BatchTooLarge
         | Kind::Network
         | Kind::Throttled
+        | Kind::IdleGpus
         | Kind::DraftingCosts
         | Kind::SmallIterations
         | Kind::PrefillStalls

@@ -5,6 +5,7 @@
 //! tokens that are left (Yu et al., *Orca*, OSDI 2022; Agrawal et al., *Sarathi-Serve*, OSDI 2024). The time of an
 //! iteration is taken as linear in the sequences that decode and in the prompt tokens that it reads.
 
+use super::facts::Curve;
 use super::figure::{Figure, Side};
 use super::flags::Knob;
 use super::floor::uncached;
@@ -15,6 +16,9 @@ use goodput_core::slo::Metric;
 const MOST_BUSY: f64 = 1.2;
 /// Least mean number of running requests from which the growth of TPOT is read.
 const SEVERAL: f64 = 2.0;
+/// Least share of the declared rate of computing at which an engine reads prompts, where that is what takes the time: time beyond it
+/// is spent on something else, such as the host. Good engines reach 0.4 to 0.7 with long prompts.
+const LEAST_EFFICIENCY: f64 = 0.2;
 /// Part of a limit that a suggested value uses: medians of a few dozen requests scatter by some per cent.
 const ROOM: f64 = 0.9;
 /// Least factor by which a step beyond the limit lowers the sequences that keep it.
@@ -41,7 +45,9 @@ impl Pace {
         let base_ms = s.quantiles(alone, Metric::Tpot).p50.filter(|t| *t > 0.0)?;
         let line = super::fit::line(&s.facts.lengths, &s.curve.deployment);
         let is_upper_bound = line.is_none();
-        let token_ms = line.map(|line| line.per_token_ms).or_else(|| most_token_ms(s, base_ms));
+        let flat = super::fit::is_flat(&s.facts.lengths, &s.curve.deployment);
+        let most = || most_token_ms(s, base_ms).filter(|_| !flat);
+        let token_ms = line.map(|line| line.per_token_ms).or_else(most);
         Some(Self { base_ms, token_ms, is_upper_bound })
     }
 
@@ -61,7 +67,15 @@ fn most_token_ms(s: &Subject<'_>, base_ms: f64) -> Option<f64> {
     let network = Figure::NetworkOfTtft.of(s).map_or(0.0, |share| share.value.max(0.0));
     let parts = iteration_tokens(s).map_or(1.0, |n| (read / n).ceil().max(1.0));
     let reading = ttft * (1.0 - network) - parts * base_ms;
-    (reading > 0.1 * base_ms && read > 0.0).then_some(reading / read)
+    let token_ms = (reading > 0.1 * base_ms && read > 0.0).then_some(reading / read)?;
+    Some(most_computing_ms(s.curve).map_or(token_ms, |most| token_ms.min(most)))
+}
+
+/// Returns the longest time, in milliseconds, that a prompt token can take by computing on the declared hardware; `None` if the plan
+/// declares none.
+pub fn most_computing_ms(curve: &Curve) -> Option<f64> {
+    let (machine, model) = curve.hardware.as_ref()?;
+    Some(machine.prefill(model, 1.0).compute_ms? / LEAST_EFFICIENCY)
 }
 
 /// Returns the most tokens of an iteration, if known.

@@ -1,6 +1,6 @@
 //! The rules: which figures show which cause, and their thresholds. The only table of thresholds, each with its source.
 
-use super::advice::HIGHEST_LIMIT;
+use super::advice::{HIGHEST_LIMIT, IDLE};
 use super::figure::Figure::{self, *};
 use super::figure::Side;
 use super::{Confidence, Kind};
@@ -217,6 +217,9 @@ pub const RULES: &[Rule] = &[
         weight: Some(ClockLost),
         ..USUAL
     },
+    // Utilisation counts the time in which any kernel ran (NVML), so that an engine with requests to work on shows nearly all of
+    // it. Half: more of an iteration is then spent without the GPU than with it.
+    Rule { kind: Kind::IdleGpus, about: About::Missed, when: &[over(GpusIdle, IDLE)], ..USUAL },
     // Below the break-even of drafting (figure/drafting.rs), which takes the time of a draft as Leviathan et al. (2023) measured it
     // at most; where checking alone takes longer than the accepted tokens gain, that time does not matter.
     Rule {

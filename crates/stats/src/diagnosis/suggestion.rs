@@ -165,10 +165,15 @@ impl<'a> Server<'a> {
         if knob != Knob::Memory {
             return knob;
         }
+        let is_set = |knob| self.settings.get(knob).is_some();
+        // A number of blocks replaces both a size in bytes and a share.
+        if self.flags == Flags::Vllm && is_set(Knob::KvBlocks) {
+            return Knob::KvBlocks;
+        }
         let size = match self.flags {
-            Flags::Simulated => self.settings.get(Knob::Memory).is_none(),
+            Flags::Simulated => !is_set(Knob::Memory),
             // A size in bytes replaces the share.
-            Flags::Vllm => self.settings.get(Knob::KvSize).is_some(),
+            Flags::Vllm => is_set(Knob::KvSize),
             Flags::LlamaCpp => true,
             Flags::Sglang | Flags::Tgi | Flags::TensorRtLlm | Flags::SimulatedQueue => false,
         };
@@ -177,7 +182,8 @@ impl<'a> Server<'a> {
 
     /// Returns the flag for a setting; `None` if the server has none, or its preset does not take the key.
     pub fn flag(&self, knob: Knob) -> Option<Flag> {
-        if knob == Knob::Memory && self.settings.blocks_are_set {
+        // So many blocks are no more of them with values of fewer bits.
+        if knob == Knob::KvType && self.settings.get(Knob::KvBlocks).is_some() {
             return None;
         }
         let knob = self.resolved(knob);

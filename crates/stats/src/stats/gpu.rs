@@ -6,7 +6,7 @@
 
 use super::step::MetricRow;
 use crate::server::prometheus::label;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Metrics of GPU utilisation, with the factor that turns them into a share.
 const GPU_USE: [(&str, f64); 4] = [
@@ -28,6 +28,27 @@ const GPU_POWER: [(&str, f64); 5] = [
     ("nvidia_gpu_power_usage_milliwatts", 1e-3),
 ];
 
+/// Least number of readings of a page that tell whether it was renewed.
+const READINGS: u64 = 4;
+
+/// Returns the pages of GPU metrics that were not renewed during a step: the power of every GPU, which varies by milliwatts even
+/// when idle, was the same in each reading. What such a page shows is of an earlier time.
+pub fn stale_sources(rows: &[MetricRow]) -> BTreeSet<&str> {
+    let power = |row: &&MetricRow| GPU_POWER.iter().any(|(name, _)| row.name == *name);
+    let same =
+        |row: &MetricRow| row.n >= READINGS && row.min.zip(row.max).is_some_and(|(min, max)| max <= min);
+    let renewed: BTreeSet<&str> =
+        rows.iter().filter(power).filter(|row| !same(row)).map(|row| row.source.as_str()).collect();
+    let all = rows.iter().filter(power).map(|row| row.source.as_str());
+    all.filter(|source| !renewed.contains(source)).collect()
+}
+
+/// Returns the rows of the pages that were renewed.
+fn fresh(rows: &[MetricRow]) -> Vec<&MetricRow> {
+    let stale = stale_sources(rows);
+    rows.iter().filter(|row| !stale.contains(row.source.as_str())).collect()
+}
+
 /// Returns the mean utilisation over the GPUs, as a share, and their number; `None` if `[[metrics]]` has none.
 pub fn gpu_use(rows: &[MetricRow]) -> Option<(f64, usize)> {
     let all = gpu_means(rows, &GPU_USE)?;
@@ -47,6 +68,7 @@ pub fn mean_watts_per_gpu(rows: &[MetricRow]) -> Option<(f64, usize)> {
 
 /// Returns the means, one per GPU, of the first known metric that is present, times its factor.
 fn gpu_means(rows: &[MetricRow], known: &[(&str, f64)]) -> Option<Vec<f64>> {
+    let rows = fresh(rows);
     known.iter().find_map(|(name, factor)| {
         let own = rows.iter().filter(|r| r.name == *name).filter_map(|r| Some(r.mean? * factor));
         Some(own.collect::<Vec<f64>>()).filter(|all| !all.is_empty())
@@ -124,7 +146,7 @@ pub struct GpuState {
 /// Returns the GPUs of a step whose clock is known, by the labels that identify them.
 pub fn gpu_states(rows: &[MetricRow]) -> BTreeMap<String, GpuState> {
     let mut by_gpu: BTreeMap<String, Vec<&MetricRow>> = BTreeMap::new();
-    for row in rows {
+    for row in fresh(rows) {
         if let Some(gpu) = identity(row) {
             by_gpu.entry(gpu).or_default().push(row);
         }
@@ -200,6 +222,28 @@ mod tests {
         assert!(gpu_use(&rows).is_some_and(|(share, n)| (share - 0.8).abs() < 1e-12 && n == 2));
         assert_eq!((gpu_watts(&rows), gpu_watts(&rows[..2]), gpu_use(&[])), (Some(550.0), None, None));
         assert_eq!(gpu_use(&[row("nvidia_smi_utilization_gpu_ratio", 0.5)]), Some((0.5, 1)));
+    }
+
+    /// Rows: readings, least and most power, and whether the page counts.
+    #[test]
+    fn a_page_that_was_not_renewed_tells_nothing() {
+        for (n, min, max, counts) in
+            [(8, 137.2, 137.2, false), (8, 137.2, 140.0, true), (3, 137.2, 137.2, true)]
+        {
+            let row = |name: &str, mean| MetricRow {
+                source: "gpus".into(),
+                name: name.into(),
+                labels: String::new(),
+                n,
+                min: Some(min),
+                mean: Some(mean),
+                max: Some(max),
+                per_s: None,
+            };
+            let rows = [row("DCGM_FI_DEV_POWER_USAGE", min), row("DCGM_FI_DEV_GPU_UTIL", 90.0)];
+            assert_eq!((gpu_watts(&rows).is_some(), gpu_use(&rows).is_some()), (counts, counts), "{n} {max}");
+            assert_eq!(stale_sources(&rows).len(), usize::from(!counts));
+        }
     }
 
     /// Returns the rows of a page that was read at the start and at the end of a step of ten seconds.

@@ -11,7 +11,9 @@ use super::target::{Target, answered, longest_alone, targets};
 use crate::bare::Lengths;
 use anyhow::Result;
 use goodput_core::slo::Metric;
-use goodput_stats::diagnosis::{Curve, Facts, NoForecast, QUICK_MS, is_one, per_token_ms, uncached};
+use goodput_stats::diagnosis::{
+    Curve, Facts, NoForecast, QUICK_MS, is_flat, is_one, most_computing_ms, per_token_ms, uncached,
+};
 use goodput_stats::stats::step::Step;
 
 /// Factors by which the parts are varied, in turn: of a sum, and once the sum is fitted.
@@ -37,6 +39,8 @@ const ATTENTION: f64 = 1.1e-4;
 /// Time to read the keys and values of a token, if the model is not declared: 131 kB (8 billion parameters with grouped
 /// heads, 16 bits) at 2 TB/s.
 const KV_TOKEN_MS: f64 = 65e-6;
+/// Share of the time of reading a prompt that depends on its tokens, at the start of the fit, where longer prompts are not slower.
+const OF_FLAT: f64 = 0.05;
 /// Share of the time of reading a prompt that does not depend on its tokens, at the start of the fit with such a part.
 const OVERHEAD: f64 = 0.3;
 
@@ -68,6 +72,8 @@ struct Shares {
     attention: f64,
     /// Tokens of a mean request at half of its answer.
     context: f64,
+    /// Longest time that a prompt token can take by computing, if the plan declares the hardware.
+    most_computing_ms: Option<f64>,
 }
 
 /// Returns the engines that reproduce the steps: with times that are a sum, with times in which reading the weights hides a
@@ -106,12 +112,13 @@ pub(super) fn fit(
         }
         Ok(sum)
     };
-    let linear = search((start, misfit(&start, f64::INFINITY)?), Part::LINEAR, &FACTORS, misfit)?;
+    let linear = search((start, misfit(&start, f64::INFINITY)?), FittedPart::LINEAR, &FACTORS, misfit)?;
     let hiding = Parts { hiding: mean(shares.memory).min(MOST_HIDING), hidden: HIDDEN, ..linear.0 };
-    let roofline = search((hiding, misfit(&hiding, f64::INFINITY)?), Part::ROOFLINE, &LATER_FACTORS, misfit)?;
+    let roofline =
+        search((hiding, misfit(&hiding, f64::INFINITY)?), FittedPart::ROOFLINE, &LATER_FACTORS, misfit)?;
     let overhead = linear.0.with_overhead(alone, engine);
     let overhead =
-        search((overhead, misfit(&overhead, f64::INFINITY)?), Part::OVERHEAD, &LATER_FACTORS, misfit)?;
+        search((overhead, misfit(&overhead, f64::INFINITY)?), FittedPart::OVERHEAD, &LATER_FACTORS, misfit)?;
     let fits = [linear, roofline, overhead];
     for (parts, deviation) in &fits {
         tracing::debug!("{}: {parts:?} deviates from the steps by {deviation:.3}", curve.series);
@@ -142,6 +149,9 @@ impl Parts {
             sequence_ms,
             kv_token_ms,
             memory: shares.memory,
+            computing: shares
+                .most_computing_ms
+                .map_or(1.0, |most| (most / self.prompt_token.max(1e-12)).min(1.0)),
         }
     }
 
@@ -154,15 +164,15 @@ impl Parts {
     }
 
     /// Returns the parts with one of them larger or smaller by a factor.
-    fn varied(&self, part: Part, factor: f64) -> Self {
+    fn varied(&self, part: FittedPart, factor: f64) -> Self {
         match part {
-            Part::PromptToken => Self { prompt_token: self.prompt_token * factor, ..*self },
-            Part::Prompt => Self { prompt: self.prompt * factor, ..*self },
+            FittedPart::PromptToken => Self { prompt_token: self.prompt_token * factor, ..*self },
+            FittedPart::Prompt => Self { prompt: self.prompt * factor, ..*self },
             // It is the least certain at the start.
-            Part::Sequence => Self { sequence: self.sequence * factor.powi(2), ..*self },
-            Part::Fixed => Self { fixed: self.fixed * factor.sqrt(), ..*self },
-            Part::Hiding => Self { hiding: shifted(self.hiding, factor), ..*self },
-            Part::Hidden => Self { hidden: shifted(self.hidden, factor), ..*self },
+            FittedPart::Sequence => Self { sequence: self.sequence * factor.powi(2), ..*self },
+            FittedPart::Fixed => Self { fixed: self.fixed * factor.sqrt(), ..*self },
+            FittedPart::Hiding => Self { hiding: shifted(self.hiding, factor), ..*self },
+            FittedPart::Hidden => Self { hidden: shifted(self.hidden, factor), ..*self },
         }
     }
 }
@@ -174,7 +184,7 @@ fn shifted(share: f64, factor: f64) -> f64 {
 
 /// A part that is varied.
 #[derive(Debug, Clone, Copy)]
-enum Part {
+enum FittedPart {
     PromptToken,
     Prompt,
     Sequence,
@@ -183,7 +193,7 @@ enum Part {
     Hidden,
 }
 
-impl Part {
+impl FittedPart {
     /// The parts of a time that is a sum.
     const LINEAR: &[Self] = &[Self::PromptToken, Self::Sequence, Self::Fixed];
     /// Those of a sum, with a part for an iteration with prompts.
@@ -195,7 +205,7 @@ impl Part {
 /// Returns the parts with the least misfit that the pattern search finds, with the misfit.
 fn search(
     mut best: (Parts, f64),
-    parts: &[Part],
+    parts: &[FittedPart],
     factors: &[f64],
     misfit: impl Fn(&Parts, f64) -> Result<f64>,
 ) -> Result<(Parts, f64)> {
@@ -232,7 +242,11 @@ fn start(
     let attention = attention(curve);
     // With the attention of a mean prompt token to those before it.
     let attending = 1.0 + attention * (input - 0.5 * read);
-    let prompt_token = per_token_ms(&facts.lengths, &curve.deployment).unwrap_or(rest / read) / attending;
+    let slope = || match is_flat(&facts.lengths, &curve.deployment) {
+        true => OF_FLAT * rest / read,
+        false => rest / read,
+    };
+    let prompt_token = per_token_ms(&facts.lengths, &curve.deployment).unwrap_or_else(slope) / attending;
     let prompt = ((rest - prompt_token * attending * read) / parts).max(0.0);
     let more = targets.iter().filter(|t| !is_one(t.step)).filter_map(|t| {
         let tpot = t.step.quantiles(Metric::Tpot).p50?;
@@ -246,7 +260,8 @@ fn start(
     let context = input + output / 2.0;
     let (memory, kv) = memory_shares(curve, fixed, sequence, context);
     let parts = Parts { fixed, hiding: 0.0, prompt, prompt_token, sequence, hidden: 0.0 };
-    Some((parts, Shares { memory, kv, attention, context }))
+    let most_computing_ms = most_computing_ms(curve);
+    Some((parts, Shares { memory, kv, attention, context, most_computing_ms }))
 }
 
 /// Returns the time in which a prompt token attends to one token before it, as a share of that of its other products.

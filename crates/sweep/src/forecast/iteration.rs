@@ -27,6 +27,8 @@ pub(super) struct Iteration {
     pub(super) kv_token_ms: f64,
     /// Share of the fixed part that is memory, and not the host's work: the least and the most that it can be.
     pub(super) memory: [f64; 2],
+    /// Share of the time for each prompt token that is computing, at most; the rest is the host's work.
+    pub(super) computing: f64,
 }
 
 impl Iteration {
@@ -39,10 +41,10 @@ impl Iteration {
     /// Returns the times with compute that is faster by a factor.
     pub(super) fn with_compute(&self, factor: f64) -> Self {
         Self {
-            prompt_token_ms: self.prompt_token_ms / factor,
-            attention_ms: self.attention_ms / factor,
-            token_ms: self.token_ms / factor,
-            sequence_ms: self.sequence_ms - self.products_ms() * (1.0 - 1.0 / factor),
+            prompt_token_ms: faster(self.prompt_token_ms, self.computing, factor),
+            attention_ms: faster(self.attention_ms, self.computing, factor),
+            token_ms: faster(self.token_ms, self.computing, factor),
+            sequence_ms: self.sequence_ms - self.computing * self.products_ms() * (1.0 - 1.0 / factor),
             ..*self
         }
     }
@@ -67,7 +69,9 @@ impl Iteration {
         Self {
             host_ms: faster(self.host_ms, host, factor),
             weights_ms: faster(self.weights_ms, host, factor),
-            sequence_ms: products + faster(self.sequence_ms - products, HOST_OF_SEQUENCE, factor),
+            sequence_ms: faster(products, 1.0 - self.computing, factor)
+                + faster(self.sequence_ms - products, HOST_OF_SEQUENCE, factor),
+            prompt_token_ms: faster(self.prompt_token_ms, 1.0 - self.computing, factor),
             ..*self
         }
     }
@@ -92,6 +96,7 @@ mod tests {
         sequence_ms: 0.1,
         kv_token_ms: 0.001,
         memory: [0.25, 0.25],
+        computing: 1.0,
     };
 
     #[test]
@@ -107,5 +112,9 @@ mod tests {
         assert!((host.host_ms + host.weights_ms - 6.0 * 0.625).abs() < 1e-12);
         assert!((host.sequence_ms - 0.08).abs() < 1e-12, "a quarter of what is not products");
         assert!((host.prompt_ms - 0.5).abs() < 1e-12, "it may not be the host's");
+        assert!((host.prompt_token_ms - 0.02).abs() < 1e-12, "prompts are computed");
+        let slow = Iteration { computing: 0.25, ..TIMES };
+        assert!((slow.with_compute(2.0).prompt_token_ms - 0.0175).abs() < 1e-12, "an eighth of it");
+        assert!((slow.with_host(2.0).prompt_token_ms - 0.0125).abs() < 1e-12, "half of three quarters");
     }
 }

@@ -13,6 +13,14 @@ pub(super) fn words(caveat: &ServerCaveat) -> CaveatWords {
             format!("The metrics of {source} are missing or incomplete: {why}."),
             "Check the URL with curl, and the names of its series; the sweep itself does not depend on it.",
         ),
+        ServerCaveat::MetricsStale { source, steps } => CaveatWords::new(
+            format!(
+                "The GPUs of {source} are left out of {steps} {}: their page showed the same power in each reading, so the exporter renews it \
+                 less often than the step lasted.",
+                if *steps == 1 { "step" } else { "steps" }
+            ),
+            "Let the exporter renew its page every second (dcgm-exporter: --collect-interval 1000, from 30000 by default).",
+        ),
         ServerCaveat::ServerRestarted { step } => CaveatWords::new(
             format!("Step {step} is invalid: the server restarted during it (its counters went back)."),
             "Look at its log for why it ended: the load itself may have done it, which is worse than a missed limit. Behind a balancer that \

@@ -10,7 +10,7 @@ use goodput_plan::Series;
 use goodput_stats::diagnosis::LengthPoint;
 use goodput_stats::stats::step::Step;
 use goodput_workload::config::Cache;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// Minimum number of requests for a usable median.
@@ -73,11 +73,12 @@ impl TableRow for TtftRow {
 }
 
 /// Returns the points of all steps that had one request at a time; a step with different prompt lengths gives
-/// several.
+/// several, and so do several steps together that each have too few requests.
 pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<LengthPoint>> {
     let one: Vec<&Step> = run.steps.iter().filter(|s| one_at_a_time(s)).collect();
     let requests = read(dir, &one)?;
     let mut all = Vec::new();
+    let mut together: BTreeMap<String, Vec<(u32, Vec<(f64, f64)>)>> = BTreeMap::new();
     for step in one {
         let Some(plan) = series.iter().find(|x| x.name == step.series).map(|x| &x.plan) else { continue };
         // Cached prompt tokens are not computed: if neither plan nor server tells how many, the prompt length is not
@@ -93,7 +94,8 @@ pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Len
             (left >= LEAST_READ * r.input).then_some((left, r.ttft_ms))
         };
         let own = requests.get(&(step.series.clone(), step.step)).map(Vec::as_slice).unwrap_or_default();
-        let mut found = groups(own.iter().filter_map(read).collect());
+        let own_times: Vec<(f64, f64)> = own.iter().filter_map(read).collect();
+        let mut found = groups(own_times.clone());
         let q = step.quantiles(Metric::Ttft);
         if let (true, Some(input), Some(share), Some(p50)) =
             (found.is_empty(), step.input_tokens_mean, share, q.p50)
@@ -104,6 +106,7 @@ pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Len
             found.push((input * share, p50, q.n));
         }
         let deployment = deployment(plan);
+        together.entry(deployment.clone()).or_default().push((step.step, own_times));
         all.extend(found.into_iter().map(|(tokens, ttft_ms, n)| LengthPoint {
             deployment: deployment.clone(),
             step: step.step,
@@ -112,7 +115,25 @@ pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Len
             n,
         }));
     }
+    for (deployment, steps) in together {
+        pool(&mut all, &deployment, steps);
+    }
     Ok(all)
+}
+
+/// Replaces the points of a deployment by those of the requests of all its steps together, if only these have several lengths.
+fn pool(all: &mut Vec<LengthPoint>, deployment: &str, steps: Vec<(u32, Vec<(f64, f64)>)>) {
+    let own = || all.iter().filter(|p| p.deployment == deployment).map(|p| p.tokens);
+    let (least, most) = (own().fold(f64::INFINITY, f64::min), own().fold(0.0, f64::max));
+    let Some(step) = steps.iter().max_by_key(|(_, times)| times.len()).map(|(step, _)| *step) else { return };
+    let pooled = groups(steps.into_iter().flat_map(|(_, times)| times).collect());
+    if most >= ALIKE * least || pooled.len() < 2 {
+        return;
+    }
+    all.retain(|p| p.deployment != deployment);
+    let point =
+        |(tokens, ttft_ms, n)| LengthPoint { deployment: deployment.to_owned(), step, tokens, ttft_ms, n };
+    all.extend(pooled.into_iter().map(point));
 }
 
 /// Groups requests by length: mean tokens, median TTFT, count. Returns one group if the lengths are similar, none if
@@ -170,6 +191,28 @@ fn read(dir: &Path, steps: &[&Step]) -> Result<HashMap<(String, u32), Vec<Reques
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Rows: the requests of each step, and the mean lengths of the groups.
+    #[test]
+    fn steps_with_few_requests_count_together() {
+        let times = |tokens: &[f64], n: usize| -> Vec<(f64, f64)> {
+            tokens.iter().flat_map(|t| vec![(*t, 10.0); n]).collect()
+        };
+        for (steps, want) in [
+            (vec![times(&[100.0, 400.0], 10), times(&[100.0, 400.0], 10)], vec![100.0, 400.0]),
+            (vec![times(&[100.0, 400.0], 5), times(&[100.0, 400.0], 5)], vec![]), // 20 requests are one group
+            (vec![times(&[100.0], 30), times(&[110.0], 30)], vec![]),
+        ] {
+            let mut all = Vec::new();
+            pool(&mut all, "a", (1..).zip(steps).collect());
+            assert_eq!(all.iter().map(|p| p.tokens).collect::<Vec<_>>(), want);
+        }
+        let point = |tokens| LengthPoint { deployment: "a".into(), step: 1, tokens, ttft_ms: 9.0, n: 50 };
+        let mut known = vec![point(100.0), point(400.0)];
+        pool(&mut known, "a", vec![(1, times(&[100.0, 900.0], 40))]);
+        assert_eq!(known.len(), 2, "what single steps tell stays");
+        assert!((known[1].tokens - 400.0).abs() < 1e-9);
+    }
 
     #[test]
     fn requests_of_different_lengths_make_groups() {

@@ -58,8 +58,10 @@ fn what_most_requests_miss_is_looked_into_without_a_verdict() {
     let tier = row.tier.clone();
     for (n, misses, most) in [(9, 9, true), (9, 5, true), (10, 5, false), (4, 4, false), (9, 0, false)] {
         let row = LimitRow { n, misses, ..row.clone() };
-        let step = Step { limits: vec![row], verdict: Verdict::Undecided, ..Step::default() };
-        assert_eq!(mostly_missed(&step, &tier).is_some(), most, "{misses} of {n}");
+        let (limit, joint) = (row.limit.clone(), LimitRow { limit: "joint".into(), ..row.clone() });
+        let step = Step { limits: vec![row, joint], verdict: Verdict::Undecided, ..Step::default() };
+        let found = mostly_missed(&step, &tier).map(|row| row.limit.clone());
+        assert_eq!(found, most.then_some(limit), "{misses} of {n}");
         let invalid = Step { verdict: Verdict::Invalid, ..step };
         assert!(mostly_missed(&invalid, &tier).is_none());
     }

@@ -2,9 +2,20 @@
 
 use super::{Fact, Place};
 
-/// A fact about the GPU that is furthest below its highest clock.
+/// A fact about the GPUs together, or about the one that is furthest below its highest clock.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum GpuFact {
+    /// The GPUs run something for a part of the time alone, with requests in flight.
+    Idle {
+        /// Mean share of the time in which they ran something.
+        busy: f64,
+        /// Their number.
+        gpus: u32,
+        /// Mean number of requests in flight.
+        in_flight: f64,
+        /// The step.
+        at: Place,
+    },
     /// The clock of its streaming multiprocessors is below the highest known one.
     Clock {
         /// Index of the GPU on its machine, if known.

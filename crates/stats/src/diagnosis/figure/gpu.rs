@@ -3,7 +3,17 @@
 use super::super::fact::{GpuFact, Place};
 use super::super::subject::Subject;
 use super::Reading;
-use crate::stats::gpu::{GpuState, gpu_states};
+use crate::stats::gpu::{GpuState, gpu_states, gpu_use};
+
+/// Least mean number of requests in flight with which an engine hardly ever has nothing to do.
+const BUSY: f64 = 2.0;
+
+pub(super) fn idle(s: &Subject<'_>) -> Option<Reading> {
+    let in_flight = s.at.in_flight_mean;
+    let (busy, gpus) = gpu_use(&s.at.metrics).filter(|_| in_flight >= BUSY)?;
+    let fact = GpuFact::Idle { busy, gpus: gpus as u32, in_flight, at: Place::of(s.at) };
+    Some(Reading::new(1.0 - busy, [s.at.step], fact))
+}
 
 /// Returns the GPU of the examined step that is furthest below its highest clock, with its mean and its highest clock in MHz:
 /// the largest that was read of it in any step of the run, or the one that the board supports if that is higher.

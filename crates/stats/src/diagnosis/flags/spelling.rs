@@ -72,7 +72,8 @@ impl Flags {
     }
 }
 
-/// `--kv-cache-memory-bytes` replaces the share of memory where it is set. `--num-gpu-blocks-override` is for tests.
+/// `--kv-cache-memory-bytes` replaces the share of memory where it is set. `--num-gpu-blocks-override`, which
+/// replaces both, is meant for tests.
 /// `--max-num-queued-reqs` counts running requests too.
 const VLLM: &[Spelling] = &[
     spelling(
@@ -82,6 +83,7 @@ const VLLM: &[Spelling] = &[
         Form::Share,
     ),
     spelling(Knob::KvSize, "--kv-cache-memory-bytes", &["--kv-cache-memory-bytes"], Form::Count),
+    spelling(Knob::KvBlocks, "--num-gpu-blocks-override", &["--num-gpu-blocks-override"], Form::Count),
     spelling(Knob::Sequences, "--max-num-seqs", &["--max-num-seqs"], Form::Count),
     spelling(Knob::Tokens, "--max-num-batched-tokens", &["--max-num-batched-tokens"], Form::Count),
     spelling(Knob::ChunkedPrefill, "--enable-chunked-prefill", &["--enable-chunked-prefill"], Form::On)

@@ -30,7 +30,6 @@ impl Settings {
                 None => (normalized(word), None),
             };
             whole &= !FILES.contains(&name.as_str());
-            self.blocks_are_set |= flags == Flags::Vllm && name == "--num-gpu-blocks-override";
             unified |= ["-kvu", "--kv-unified"].contains(&name.as_str());
             let value = attached.or_else(|| arguments.get(i + 1).map(String::as_str));
             self.read_flag(flags, &name, value, origin);

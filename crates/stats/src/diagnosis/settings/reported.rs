@@ -12,6 +12,7 @@ type Reported = (&'static str, Knob);
 const VLLM: &[Reported] = &[
     ("gpu_memory_utilization", Knob::Memory),
     ("kv_cache_memory_bytes", Knob::KvSize),
+    ("num_gpu_blocks_override", Knob::KvBlocks),
     ("max_num_seqs", Knob::Sequences),
     ("max_num_batched_tokens", Knob::Tokens),
     ("enable_chunked_prefill", Knob::ChunkedPrefill),
@@ -76,7 +77,6 @@ impl Settings {
         {
             self.set(Knob::MaxLength, Value::Count(tokens.into()), Origin::Server);
         }
-        self.blocks_are_set |= same("num_gpu_blocks_override").is_some_and(|n| n.parse::<u64>().is_ok());
         let number = |name| same(name)?.parse::<u64>().ok().filter(|n| *n > 0);
         self.block_tokens =
             self.block_tokens.or_else(|| number("block_size").and_then(|n| n.try_into().ok()));
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(of(Knob::PrefixCache), told(Value::Switch(true)));
         assert_eq!(of(Knob::KvType), told(Value::Word("auto".into())));
         assert_eq!((settings.block_tokens, settings.kv_tokens), (Some(128), Some(2560)));
-        assert!(settings.blocks_are_set, "num_gpu_blocks_override=\"20\"");
+        assert_eq!(of(Knob::KvBlocks), told(Value::Count(20)));
         assert_eq!(of(Knob::Sequences), None, "that page does not tell it");
     }
 

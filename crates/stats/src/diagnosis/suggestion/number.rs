@@ -53,6 +53,7 @@ impl Server<'_> {
             Knob::PrefillChunk => self.chunk(now, raise),
             Knob::Replicas => now.map(|now| (if raise { now + 1.0 } else { now - 1.0 }, Basis::Multiple)),
             Knob::KvSize
+            | Knob::KvBlocks
             | Knob::MaxLength
             | Knob::TensorParallel
             | Knob::MaxQueued
@@ -115,6 +116,7 @@ impl Server<'_> {
             Knob::KvSize if self.flags == Flags::Vllm => (1.0, f64::INFINITY),
             Knob::Sequences
             | Knob::KvSize
+            | Knob::KvBlocks
             | Knob::ChunkedPrefill
             | Knob::KvType
             | Knob::Quantisation

@@ -52,7 +52,13 @@ const VLLM: &[(&str, Knob, Direction, &str)] = &[
     ("--max-num-seqs 8 --max-num-batched-tokens 8", Knob::Sequences, RAISE, "bound Range 8"),
     ("", Knob::Sequences, RAISE, "--max-num-seqs ?"),
     // A number of blocks that is set makes the share of memory idle.
-    ("--num-gpu-blocks-override 20 --gpu-memory-utilization 0.9", Knob::Memory, RAISE, "no flag"),
+    (
+        "--num-gpu-blocks-override 20 --gpu-memory-utilization 0.9",
+        Knob::Memory,
+        RAISE,
+        "--num-gpu-blocks-override 20 -> 40",
+    ),
+    ("--num-gpu-blocks-override 20", Knob::KvType, ON, "no flag"),
     // Fewer than ran, whatever the flag says.
     ("--max-num-seqs 256", Knob::Sequences, LOWER, "--max-num-seqs 256 -> 4"),
     ("--max-num-seqs 1", Knob::Sequences, LOWER, "bound Range 1"),

@@ -49,6 +49,21 @@ fn what_holds_a_clock_down_decides_what_is_advised() {
     assert_eq!(set, [of(DeploymentChange::FreeClocks)]);
 }
 
+/// Rows: the use of the GPUs in percent, the requests in flight, and whether their host is found to be the limit.
+#[test]
+fn gpus_that_wait_for_their_host_are_not_to_be_faster() {
+    for (percent, in_flight, idle) in [(22.0, 8.0, true), (95.0, 8.0, false), (22.0, 1.0, false)] {
+        let (mut steps, mut facts) = usual();
+        on_tpot(&mut steps, &mut facts, 7.0);
+        clock(&mut steps, 1410.0, &[("DCGM_FI_DEV_GPU_UTIL", percent)]);
+        steps[2].in_flight_mean = in_flight;
+        let found = diagnose(&steps, &facts).findings;
+        let faster = [DeploymentChange::FasterMemory, DeploymentChange::FasterCompute].map(Advised::from);
+        let advised = found.iter().flat_map(|f| &f.advice).any(|a| faster.contains(&a.change));
+        assert_eq!((found[0].kind == Kind::IdleGpus, advised), (idle, !idle), "{percent} %, {in_flight}");
+    }
+}
+
 #[test]
 fn drafting_is_not_advised_where_it_is_on() {
     let advised = |change: Change| {

@@ -212,6 +212,22 @@ pub(super) const CASES: &[Case] = &[
         |s, _| clock(s, 1095.0, &[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 1.0)]),
         "",
     ),
+    (
+        "the GPU is idle with requests in flight",
+        |s, _| {
+            clock(s, 1410.0, &[("DCGM_FI_DEV_GPU_UTIL", 22.0)]);
+            s[2].in_flight_mean = 8.0;
+        },
+        "idle-gpus high",
+    ),
+    (
+        "the GPU is idle, and so is the server",
+        |s, _| {
+            clock(s, 1410.0, &[("DCGM_FI_DEV_GPU_UTIL", 22.0)]);
+            s[2].in_flight_mean = 1.0;
+        },
+        "",
+    ),
     ("a clock falls by little", |s, _| clock(s, 1350.0, &[("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", 4.0)]), ""),
     // Speculative decoding.
     (

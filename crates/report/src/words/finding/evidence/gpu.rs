@@ -7,6 +7,13 @@ use goodput_stats::diagnosis::GpuFact;
 /// Returns a fact about a GPU, as a clause without a full stop.
 pub(super) fn gpu(fact: &GpuFact) -> String {
     match fact {
+        GpuFact::Idle { busy, gpus, in_flight, at } => format!(
+            "{} busy {} of the time, with {} requests in flight on average, {}",
+            if *gpus == 1 { "the GPU is" } else { "the GPUs are" },
+            percent(*busy),
+            short(*in_flight),
+            place(at)
+        ),
         GpuFact::Clock { gpu, mean_mhz, highest_mhz, at } => {
             let gpu = gpu.map_or("a GPU".to_owned(), |n| format!("GPU {n}"));
             format!(
@@ -49,6 +56,10 @@ mod tests {
     fn what_holds_a_clock_down_is_told() {
         let at = Place { step: 4, level: Some(Level::rate(20.0)) };
         for (fact, says) in [
+            (
+                GpuFact::Idle { busy: 0.22, gpus: 1, in_flight: 8.1, at },
+                "the GPU is busy 22 % of the time, with 8.1 requests in flight on average, at 20 req/s (step 4)",
+            ),
             (
                 GpuFact::Clock { gpu: Some(0), mean_mhz: 1095.0, highest_mhz: 1410.0, at },
                 "the SM clock of GPU 0 is 1,095 MHz on average at 20 req/s (step 4), 22.3 % below its highest of 1,410 MHz",
