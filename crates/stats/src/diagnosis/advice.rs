@@ -102,6 +102,10 @@ fn changes(kind: Kind, s: &Subject<'_>) -> Vec<Change> {
         }
         Kind::Errors => vec![DeploymentChange::MendErrors.into()],
         // Fewer sequences would free memory too, but only by making requests wait: tried, they gain nothing.
+        // A number of blocks that is set stays the same however much memory there is.
+        Kind::Preemption | Kind::KvExhaustion if s.curve.settings.get(Knob::KvBlocks).is_some() => {
+            vec![MemoryChange::MoreKvCache.into()]
+        }
         Kind::Preemption | Kind::KvExhaustion => vec![
             MemoryChange::MoreKvCache.into(),
             MemoryChange::SmallerKvType.into(),

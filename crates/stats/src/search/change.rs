@@ -22,9 +22,10 @@ use serde::{Deserialize, Serialize};
 
 /// Least reported change of the logarithm of a median: for one request at a time, and under load.
 ///
-/// A change costs all evidence before it. A smaller one moves the answer by less than the interval of the evidence that is left
-/// would be wider.
-const LEAST: f64 = 0.1;
+/// A change costs all evidence before it: for a smaller one, the interval of what is left would widen by more than the answer
+/// moves.
+const LEAST: f64 = 0.08;
+const LEAST_LOADED: f64 = 0.1;
 /// Least reported change of a median, in ms: in simulated time latencies are whole milliseconds, so a median may move
 /// by one without a cause.
 const GRAIN_MS: f64 = 1.5;
@@ -189,7 +190,7 @@ fn under_load(steps: &[&Step]) -> Option<Change> {
     let middle = levels.get(levels.len() / 2)?;
     let (near, points): (Vec<&Step>, Vec<Observation>) =
         points.into_iter().filter(|(_, p)| (p.x - middle).abs() <= REACH).unzip();
-    let shift = shift(&points).filter(|s| s.by.abs() >= LEAST)?;
+    let shift = shift(&points).filter(|s| s.by.abs() >= LEAST_LOADED)?;
     let mean = points.iter().map(|p| p.y).sum::<f64>() / points.len() as f64;
     let after = (points.len() - shift.at) as f64 / points.len() as f64;
     let from = mean - shift.by * after;
@@ -240,9 +241,9 @@ mod tests {
         // σ = ln 1.1 / 1.28 = 7.4 %: the median of 50 has a standard error of 1.3 %.
         for (what, medians, n, want) in [
             ("steady", &[20.0, 20.1, 19.9, 20.2][..], 50, None),
-            ("an eighth slower", &[20.0, 20.1, 22.6, 22.5], 50, Some((110.0, 200.0))),
-            ("an eighth, by few requests", &[20.0, 20.1, 22.6, 22.5], 6, None),
-            ("too little to matter", &[20.0, 20.0, 21.8, 21.8], 5000, None),
+            ("a tenth slower", &[20.0, 20.1, 22.1, 22.0], 50, Some((110.0, 200.0))),
+            ("a tenth, by few requests", &[20.0, 20.1, 22.1, 22.0], 6, None),
+            ("too little to matter", &[20.0, 20.0, 21.4, 21.4], 5000, None),
             ("slower, and then faster", &[20.0, 20.0, 30.0, 30.0, 20.0, 20.0], 50, Some((310.0, 400.0))),
             ("only one", &[20.0], 50, None),
             ("between two kinds of requests", &[20.0, 26.0, 20.0, 26.0, 26.0, 20.0, 26.0, 26.0], 50, None),
