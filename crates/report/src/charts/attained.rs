@@ -4,9 +4,8 @@
 use super::attainment::percent;
 use super::draw::{
     Across, Axis, Bar, Canvas, Curve, Dot, Format, Hue, LevelChart, LevelPlot, Mark, Names, Rule, Scene,
-    Series, Symbol, control, curves, level_title, of_step, overlaid, steady, x_axis,
+    Series, Symbol, control, level_title, of_step, overlaid_curves, steady, x_axis,
 };
-use crate::escape::clip;
 use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::step::Step;
 
@@ -31,8 +30,7 @@ fn share(run: &Run, step: &Step) -> Option<f64> {
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
-    let of_part = |(i, part)| Some((part, Curve { hue: overlaid(i), ..curves(part).into_iter().next()? }));
-    let all: Vec<(&Run, Curve<'_>)> = run.parts.iter().enumerate().filter_map(of_part).collect();
+    let all: Vec<(&Run, Curve<'_>)> = overlaid_curves(run);
     let shares = all.iter().flat_map(|(p, c)| c.steps.iter().filter_map(|s| share(p, s)));
     let lowest = shares.fold(1.0, f64::min);
     let target = run.tiers.first().map(|t| t.joint_target());
@@ -54,7 +52,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
             all.iter().map(|(p, c)| series(p, c)).collect(),
         )
     };
-    let levels = all.iter().flat_map(|(_, c)| c.steps.iter().map(|s| s.level.value));
+    let levels = all.iter().flat_map(|(_, c)| c.steps.iter().map(|s| Across::Offered.of(s)));
     let x = x_axis(control(run), Across::Offered, levels);
     let mut chart = LevelChart::of_curves(scene, Vec::new(), x, level_title(control(run)));
     chart.right = NAMES;
@@ -64,7 +62,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
 
 /// Returns the line through steps that are neither overloaded nor invalid, and the bounds and the mark of every step.
 fn series(part: &Run, curve: &Curve<'_>) -> Series {
-    let at = |s: &Step| Some((s.level.value, share(part, s)?));
+    let at = |s: &Step| Some((Across::Offered.of(s), share(part, s)?));
     let tier = part.tiers.first().map_or("", |t| t.tier());
     let bar = |s: &&Step| {
         let (x, value) = at(s)?;
@@ -78,9 +76,10 @@ fn series(part: &Run, curve: &Curve<'_>) -> Series {
     };
     Series {
         line: curve.joined(Across::Offered).into_iter().filter_map(at).collect(),
+        tail: curve.tail(Across::Offered, at),
         bars: curve.steps.iter().filter_map(bar).collect(),
         dots: curve.steps.iter().filter_map(dot).collect(),
-        ..Series::new(curve.hue.dark).named(clip(curve.series, 20), curve.hue.dark)
+        ..Series::new(curve.hue.dark).named(curve.name.as_str(), curve.hue.dark)
     }
 }
 

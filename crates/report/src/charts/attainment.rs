@@ -5,7 +5,6 @@ use super::draw::{
     Across, Axis, Bar, Canvas, Curve, Dot, Entry, Fit, Format, LevelChart, LevelPlot, Mark, Names, Rule,
     Scene, Series, Symbol, charted, of_step, radius, steady, tier_name,
 };
-use crate::escape::clip;
 use crate::words;
 use crate::words::thousands;
 use goodput_core::slo::{Limit, limit_key};
@@ -117,9 +116,9 @@ fn plot(run: &Run, target: &Target, chart: &LevelChart<'_>) -> LevelPlot {
     let series = curves.iter().map(|curve| {
         // The fit replaces the line of its series.
         let has_line = fit.is_none() || curve.series != run.answers[0].series;
-        let name = if curves.len() > 1 { clip(curve.series, 22) } else { String::new() };
+        let name = if curves.len() > 1 { curve.name.clone() } else { String::new() };
         let series = series(target, curve, y.min, radius(run)).named(name, curve.hue.dark);
-        if has_line { series } else { Series { line: Vec::new(), ..series } }
+        if has_line { series } else { Series { line: Vec::new(), tail: Vec::new(), ..series } }
     });
     let series = series.collect();
     let what = if target.name.starts_with("itl") { "gaps" } else { "requests" };
@@ -157,12 +156,13 @@ fn fit(run: &Run, target: &Target, curves: &[Curve<'_>]) -> Option<Fit> {
     Fit::of(fitted, reach(&answer.goodput, levels))
 }
 
-/// Returns the shares of a curve with their bounds; shares below the axis are drawn at its lower end.
+/// Returns the shares of a curve with their bounds, at the loads that the fit is made from; shares below the axis are drawn
+/// at its lower end.
 fn series(target: &Target, curve: &Curve<'_>, bottom: f64, r: f64) -> Series {
-    let at = |s: &Step| Some((s.level.value, target.row(s)?.attainment?.max(bottom)));
-    let bar = |s: &&Step| {
+    let at = |s: &Step| Some((s.effective_level(), target.row(s)?.attainment?.max(bottom)));
+    let bar = |s: &Step| {
         let (low, high) = target.row(s).and_then(|l| l.low.zip(l.high))?;
-        let (low, x, colour) = (low.max(bottom), s.level.value, curve.hue.middle);
+        let (low, x, colour) = (low.max(bottom), s.effective_level(), curve.hue.middle);
         Some(Bar { x, low, high: Some(high), value: high, colour })
     };
     let dot = |s: &&Step| {
@@ -170,12 +170,16 @@ fn series(target: &Target, curve: &Curve<'_>, bottom: f64, r: f64) -> Series {
         let hint = target.hint(s, mark);
         Some(Dot { at: at(s)?, symbol: Symbol::Mark(mark, r), hint, beyond: None })
     };
+    // Bars at almost one place stand side by side, in the order of their places.
+    let mut bars: Vec<&Step> = curve.steps.iter().copied().filter(|s| steady(s)).collect();
+    bars.sort_by(|a, b| a.effective_level().total_cmp(&b.effective_level()));
     // Decided steps are drawn above undecided ones.
     let mut steps = curve.steps.clone();
     steps.sort_by_key(|s| target.row(s).is_some_and(|row| row.verdict != Verdict::Undecided));
     Series {
         line: curve.joined(Across::Offered).into_iter().filter_map(at).collect(),
-        bars: curve.steps.iter().filter(|s| steady(s)).filter_map(bar).collect(),
+        tail: curve.tail(Across::Offered, at),
+        bars: bars.into_iter().filter_map(bar).collect(),
         spreads_bars: true,
         dots: steps.iter().filter_map(dot).collect(),
         ..Series::new(curve.hue.dark)
@@ -185,7 +189,7 @@ fn series(target: &Target, curve: &Curve<'_>, bottom: f64, r: f64) -> Series {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charts::draw::curves;
+    use crate::charts::draw::curves::curves;
     use goodput_run::fixture;
 
     #[test]

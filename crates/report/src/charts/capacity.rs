@@ -6,7 +6,7 @@ use super::draw::{
     raster::{Raster, SCALE},
     rgb, shortened, spread, svg,
 };
-use crate::escape::clip;
+use crate::escape::{clip, plain};
 use crate::sections::capacity::Capacity;
 use crate::sections::capacity::candidate::{HardwareOverrides, candidate};
 use crate::words;
@@ -98,7 +98,7 @@ fn draw_capacity(c: &Capacity, format: Format) -> Canvas {
     let width = f64::from(format.width()) - 2.0 * EDGE;
     // The headline of a slide already has the volume.
     let skip = usize::from(format == Format::Slide);
-    let about = c.about().split(", ").skip(skip).map(str::to_owned).collect();
+    let about = c.about().split(", ").skip(skip).map(str::to_owned).chain(c.chart_rate()).collect();
     let titles = Titles {
         head: c.chart_headline(),
         about: (face, vec![shortened(&face, about, width)]),
@@ -122,7 +122,7 @@ fn draw_capacity(c: &Capacity, format: Format) -> Canvas {
 
 /// Returns the SLOs under which the candidates were measured.
 fn measured(c: &Capacity) -> String {
-    let runs = c.all.iter().filter_map(|s| Some(clip(&s.candidate.measured.as_ref()?.slo, 70)));
+    let runs = c.all.iter().filter_map(|s| Some(plain(&s.candidate.measured.as_ref()?.slo)));
     let mut slos: Vec<String> = Vec::new();
     for slo in runs {
         if !slos.contains(&slo) {

@@ -152,12 +152,12 @@ impl Cell<'_> {
             }
             Ttft::Spans(spans) => {
                 let kinds: [(SpanValue, RGBColor); 2] = [(|s| s.p50, hue.middle), (|s| s.p99, hue.dark)];
+                // A line through the windows would show their scatter as a shape.
                 for (of, colour) in kinds {
-                    let values: Vec<Point> = spans.iter().map(|s| (s.at_s, of(s) / self.unit)).collect();
-                    most = values.iter().map(|v| v.1).fold(most, f64::max);
-                    for piece in plot.line(&values) {
-                        c.line(&piece, 1.7, colour);
-                    }
+                    let values = spans.iter().map(|s| (s.at_s, of(s) / self.unit));
+                    most = values.clone().map(|v| v.1).fold(most, f64::max);
+                    let at = values.filter(|v| v.1 <= plot.y.max).map(|v| plot.at(v.0, v.1)).collect();
+                    c.dots(at, 1.5, colour);
                 }
             }
         }

@@ -280,8 +280,13 @@ mod tests {
     fn marks_of_an_undecided_step_are_hollow() {
         let (mut run, traces) = fixture::traced();
         let white = |run: &Run| {
-            let scene =
-                Scene { run, traces: &traces, format: crate::charts::draw::Format::Report, width: 720 };
+            let scene = Scene {
+                run,
+                traces: &traces,
+                message: "",
+                format: crate::charts::draw::Format::Report,
+                width: 720,
+            };
             let shapes = draw(&scene).shapes;
             let inner =
                 |s: &Shape| matches!(s, Shape::Disc(_, r, c) if *r < 3.0 && *c == plotters::style::WHITE);

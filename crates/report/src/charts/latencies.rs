@@ -26,6 +26,9 @@ pub(super) struct Latencies {
     is_clipped: bool,
     /// The percentile that carries the verdict marks: the one that the SLO limits, or p99 if it limits none.
     marked: usize,
+    /// True if the latencies of overloaded steps are given above the plot: not for several series, whose numbers would
+    /// cover each other.
+    names_overloads: bool,
     limits: Vec<Rule>,
     unloaded: Option<Rule>,
     /// Radius of the marks.
@@ -64,7 +67,8 @@ impl Latencies {
         let unloaded = baseline(run, metric).and_then(|q| unloaded_rule(&q, unit));
         let unloaded = unloaded.filter(|u| u.value <= y.max);
         let limits = limits.collect();
-        Self { metric, across, unit, y, is_clipped, marked, limits, unloaded, radius: radius(run) }
+        let (names_overloads, radius) = (curves.len() == 1, radius(run));
+        Self { metric, across, unit, y, is_clipped, marked, names_overloads, limits, unloaded, radius }
     }
 
     /// Describes the plot for curves in three shades, named `p50` and so on; with several series, named after these.
@@ -79,7 +83,7 @@ impl Latencies {
             let h = curve.hue;
             let name = |pick: usize| match (curves.len(), pick) {
                 (1, _) => names[pick].to_owned(),
-                (_, 2) => crate::escape::clip(curve.series, 22),
+                (_, 2) => curve.name.clone(),
                 _ => String::new(),
             };
             let shades =
@@ -95,28 +99,33 @@ impl Latencies {
             all
         };
         let series = curves.iter().flat_map(shades).collect();
-        LevelPlot { notes, height, names: Names::EndsWithLeaders, ..self.described(series) }
+        LevelPlot { notes, height, ..self.described(series) }
     }
 
     /// Describes the plot for the tails of several series, and their medians below, if `medians` is true.
-    pub(super) fn plot_of_tails(self, curves: &[Curve<'_>], names: &[String], medians: bool) -> LevelPlot {
+    pub(super) fn plot_of_tails(self, curves: &[Curve<'_>], medians: bool) -> LevelPlot {
         let bare = |pick: usize, colour: RGBColor, curve: &Curve<'_>| Series {
             dots: Vec::new(),
+            tail: Vec::new(),
             ..self.series(curve, pick, colour)
         };
         let mut series = Vec::new();
         if medians {
             series.extend(curves.iter().map(|c| Series { width: 1.8, ..bare(0, c.hue.light, c) }));
         }
-        for (curve, name) in curves.iter().zip(names) {
+        for curve in curves {
             let tail = Series { width: 2.4, ..bare(2, curve.hue.dark, curve) };
-            series.push(tail.named(name.as_str(), curve.hue.dark));
+            series.push(tail.named(curve.name.as_str(), curve.hue.dark));
         }
         let marks = |c: &Curve<'_>| Series { line: Vec::new(), ..self.series(c, self.marked, c.hue.dark) };
         series.extend(curves.iter().map(marks));
         let shown = if medians { "strong: p99, pale: p50" } else { "p99" };
-        let names = if medians { Names::Near } else { Names::NearIfFree };
-        LevelPlot { notes: vec![shown.to_owned()], names, unloaded: None, ..self.described(series) }
+        LevelPlot {
+            notes: vec![shown.to_owned()],
+            names: Names::NearIfFree,
+            unloaded: None,
+            ..self.described(series)
+        }
     }
 
     fn described(self, series: Vec<Series>) -> LevelPlot {
@@ -136,7 +145,12 @@ impl Latencies {
         let dot = |s: &&Step| {
             let mark = Mark::of(s);
             let at = self.point(s, pick)?;
-            let beyond = Some(at.1).filter(|_| mark != Mark::Overloaded);
+            let beyond = match mark {
+                Mark::Overloaded if !self.names_overloads => None,
+                // The edge of the plot says less than the number only if that lies beyond it.
+                Mark::Overloaded => self.value(s, pick).filter(|v| *v > self.y.max),
+                Mark::Meets | Mark::Undecided | Mark::Fails | Mark::Invalid => Some(at.1),
+            };
             let symbol = match is_marked {
                 true => Symbol::Mark(mark, self.radius),
                 false => Symbol::Disc(self.radius - 1.7),
@@ -144,8 +158,10 @@ impl Latencies {
             let shown = is_marked || (steady(s) && at.1 <= self.y.max);
             shown.then(|| Dot { at, symbol, hint: self.hint(s, pick), beyond })
         };
+        let joined = if curve.is_scattered(self.across) { Vec::new() } else { curve.joined(self.across) };
         Series {
-            line: curve.joined(self.across).into_iter().filter_map(|s| self.point(s, pick)).collect(),
+            tail: if is_marked && !joined.is_empty() { self.tail(curve, pick) } else { Vec::new() },
+            line: joined.into_iter().filter_map(|s| self.point(s, pick)).collect(),
             dots: curve.steps.iter().filter_map(dot).collect(),
             on_top: is_marked,
             dot_colour: if is_marked { curve.hue.dark } else { colour },
@@ -153,13 +169,30 @@ impl Latencies {
         }
     }
 
-    /// Returns the point of one percentile of a step: at infinity if the backlog grew, since its latency would depend
-    /// on how long the step ran and not on the server.
+    /// Returns the point of one percentile of a step. If the backlog grew, only the percentile with the marks has one: a
+    /// latency that includes the wait is at infinity, since it depends on how long the step ran and not on the server.
     fn point(&self, step: &Step, pick: usize) -> Option<Point> {
         if Mark::of(step) == Mark::Overloaded {
-            return (pick == self.marked).then(|| (self.across.of(step), f64::INFINITY));
+            let known = self.value(step, pick).filter(|_| !includes_wait(self.metric));
+            return (pick == self.marked).then(|| (self.across.of(step), known.unwrap_or(f64::INFINITY)));
         }
-        PICKS[pick](&step.quantiles(self.metric)).map(|v| (self.across.of(step), v / self.unit))
+        self.value(step, pick).map(|v| (self.across.of(step), v))
+    }
+
+    /// Returns one percentile of a step in the unit of the axis.
+    fn value(&self, step: &Step, pick: usize) -> Option<f64> {
+        PICKS[pick](&step.quantiles(self.metric)).map(|v| v / self.unit)
+    }
+
+    /// Returns the thin line through failing steps, up to the edge of the plot at the first whose backlog grew: it has no
+    /// latency to go on from.
+    fn tail(&self, curve: &Curve<'_>, pick: usize) -> Vec<Point> {
+        let mut points = curve.tail(self.across, |s| self.point(s, pick));
+        if let Some(first) = points.iter().position(|p| p.1.is_infinite()) {
+            points.truncate(first + 1);
+            points[first].1 = self.y.max;
+        }
+        points
     }
 
     /// Returns the tooltip of a step: the achieved rate and, if available, this percentile of the metric.
@@ -211,6 +244,14 @@ fn unloaded_rule(q: &Quantiles, unit: f64) -> Option<Rule> {
     };
     let texts = vec![long, short, format!("unloaded {name}")];
     Some(Rule { value: value / unit, texts, hint: String::new(), labelled_below: false })
+}
+
+/// Returns true if a latency grows with the time that a request waits for its turn.
+const fn includes_wait(metric: Metric) -> bool {
+    match metric {
+        Metric::Ttft | Metric::Ttfc | Metric::E2e => true,
+        Metric::Tpot | Metric::Itl => false,
+    }
 }
 
 /// Returns true if a metric has a limit.

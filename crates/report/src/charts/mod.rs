@@ -7,6 +7,7 @@ mod capacity;
 mod cells;
 mod distribution;
 mod draw;
+mod goodputs;
 mod latencies;
 mod latency;
 mod lengths;
@@ -25,7 +26,7 @@ mod trace;
 #[cfg(test)]
 mod tests;
 
-use super::words;
+use super::words::{self, messages};
 use anyhow::{Context, Result};
 use draw::{Canvas, Format, Scene, heads, raster, svg};
 use goodput_run::rundir::{Run, Traces};
@@ -47,14 +48,17 @@ pub(crate) struct Chart {
     pub(crate) slide: bool,
     applies: Applies,
     draw: Draw,
+    says: Says,
 }
 
 type Applies = fn(&Run, &Traces) -> bool;
 type Draw = fn(&Scene<'_>) -> Canvas;
+/// Returns what a chart shows, in one line; `None` if it shows the answer of the run.
+type Says = fn(&Run) -> Option<String>;
 
-/// Returns a chart without a slide.
+/// Returns a chart without a slide, whose headline is the answer of the run.
 const fn chart(name: &'static str, caption: &'static str, applies: Applies, draw: Draw) -> Chart {
-    Chart { name, caption, slide: false, applies, draw }
+    Chart { name, caption, slide: false, applies, draw, says: |_| None }
 }
 
 /// Returns a chart with a slide.
@@ -68,44 +72,56 @@ pub(crate) const SLO_SCALE: &str = "slo-scale";
 /// Every chart, in the order of the report; [`of`] returns those that a run has.
 pub(crate) const CHARTS: &[Chart] = &[
     with_slide("latency", "Latency against achieved throughput", latency::applies, latency::draw),
-    chart("latency-offered", "Latency against offered rate", latency::applies_offered, latency::draw_offered),
+    chart("latency-offered", "Latency against offered rate", latency::applies_offered, latency::draw_offered)
+        .saying(messages::latency_against_load),
     chart(
         "latency-in-flight",
         "Latency against requests in flight",
         latency::applies_in_flight,
         latency::draw_offered,
-    ),
+    )
+    .saying(messages::latency_against_load),
     with_slide(
         "throughput",
         "Offered load against achieved and good requests/s, and output tokens/s",
         throughput::applies,
         throughput::draw,
-    ),
-    with_slide("attainment", "Share of requests within each limit", attainment::applies, attainment::draw),
-    with_slide("search", "How the search closed in", search::applies, search::draw),
-    with_slide(SLO_SCALE, "Goodput as the limits of the SLO are scaled", scale::applies, scale::draw),
-    with_slide("sensitivity", "What moves the goodput", tornado::applies, tornado::draw),
-    chart("recovery", "Requests in flight and response time around a surge", surge::applies, surge::draw),
+    )
+    .saying(messages::throughput),
+    with_slide("attainment", "Share of requests within each limit", attainment::applies, attainment::draw)
+        .saying(messages::attainment),
+    with_slide("search", "How the search closed in", search::applies, search::draw).saying(messages::search),
+    with_slide(SLO_SCALE, "Goodput as the limits of the SLO are scaled", scale::applies, scale::draw)
+        .saying(messages::slo_scale),
+    with_slide("sensitivity", "What moves the goodput", tornado::applies, tornado::draw)
+        .saying(tornado::message),
+    chart("recovery", "Requests in flight and response time around a surge", surge::applies, surge::draw)
+        .saying(surge::message),
     chart(
         "distribution",
         "How latencies are spread at the step of the answer",
         distribution::applies,
         distribution::draw,
-    ),
+    )
+    .saying(messages::distribution),
     chart(
         "timelines",
         "Requests in flight and TTFT over the time of each step",
         timelines::applies,
         timelines::draw,
-    ),
+    )
+    .saying(messages::timelines),
     chart(
         "server",
         "The server's own queue, KV cache, preemptions and prefix cache",
         server::applies,
         server::draw,
-    ),
-    chart("lengths", "How long prompts and answers were", lengths::applies, lengths::draw),
-    chart("capacity", "GPUs against daily volume", capacity::applies, capacity::draw),
+    )
+    .saying(messages::server),
+    chart("lengths", "How long prompts and answers were", lengths::applies, lengths::draw)
+        .saying(messages::lengths),
+    chart("capacity", "GPUs against daily volume", capacity::applies, capacity::draw)
+        .saying(messages::capacity),
     chart(
         offline::NAMES[0],
         "Latency against requests in flight",
@@ -128,18 +144,21 @@ pub(crate) const CHARTS: &[Chart] = &[
 
 /// Every chart that compares several series.
 pub(crate) const OVER: &[Chart] = &[
+    with_slide("goodputs", "Goodput of every series", goodputs::applies, goodputs::draw),
     with_slide(
         "overlay",
         "Latency against achieved throughput, every series",
         overlay::applies,
         overlay::draw,
-    ),
+    )
+    .saying(messages::overlay),
     chart(
         "attained",
         "Share of requests within every limit, every series",
         attained::applies,
         attained::draw,
-    ),
+    )
+    .saying(messages::attained),
 ];
 
 /// Returns every chart, those that compare several series last.
@@ -178,6 +197,16 @@ impl Default for Look {
 }
 
 impl Chart {
+    /// Returns this chart with a message of its own for its headline.
+    const fn saying(self, says: Says) -> Self {
+        Self { says, ..self }
+    }
+
+    /// Returns the message of the chart, in one line.
+    pub(crate) fn message(&self, run: &Run) -> String {
+        (self.says)(run).map_or_else(|| words::headline(run), |own| words::with_origin(run, own))
+    }
+
     /// Draws the chart for a page.
     pub(crate) fn picture<'a>(&'a self, run: &'a Run, traces: &'a Traces, look: &Look) -> Picture<'a> {
         let page = self.canvas(run, traces, Format::Report, look);
@@ -186,7 +215,8 @@ impl Chart {
 
     fn canvas(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Canvas {
         let width = if format == Format::Slide { format.width() } else { look.width };
-        (self.draw)(&Scene { run, traces, format, width }).themed(look.theme)
+        let message = self.message(run);
+        (self.draw)(&Scene { run, traces, message: &message, format, width }).themed(look.theme)
     }
 }
 
@@ -243,7 +273,7 @@ impl Picture<'_> {
     }
 
     fn vector(&self, id: &str, place: svg::Place) -> String {
-        let title = format!("{}: {}", self.chart.caption, words::headline(self.run));
+        let title = format!("{}: {}", self.chart.caption, self.chart.message(self.run));
         svg::svg(&self.page, id, &title, &heads::subtitle(self.run).join(" · "), place)
     }
 }

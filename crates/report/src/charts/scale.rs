@@ -3,8 +3,8 @@
 
 use super::cells::PHASES;
 use super::draw::{
-    Align, Axis, Canvas, Entry, Frame, GREEN, GREEN_TEXT, GREY, Mark, Plot, Point, REACH, Rect, Scene, Slot,
-    Taken, Type, hue_of, level_title, rgb,
+    Align, Axis, Canvas, Entry, Frame, GREEN, GREEN_TEXT, GREY, Mark, Plot, Point, REACH, Rect, Scale, Scene,
+    Slot, Taken, Type, hue_of, level_title, rgb,
 };
 use crate::sections::scale::goodput_at;
 use crate::words;
@@ -14,6 +14,8 @@ use plotters::style::{Color, RGBColor};
 
 /// The axis reaches up to this multiple of the highest level measured.
 const ABOVE: f64 = 1.25;
+/// Label of the line at × 1.
+const AS_IT_STANDS: &str = "the SLO as it stands";
 /// Length of an arrow into the unmeasured range.
 const ARROW: f64 = 26.0;
 
@@ -34,8 +36,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let plot = axes(&mut frame, run, scale, &reaches);
     let c = &mut frame.canvas;
     let mut taken = Taken::default();
-    let unscaled = plot.upright(1.0);
-    taken.line(&unscaled, 2.0);
+    taken.line(&plot.upright(1.0), 2.0);
     let answers: Vec<(f64, Option<DrawnAnswer>)> = reaches.iter().map(|(f, r)| (*f, shown(*r))).collect();
     for (factor, shown) in &answers {
         if let Some(shown) = shown {
@@ -43,7 +44,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         }
     }
     beyond(c, &plot, scale, &mut taken);
-    c.dashes(unscaled, 1.3, (1.6, 2.6), GREY);
+    draw_unscaled(c, &plot, &mut taken);
     for run in reaches.chunk_by(|a, b| between(a.1).is_some() && between(b.1).is_some()) {
         ribbon(c, &plot, run, &mut taken);
     }
@@ -102,7 +103,7 @@ fn axes(frame: &mut Frame, run: &Run, scale: &SloScale, reaches: &[(f64, Reach)]
     let y = Axis::upto(if highest > 0.0 { 1.18 * highest } else { 1.05 * most }, 6.0);
     let factors = reaches.iter().map(|r| r.0);
     let (least, last) = factors.fold((f64::INFINITY, 0.0_f64), |(l, h), f| (l.min(f), h.max(f)));
-    let x = Axis { min: least - 0.1, ..Axis::upto(last + 0.1, 8.0) };
+    let x = Axis { min: least - 0.1, scale: Scale::Times, ..Axis::upto(last + 0.1, 5.0) };
     let plot = Plot { area: frame.areas[0], x, y };
     let control = run.answers.first().map_or(Control::Rate, |a| a.control);
     let heading =
@@ -113,9 +114,26 @@ fn axes(frame: &mut Frame, run: &Run, scale: &SloScale, reaches: &[(f64, Reach)]
     }
     let limits = run.tiers.first().map(|t| t.scaled(1.0, "").limits()).unwrap_or_default();
     let limits: Vec<String> = limits.iter().map(words::limit).collect();
-    let stands = if limits.is_empty() { "the SLO as it stands".to_owned() } else { limits.join(", ") };
-    frame.axes(0, &plot, &heading, &notes, &format!("every latency limit, × that of the SLO  (1: {stands})"));
+    // Limits that do not fit here are in the footer.
+    let titles = [
+        format!("every latency limit, as a multiple of the SLO’s  (× 1: {})", limits.join(", ")),
+        "every latency limit, as a multiple of the SLO’s".to_owned(),
+    ];
+    let fits = |t: &&String| !limits.is_empty() && Type::book(12.0, GREY).width(t) <= plot.area.w + 60.0;
+    let title = titles.iter().find(fits).unwrap_or(&titles[1]);
+    frame.axes(0, &plot, &heading, &notes, title);
     plot
+}
+
+/// Draws the line at × 1.
+fn draw_unscaled(c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
+    let (line, face) = (plot.upright(1.0), Type::book(11.0, GREY));
+    c.dashes(line, 1.3, (1.6, 2.6), GREY);
+    let w = face.width(AS_IT_STANDS);
+    let ys = [plot.area.bottom() - 17.0, plot.area.bottom() - 40.0, plot.area.y + 4.0];
+    let spots = ys.map(|y| Rect { x: line[0].0 + 6.0, y, w, h: 13.0 });
+    let place = taken.free(spots).map(|r| (r, false));
+    c.label(place, 10.5, &face, AS_IT_STANDS);
 }
 
 /// Shades the unmeasured ranges, above and below.
@@ -243,8 +261,17 @@ impl DrawnAnswer {
         let face = Type::bold(11.0, colour);
         let w = face.width(&self.label);
         let (middle, left) = (-w / 2.0, -w - 8.0);
-        let shifts =
-            [(middle, -19.0), (middle, 7.0), (left, -7.0), (8.0, -7.0), (middle, -32.0), (middle, 20.0)];
+        let shifts = [
+            (middle, -19.0),
+            (middle, 7.0),
+            (left, -7.0),
+            (8.0, -7.0),
+            (left + 4.0, -20.0),
+            (6.0, 8.0),
+            (middle, -32.0),
+            (middle, 20.0),
+            (left, -33.0),
+        ];
         let spots = shifts.map(|(dx, dy)| Rect { x: x + dx, y: y + dy, w, h: 12.5 });
         let a = plot.area;
         let inside = |r: &Rect| {

@@ -4,7 +4,6 @@ use super::draw::{
     Across, Axis, Canvas, Curve, Dot, LevelChart, LevelPlot, Mark, Scene, Series, Symbol, charted, of_step,
     radius, steady, widest_name,
 };
-use crate::escape::clip;
 use crate::words;
 use goodput_run::rundir::{Run, Traces};
 use goodput_stats::stats::step::Step;
@@ -86,7 +85,7 @@ impl Panel {
         let y = self.axis(&steps);
         let lines = if curves.len() > 1 { &self.lines[..1] } else { self.lines };
         let line = |curve: &Curve<'_>, i: usize, (name, of): (&str, Value)| {
-            let at = |s: &Step| Some((s.level.value, self.value(s, of)?));
+            let at = |s: &Step| Some((Across::Offered.of(s), self.value(s, of)?));
             let dot = |s: &&Step| {
                 let at = at(s)?;
                 let symbol = if i == 0 { Symbol::Mark(Mark::of(s), radius) } else { Symbol::Disc(2.6) };
@@ -102,9 +101,11 @@ impl Panel {
                 0 => (curve.hue.dark, curve.hue.dark),
                 _ => (curve.hue.middle, curve.hue.middle_text),
             };
-            let name = if curves.len() > 1 { clip(curve.series, 22) } else { name.to_owned() };
+            let name = if curves.len() > 1 { curve.name.clone() } else { name.to_owned() };
+            let tail = if i == 0 { curve.tail(Across::Offered, at) } else { Vec::new() };
             Series {
                 line: curve.joined(Across::Offered).into_iter().filter_map(at).collect(),
+                tail,
                 dots: curve.steps.iter().filter_map(dot).collect(),
                 width: if i == 0 { 2.2 } else { 1.6 },
                 ..Series::new(colour).named(name, text)

@@ -20,6 +20,22 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     parts(run).is_some()
 }
 
+/// Returns the time of recovery.
+pub(super) fn message(run: &Run) -> Option<String> {
+    let (r, course, outcome) = parts(run)?;
+    let surge = surge_title(r);
+    Some(match outcome.recovery_s {
+        Some(s) if s <= 0.0 => format!("After a surge to {surge} the server is back to normal at once"),
+        Some(s) => format!("After a surge to {surge} the server recovers within {}", words::span(s)),
+        None => {
+            format!(
+                "After a surge to {surge} the server does not recover within {}",
+                words::span(course.hold_s)
+            )
+        }
+    })
+}
+
 fn parts(run: &Run) -> Option<(&Recovery, &Course, &Recovered)> {
     let r = run.view.recovery.as_ref()?;
     let outcome = r.outcome.as_ref().filter(|o| o.windows.len() > 2)?;

@@ -4,7 +4,6 @@ use super::draw::{
     Across, Axis, Canvas, Curve, Dot, Entry, Format, GOOD, GREEN_TEXT, LevelChart, LevelPlot, Mark, Point,
     Scene, Series, Symbol, achieved, charted, control, of_step, radius, rgb, steady, widest_name,
 };
-use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;
 use goodput_run::rundir::{Run, Traces};
@@ -17,7 +16,7 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
-    let mut chart = LevelChart::new(scene, Across::Offered);
+    let mut chart = LevelChart::new(scene, ACROSS);
     let mut plots = vec![requests(scene, &chart)];
     if scene.format == Format::Report {
         plots.push(tokens(&chart.curves));
@@ -28,19 +27,28 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
 
 /// Returns the name of a curve: `single` if there is only one.
 fn name(curves: &[Curve<'_>], c: &Curve<'_>, single: &str) -> String {
-    if curves.len() == 1 { single.to_owned() } else { clip(c.series, 22) }
+    if curves.len() == 1 { single.to_owned() } else { c.name.clone() }
 }
 
 /// A value of a step.
 type Value = fn(&Step) -> f64;
 
+/// The axis of all plots.
+const ACROSS: Across = Across::Offered;
+
+/// Returns the line through the steps whose windows are long enough for their rates.
 fn line(curve: &Curve<'_>, of: Value) -> Vec<Point> {
-    curve.joined(Across::Offered).into_iter().map(|s| (s.level.value, of(s))).collect()
+    let joined = curve.joined(ACROSS).into_iter().filter(|s| Across::Achieved.joins(s));
+    joined.map(|s| (ACROSS.of(s), of(s))).collect()
+}
+
+fn tail(curve: &Curve<'_>, of: Value) -> Vec<Point> {
+    curve.tail(ACROSS, |s| Some((ACROSS.of(s), of(s))))
 }
 
 fn dots(curve: &Curve<'_>, of: Value, symbol: impl Fn(&Step) -> Symbol, hint: Hint) -> Vec<Dot> {
     let dot = |s: &&Step| Dot {
-        at: (s.level.value, of(s)),
+        at: (ACROSS.of(s), of(s)),
         symbol: symbol(s),
         hint: of_step(s, [achieved(s), hint(s)], Mark::of(s)),
         beyond: None,
@@ -73,6 +81,7 @@ fn requests(scene: &Scene<'_>, chart: &LevelChart<'_>) -> LevelPlot {
         };
         let achieved = Series {
             line: line(curve, |s| s.achieved_rate),
+            tail: tail(curve, |s| s.achieved_rate),
             dots: dots(curve, |s| s.achieved_rate, |s| Symbol::Mark(Mark::of(s), r), good_rate),
             ..Series::new(curve.hue.dark).named(name(curves, curve, "achieved"), curve.hue.dark)
         };
@@ -94,6 +103,7 @@ fn tokens(curves: &[Curve<'_>]) -> LevelPlot {
     let symbol = |s: &Step| if steady(s) { Symbol::Disc(3.4) } else { Symbol::Ring(3.4, 1.9) };
     let series = curves.iter().map(|curve| Series {
         line: line(curve, |s| s.output_tokens_per_s),
+        tail: tail(curve, |s| s.output_tokens_per_s),
         width: 2.0,
         dots: dots(curve, |s| s.output_tokens_per_s, symbol, tokens),
         ..Series::new(curve.hue.middle).named(name(curves, curve, "output"), curve.hue.middle_text)

@@ -169,8 +169,9 @@ fn key(c: &mut Canvas, top: f64, drawn: &Drawn, unit: f64, left_out: &str) {
     say(c, &mut x, y, &book, "(one logarithmic scale, by time of due)", 0.0);
     (x, y) = (EDGE, y + 18.0);
     for (colour, text) in [(hue.dark, "p99"), (hue.middle, "p50")].into_iter().filter(|_| drawn.spans) {
-        c.stroke((x, y - 4.0), (x + 18.0, y - 4.0), 2.0, colour);
-        x += 23.0;
+        let dots = [(0.0, 2.5), (5.0, 6.0), (10.0, 4.0)].map(|(right, up)| (x + right + 2.0, y - up));
+        c.dots(dots.to_vec(), 1.5, colour);
+        x += 17.0;
         say(c, &mut x, y, &book, text, 14.0);
     }
     if drawn.points {

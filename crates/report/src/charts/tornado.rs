@@ -5,7 +5,7 @@ use super::draw::{
     control, hue_of, rgb,
 };
 use crate::escape::clip;
-use crate::sections::sensitivity::{percent, title, value};
+use crate::sections::sensitivity::{headline, percent, title, value};
 use goodput_core::units::short;
 use goodput_run::rundir::sensitivity::Effect;
 use goodput_run::rundir::{Run, Traces};
@@ -22,6 +22,12 @@ const ON_SLIDE: usize = 4;
 /// Returns true if some factor has an effect to show.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     !effects(run).is_empty()
+}
+
+/// Returns the largest effect.
+pub(super) fn message(run: &Run) -> Option<String> {
+    let said = headline(run.view.sensitivity.as_ref()?);
+    Some(said.trim_end_matches('.').to_owned()).filter(|text| !text.is_empty())
 }
 
 fn effects(run: &Run) -> Vec<&Effect> {

@@ -69,13 +69,20 @@ fn three(run: &Run, a: &Answer) -> Vec<Text> {
     all
 }
 
-/// Returns the first answer for a terminal, a line for each sentence.
+/// Returns the first answer for a terminal, and the rate to plan with: a line each.
 pub(super) fn brief(run: &Run) -> Vec<Block> {
     let Some(a) = run.answers.first() else {
         return vec![Block::paragraph("No answer: no step was finished.")];
     };
     let s = words::sentences(run, a);
-    Block::paragraphs([s.answer, s.plan, s.soak, s.with, s.evidence])
+    Block::paragraphs([s.answer, s.plan])
+}
+
+/// Returns what the first answer rests on, for a terminal: a line for each sentence.
+pub(super) fn details(run: &Run) -> Vec<Block> {
+    let Some(a) = run.answers.first() else { return Vec::new() };
+    let s = words::sentences(run, a);
+    Block::paragraphs([s.with, s.evidence, s.soak])
 }
 
 /// Returns a further answer for a terminal: the answer, and its capacity.

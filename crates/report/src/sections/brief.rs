@@ -5,6 +5,7 @@ use super::{
     sensitivity, several, steps, variants, why,
 };
 use crate::document::{Block, Document, Section};
+use crate::words;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::groups::GroupBy;
 use std::path::{Path, PathBuf};
@@ -42,7 +43,8 @@ pub fn table(run: &Run) -> Document {
     Document::of(vec![Section::untitled(blocks)])
 }
 
-/// Returns the answer of a run with its figures, its caveats and the paths of its files.
+/// Returns the answer of a run with its figures, its caveats and the paths of its files. The answer itself comes last, with
+/// the path of the report: that is what a terminal shows without scrolling.
 pub fn answer(run: &Run, files: &[PathBuf]) -> Document {
     let mut sections = match form(run) {
         Form::Matrix => with_causes(run, matrix::brief(run)),
@@ -50,8 +52,22 @@ pub fn answer(run: &Run, files: &[PathBuf]) -> Document {
         Form::One => of_one(run),
         Form::Several => of_several(run),
     };
-    sections.extend([caveats::brief(run), Section::untitled(places(files))]);
+    let report = report(files);
+    let others: Vec<PathBuf> = files.iter().filter(|f| Some(*f) != report).cloned().collect();
+    let mut last = match form(run) {
+        Form::Matrix | Form::Levels => Vec::new(),
+        Form::One => answer::brief(run),
+        Form::Several => vec![Block::paragraph(format!("{}.", words::headline(run)))],
+    };
+    last.extend(report.map(|path| Block::paragraph(format!("Report: {}", path.display()))));
+    sections.extend([caveats::brief(run), Section::untitled(places(&others)), Section::untitled(last)]);
     Document::of(sections)
+}
+
+/// Returns the report to open: the page, else the decision record.
+fn report(files: &[PathBuf]) -> Option<&PathBuf> {
+    let ends = |ending: &str| files.iter().find(|f| f.extension().is_some_and(|e| e == ending));
+    ends("html").or_else(|| ends("md"))
 }
 
 /// Returns the table of a run with its answer below it.
@@ -62,7 +78,7 @@ pub fn document(run: &Run, files: &[PathBuf]) -> Document {
 }
 
 fn of_one(run: &Run) -> Vec<Section> {
-    let mut all = vec![Section::untitled(answer::brief(run))];
+    let mut all = vec![Section::untitled(answer::details(run))];
     if let Some(a) = run.answers.first() {
         all.push(figures::brief(run, a));
         all.extend(amounts::brief(run, a));

@@ -153,7 +153,6 @@ fn the_answer_in_words() {
     let files = [PathBuf::from("runs/a/report.md"), PathBuf::from("runs/a/charts/latency.png")];
     let said = |name: &str| answer(&case(name), &files);
     insta::assert_snapshot!(said("adaptive"), @r#"
-    One A40 serves at least 30 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     Evidence: 30 req/s meets (p99 TTFT: 5 of 3,600 missed); 34.6 req/s fails (p99 TPOT: 5 of 415 missed); 34 req/s is undecided (p99 TPOT: 10 of 1,020 missed); ended because the budget of 15m is spent.
 
@@ -171,12 +170,12 @@ fn the_answer_in_words() {
     ! The answer is a bracket between two measured levels, without a confidence interval and without a safe rate.
       → More time narrows it (--budget), down to search.adaptive.width where that is set.
 
-    runs/a/report.md
     runs/a/charts: 1 chart as PNG and SVG
+
+    One A40 serves at least 30 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fails at 34.6, where p99 TPOT is the limit that binds.
+    Report: runs/a/report.md
     "#);
     insta::assert_snapshot!(said("interval"), @r#"
-    One A40 serves 33.4 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds; with 90 % confidence the true limit lies between 31.6 and 35.3.
-    Plan with 31.6 requests/s (safe rate: 5 % chance that it is too much).
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     Evidence: a fit to 11 steps under load with 32,760 requests; 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); ended because all 11 levels of the list are measured.
 
@@ -191,11 +190,13 @@ fn the_answer_in_words() {
     tokens    948 output a second, 19,000 prompt a second
     And at 33.4 requests/s, the goodput, with nothing in reserve: 2,000 a minute, 120,000 an hour, 2.89 million a day; tokens 1,000 output a second, 20,000 prompt a second
 
-    runs/a/report.md
     runs/a/charts: 1 chart as PNG and SVG
+
+    One A40 serves 33.4 requests/s while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds; with 90 % confidence the true limit lies between 31.6 and 35.3.
+    Plan with 31.6 requests/s (safe rate: 5 % chance that it is too much).
+    Report: runs/a/report.md
     "#);
     insta::assert_snapshot!(said("long-names"), @r#"
-    16 × NVIDIA H200 SXM 141GB HBM3e (liquid coo… serve at least 32 requests/s (2 per GPU) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fail at 36, where p99 TTFT is the limit that binds.
     Measured with: lognormal input of 1,800 tokens (cv 1.2, max 32,768), output 350 tokens, gamma arrivals (cv 2.5), warm prefix of 4,000 tokens.
     Evidence: 32 req/s meets (p99 TTFT: 9 of 3,840 missed); 36 req/s fails (p99 TTFT: 65 of 4,320 missed); 34 req/s is undecided (p99 TPOT: 40 of 4,080 missed); ended because all 11 levels of the list are measured; longer steps at the undecided levels would narrow it (step.measure, step.min-requests): at 34 req/s 1,700 more requests without a miss would do, or about 1,300,000 at this share of misses.
 
@@ -215,8 +216,10 @@ fn the_answer_in_words() {
     ! The answer is a bracket between two measured levels, without a confidence interval and without a safe rate.
       → More levels between its two ends narrow it (search.rates, search.concurrency).
 
-    runs/a/report.md
     runs/a/charts: 1 chart as PNG and SVG
+
+    16 × NVIDIA H200 SXM 141GB HBM3e (liquid coo… serve at least 32 requests/s (2 per GPU) while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, and fail at 36, where p99 TTFT is the limit that binds.
+    Report: runs/a/report.md
     "#);
 }
 
@@ -225,7 +228,6 @@ fn open_answers_and_tiers_in_words() {
     let files = [PathBuf::from("runs/a/report.md"), PathBuf::from("runs/a/charts/latency.png")];
     let said = |name: &str| answer(&case(name), &files);
     insta::assert_snapshot!(answer(&case("unloaded-misses"), &[]), @r#"
-    Even unloaded, with one request at a time, one A40 does not keep p99 TTFT ≤ 1 ms, so no rate can: the limit that binds is p99 TTFT.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     Evidence: one request at a time already misses p99 TTFT: 41 of 41 requests; ended because no load makes an unloaded server faster.
 
@@ -233,9 +235,10 @@ fn open_answers_and_tiers_in_words() {
     joint goodput    none · 99 % of requests within all limits
     good requests/s  0 req/s · due in the window and within all limits
     client           p99 lateness 0.31 of 0.05 ms allowed · threads busy 8 % · 3 of 4,096 in flight
+
+    Even unloaded, with one request at a time, one A40 does not keep p99 TTFT ≤ 1 ms, so no rate can: the limit that binds is p99 TTFT.
     "#);
     insta::assert_snapshot!(answer(&case("adaptive-undecided"), &[]), @r#"
-    It is undecided what one A40 can take while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     Evidence: 4.32 req/s is undecided (p99 TTFT: 0 of 51 missed); 8.64 req/s is undecided (p99 TTFT: 0 of 103 missed); 17.3 req/s is undecided (p99 TTFT: 0 of 207 missed); 1 more level is open; ended because the budget of 1m is spent; more time (--budget) would decide it.
 
@@ -243,6 +246,8 @@ fn open_answers_and_tiers_in_words() {
     joint goodput    undecided · 99 % of requests within all limits
     good requests/s  best step 17.3 req/s at 17.3 req/s · due in the window and within all limits
     client           p99 lateness 0.31 of 10 ms allowed · threads busy 8 % · 19 of 4,096 in flight
+
+    It is undecided what one A40 can take while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms: no level is shown to meet or to fail.
     "#);
     insta::assert_snapshot!(format!("{}\n\n{}", table(&case("tiers"), Some(100)), said("tiers")), @r#"
     ──────────────────────────────────────────────────────────────────────────────────────
@@ -260,7 +265,6 @@ fn open_answers_and_tiers_in_words() {
     ──────────────────────────────────────────────────────────────────────────────────────
      ↗ the backlog grows: no steady latency
 
-    2 × A40 serve at least 20 requests/s (10 per GPU) within the SLO of gold (p99 TTFT ≤ 60 ms), and fail at 25, where p99 TTFT is the limit that binds.
     Measured with: 600 in / 30 out tokens, Poisson arrivals, cold cache.
     Evidence: 20 req/s meets (p99 TTFT: 18 of 2,400 missed); 25 req/s fails (p99 TTFT: 49 of 3,000 missed); ended because all 8 levels of the list are measured.
 
@@ -283,8 +287,10 @@ fn open_answers_and_tiers_in_words() {
     ! The answer is a bracket between two measured levels, without a confidence interval and without a safe rate.
       → More levels between its two ends narrow it (search.rates, search.concurrency).
 
-    runs/a/report.md
     runs/a/charts: 1 chart as PNG and SVG
+
+    2 × A40 serve at least 20 requests/s (10 per GPU) within the SLO of gold (p99 TTFT ≤ 60 ms), and fail at 25, where p99 TTFT is the limit that binds.
+    Report: runs/a/report.md
     "#);
     insta::assert_snapshot!(answer(&case("no-step"), &[]), @r#"
     No answer: no step was finished.

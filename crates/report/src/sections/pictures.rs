@@ -2,17 +2,15 @@
 
 use crate::charts::Chart;
 use crate::document::{Block, Picture};
-use crate::words;
 use goodput_run::rundir::Run;
 
 /// Returns the charts, which are in `folder`.
 pub(super) fn blocks(run: &Run, charts: &[&Chart], folder: &str) -> Vec<Block> {
-    let alternative = words::headline(run);
     let one = |c: &&Chart| {
         Block::Picture(Picture {
             path: format!("{folder}/{}.png", c.name),
             caption: c.caption.to_owned(),
-            alternative: alternative.clone(),
+            alternative: c.message(run),
         })
     };
     charts.iter().map(one).collect()

@@ -58,11 +58,7 @@ pub(super) fn binds(g: &Goodput) -> String {
 /// Returns the answer in one line, for above a chart. A bracket is never reduced to its low end, and imported results
 /// are marked as imported.
 pub(crate) fn headline(run: &Run) -> String {
-    let line = own_headline(run);
-    match &run.meta.imported {
-        Some(imported) => format!("{line} (imported from {})", imported.title()),
-        None => line,
-    }
+    headlines::with_origin(run, own_headline(run))
 }
 
 fn own_headline(run: &Run) -> String {
@@ -84,14 +80,15 @@ fn own_headline(run: &Run) -> String {
     }
     match (g.status(), g.rate().or(g.bracket.met)) {
         (Status::Found, Some(rate)) if bracket_only(g) => {
-            let why = g.binding.as_deref().map(|b| format!(" ({})", cause(b))).unwrap_or_default();
+            let why = headlines::seen(run, a).map(|b| format!(" ({})", cause(b))).unwrap_or_default();
             let it = if plural(&run.meta) { "they fail" } else { "it fails" };
             let failed =
                 g.bracket.failed.map(|f| format!("; {it} at {}{why}", level_number(f))).unwrap_or_default();
             format!("{who} {serves} at least {} {within}{failed}", at(rate))
         }
         (Status::Found, Some(rate)) => {
-            let clause = g.binding.as_deref().map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
+            let clause =
+                headlines::seen(run, a).map(|b| format!("; {}", binding_clause(b))).unwrap_or_default();
             let number =
                 estimate::ends(a.control, g).map_or_else(|| level_number(rate), |(n, _)| n[0].clone());
             format!("{who} {serves} {} {within}{clause}", at(rate).replacen(&level_number(rate), &number, 1))

@@ -2,10 +2,10 @@
 //! series.
 
 use super::estimate::ends;
-use super::names::subject;
+use super::names::{steps_of, subject};
+use super::series_names::short_names;
 use super::units::{figure, latency, level_number, list, thousands};
 use crate::document::UNKNOWN;
-use crate::escape::clip;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use goodput_plan::Purpose;
@@ -14,11 +14,34 @@ use goodput_run::rundir::derive::interval;
 use goodput_run::rundir::offline::{LevelFigures, is_burst, levels, most};
 use goodput_run::rundir::variants::{Best, VariantAnswer};
 use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::stats::step::{Step, Verdict};
+use goodput_stats::stats::summary::tier_verdict;
 
 /// Maximum number of series whose figures are in the headline.
 const IN_HEADLINE: usize = 4;
-/// Names of variants longer than this are cut.
+/// Length of the name of a variant in a headline.
 pub(crate) const NAME: usize = 40;
+
+/// Returns a headline that says if its results are imported.
+pub(crate) fn with_origin(run: &Run, line: String) -> String {
+    match &run.meta.imported {
+        Some(imported) => format!("{line} (imported from {})", imported.title()),
+        None => line,
+    }
+}
+
+/// Returns the limit that a reader sees bind in the charts: the growing backlog, where that is what every failing step
+/// shows, although the fit may cross a limit of latency just before it; else the limit that binds.
+pub(super) fn seen<'a>(run: &Run, a: &'a Answer) -> Option<&'a str> {
+    let binding = a.goodput.binding.as_deref()?;
+    let fails = |s: &&Step| {
+        s.limits.iter().any(|l| l.tier == a.tier) && tier_verdict(&s.limits, &a.tier).0 == Verdict::Fails
+    };
+    let failing: Vec<&Step> = steps_of(run, a).into_iter().filter(fails).collect();
+    let all_grow = !failing.is_empty() && failing.iter().all(|s| s.stable == Some(false));
+    let of_latency = Metric::of_limit(binding).is_some();
+    Some(if all_grow && of_latency { "stability" } else { binding })
+}
 
 /// Returns the headline of a matrix, for a report and its charts; `None` for other runs.
 pub(super) fn of_matrix(run: &Run) -> Option<String> {
@@ -88,13 +111,14 @@ pub(super) fn of_variants(run: &Run) -> Option<String> {
         return None;
     }
     let best = Best::of(&run.variants);
+    let names = short_names(run.variants.iter().map(|v| v.series.as_str()), NAME);
     let at_slo = best.at_slo.map(|i| {
         let v = &run.variants[i];
-        format!("best within the SLO: {} ({})", clip(&v.series, NAME), brief_variant(v))
+        format!("best within the SLO: {} ({})", names[i], brief_variant(v))
     });
     let raw = best.raw_peak.map(|i| {
         let v = &run.variants[i];
-        format!("raw peak: {} ({} output tokens/s)", clip(&v.series, NAME), peak_of(v))
+        format!("raw peak: {} ({} output tokens/s)", names[i], peak_of(v))
     });
     let said: Vec<String> = at_slo.into_iter().chain(raw).collect();
     let n = run.meta.variants.len();
@@ -128,7 +152,7 @@ pub(crate) fn peak_of(v: &VariantAnswer) -> String {
 
 /// Returns an answer in a few words, and true if they are a figure: `31.5`, `at least 30`, `undecided`, and `at most
 /// 2.79` if no level is shown to be safe. An undecided answer is never given as a rate that is served.
-fn brief_answer(a: &Answer) -> (String, bool) {
+pub(crate) fn brief_answer(a: &Answer) -> (String, bool) {
     let g = &a.goodput;
     let known = matches!(g.status(), Status::Found | Status::NotReached);
     let from_zero = interval(g).is_some_and(|(_, [low, _])| low <= 0.0);
@@ -161,10 +185,11 @@ pub(super) fn of_series(run: &Run) -> Option<String> {
     };
     let alike = firsts.iter().all(|a| a.control == control);
     let told = firsts.iter().position(|a| brief_answer(a).1);
+    let names = short_names(firsts.iter().map(|a| a.series.as_str()), 24);
     // Only the first figure has the unit.
     let say = |(i, a): (usize, &&Answer)| {
         let unit = if alike && told == Some(i) { unit } else { "" };
-        format!("{}{unit} {}", brief_answer(a).0, clip(&a.series, 24))
+        format!("{}{unit} {}", brief_answer(a).0, names[i])
     };
     let mut said: Vec<String> = firsts.iter().enumerate().take(IN_HEADLINE).map(say).collect();
     if firsts.len() > IN_HEADLINE {
@@ -189,6 +214,24 @@ mod tests {
             "{head}"
         );
         assert_eq!(of_series(&fixture::found()), None);
+    }
+
+    #[test]
+    fn a_growing_backlog_is_named_where_it_is_all_that_is_seen() {
+        let mut run = fixture::found();
+        run.answers[0].goodput.binding = Some("ttft.p99".into());
+        assert_eq!(
+            seen(&run, &run.answers[0]),
+            Some("ttft.p99"),
+            "the step at 36 fails with a level backlog"
+        );
+        run.steps.retain(|s| s.level.value < 35.0 || s.stable == Some(false));
+        assert_eq!(seen(&run, &run.answers[0]), Some("stability"));
+        run.answers[0].goodput.binding = Some("error-rate".into());
+        assert_eq!(seen(&run, &run.answers[0]), Some("error-rate"), "errors are not latency");
+        run.steps.retain(|s| s.stable != Some(false));
+        run.answers[0].goodput.binding = Some("ttft.p99".into());
+        assert_eq!(seen(&run, &run.answers[0]), Some("ttft.p99"), "no step fails");
     }
 
     #[test]

@@ -40,6 +40,15 @@ pub(crate) fn binding_in_short(key: &str) -> String {
     of_class(key).map_or_else(|| limit_name(key), |(class, limit)| format!("{} ({class})", limit_name(limit)))
 }
 
+/// Formats the limit that binds for narrow places, as what is seen of it: `p99 TTFT`, `backlog grows`.
+pub(crate) fn limit_that_binds(key: &str) -> String {
+    match key {
+        "stability" => "backlog grows".into(),
+        ERRORS => "requests fail".into(),
+        other => binding_in_short(other),
+    }
+}
+
 /// Splits a key that names a class into class and limit; `None` for other keys, such as `req/s`.
 fn of_class(key: &str) -> Option<(&str, &str)> {
     let (class, limit) = split_limit_key(key);

@@ -14,12 +14,14 @@ pub(crate) mod finding;
 mod headlines;
 mod levels;
 mod limits;
+pub(crate) mod messages;
 mod names;
 mod offline;
 mod preempted;
 mod reason;
 mod refused;
 mod remedy;
+mod series_names;
 mod support;
 pub(crate) mod units;
 
@@ -37,9 +39,11 @@ pub(crate) use figures::{
     knee, price, safe_basis,
 };
 pub use finding::advice;
-pub(crate) use headlines::{NAME, brief_variant, headline_of_levels, headline_of_matrix, peak_of};
+pub(crate) use headlines::{
+    NAME, brief_answer, brief_variant, headline_of_levels, headline_of_matrix, peak_of, with_origin,
+};
 pub(crate) use levels::{level, noun, step_level};
-pub(crate) use limits::{binding, binding_in_short, limit, slo};
+pub(crate) use limits::{binding, binding_in_short, limit, limit_that_binds, slo};
 pub(crate) use names::{
     date, lower, mixed, moment, plural, requests, several_tiers, slo_name, steps_of, subject, tier_of, whose,
     workload,
@@ -49,6 +53,7 @@ pub(crate) use preempted::preempted;
 pub(crate) use reason::ended;
 pub use reason::reason;
 pub(crate) use remedy::remedy;
+pub(crate) use series_names::{IN_A_PLOT, IN_A_TABLE, short_names};
 pub(crate) use support::{chance_clause, flat_clause, scatter_clause};
 pub(crate) use units::{
     capital, count, figure, latency, level_number, list, percent, precise, span, tenths, thousands,

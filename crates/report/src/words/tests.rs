@@ -22,7 +22,10 @@ fn first(name: &str) -> String {
 #[test]
 fn headlines_claim_no_more_than_was_shown() {
     for (name, want) in [
-        ("two-steps", "One A40 serves at least 20 requests/s within the SLO; it fails at 45 (TTFT)"),
+        (
+            "two-steps",
+            "One A40 serves at least 20 requests/s within the SLO; it fails at 45 (the backlog grows)",
+        ),
         ("interval", "One A40 serves 33.4 requests/s within the SLO; TTFT is the limit"),
         (
             "stability",

@@ -5,13 +5,15 @@
 //! answer from these verdicts. Nothing new is sent, so nothing is known beyond the levels that were measured for the
 //! unscaled SLO: [`Reach`] tells where an answer is bounded by them.
 
+mod monotone;
+
 use super::Run;
 use super::requests::RequestRow;
 use super::split::searcher;
 use super::table::each_row;
 use anyhow::Result;
 use goodput_core::record::{Failure, Phase};
-use goodput_core::slo::Slo;
+use goodput_core::slo::{ALL, Slo};
 use goodput_core::units::Fraction;
 use goodput_plan::{Plan, Series};
 use goodput_stats::search::Search;
@@ -20,6 +22,7 @@ use goodput_stats::stats::compact_record::CompactRecord;
 use goodput_stats::stats::itl::ItlTally;
 use goodput_stats::stats::step::{LimitRow, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::{StepInput, rejudged, step_verdict};
+use monotone::order;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -99,13 +102,24 @@ impl SloScale {
             (_, Some(rate), Some([low, high]), ..) => {
                 Reach::Between { rate, low, high, open: high > most * (1.0 + 1e-9) }
             }
-            (Status::NotReached, Some(rate), ..) => Reach::AtLeast(rate),
+            (Status::NotReached, Some(rate), ..) => Reach::AtLeast(self.at_least(point, rate)),
             (_, _, _, Some(met), Some(failed)) => Reach::Bracket { met, failed },
-            (_, _, _, Some(met), None) => Reach::AtLeast(g.safe_rate().map_or(met, |safe| safe.max(met))),
-            _ if g.safe_rate().is_some() => g.safe_rate().map_or(Reach::Unknown, Reach::AtLeast),
+            (_, _, _, Some(met), None) => {
+                Reach::AtLeast(self.at_least(point, g.safe_rate().map_or(met, |safe| safe.max(met))))
+            }
+            _ if g.safe_rate().is_some() => {
+                g.safe_rate().map_or(Reach::Unknown, |safe| Reach::AtLeast(self.at_least(point, safe)))
+            }
             (.., Some(failed)) => Reach::Below(failed),
             _ => Reach::Unknown,
         }
+    }
+
+    /// Returns a lower bound for a point: what is shown of tighter limits holds for looser ones.
+    fn at_least(&self, point: &Scaled, own: f64) -> f64 {
+        let tighter = self.points.iter().filter(|p| p.factor < point.factor);
+        let shown = |p: &Scaled| p.goodput.interval90().map(|[low, _]| low).or(p.goodput.safe_or_met());
+        tighter.filter_map(shown).fold(own, f64::max)
     }
 }
 
@@ -155,11 +169,13 @@ struct Rejudge<'a> {
     open: Option<usize>,
     records: Vec<CompactRecord>,
     itl: ItlTally,
+    /// The answer of the measurement, under the SLO as it stands.
+    answer: Option<&'a Goodput>,
 }
 
 impl<'a> Rejudge<'a> {
     /// Returns `None` if the SLO has no limit that can be scaled.
-    fn new(run: &Run, one: &'a Series) -> Option<Self> {
+    fn new(run: &'a Run, one: &'a Series) -> Option<Self> {
         let slo = one.plan.slo.as_slice().first()?;
         let tiers: Vec<Slo> = FACTORS.iter().map(|f| slo.scaled(*f, &name(*f))).collect();
         let limited = |slo: &Slo| slo.limit_groups().iter().any(|p| !p.slo.limits().is_empty());
@@ -182,6 +198,11 @@ impl<'a> Rejudge<'a> {
             open: None,
             records: Vec::new(),
             itl: ItlTally::new(&[]),
+            answer: run
+                .answers
+                .iter()
+                .find(|a| a.series == one.name && a.tier == slo.tier() && a.class == ALL)
+                .map(|a| &a.goodput),
             tiers,
         })
     }
@@ -270,7 +291,12 @@ impl<'a> Rejudge<'a> {
             let goodput = self.search.for_slo(slo).goodput_of(series, &steps);
             goodput.map(|goodput| Scaled { factor, goodput })
         };
-        let points: Vec<Scaled> = FACTORS.into_iter().zip(&self.tiers).filter_map(point).collect();
+        let mut points: Vec<Scaled> = FACTORS.into_iter().zip(&self.tiers).filter_map(point).collect();
+        if let (Some(answer), true) = (self.answer, self.without.is_empty()) {
+            let unscaled = points.iter_mut().find(|p| is_unscaled(p));
+            unscaled.into_iter().for_each(|p| p.goodput = answer.clone());
+        }
+        order(&mut points);
         Ok(Some(SloScale {
             points,
             without: self.without,
@@ -323,6 +349,11 @@ fn under(step: &Step, factor: f64, slo: &Slo) -> Step {
     let mut step = Step { limits, kind, ..step.clone() };
     (step.verdict, step.binding) = step_verdict(&step, slo.tier());
     step
+}
+
+/// Returns true for the point of the SLO as it stands.
+fn is_unscaled(point: &Scaled) -> bool {
+    (point.factor - 1.0).abs() < 1e-9
 }
 
 /// Returns the name of the tier of a factor, which no tier of a plan can have.

@@ -8,6 +8,8 @@ use goodput_core::units::{short, thousands};
 pub(crate) enum Scale {
     /// Linear.
     Linear,
+    /// Linear, of factors: its ticks are `× 0.5` and so on.
+    Times,
     /// Logarithmic.
     Log,
     /// Logarithmic, with ticks at powers of two: for numbers in flight that double.
@@ -75,6 +77,9 @@ impl Axis {
         match self.scale {
             Scale::Rows => Vec::new(),
             Scale::Linear => self.round_ticks(),
+            Scale::Times => {
+                self.round_ticks().into_iter().map(|(v, _)| (v, format!("× {}", short(v)))).collect()
+            }
             Scale::Log => self.log_ticks(),
             Scale::Doubling => {
                 let all = (0..32).map(|i| 2_f64.powi(i)).filter(|v| (self.min..=self.max).contains(v));
@@ -120,7 +125,7 @@ impl Axis {
     /// Returns the position of a value as a share of the axis.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let place = |v: f64| match self.scale {
-            Scale::Linear | Scale::Rows => v,
+            Scale::Linear | Scale::Times | Scale::Rows => v,
             Scale::Log | Scale::Doubling => v.max(self.min).ln(),
             Scale::Share(least) => -(1.0 - v + least).ln(),
         };
@@ -217,6 +222,13 @@ mod tests {
             |min, max| Axis::between(min, max, 4.0).ticks().into_iter().map(|t| t.1).collect::<Vec<_>>();
         assert_eq!(between(28.2, 39.1).join(" "), "25 30 35 40");
         assert_eq!(between(-1.0, 3.9).join(" "), "0 2 4", "no level is below zero");
+    }
+
+    #[test]
+    fn factors_say_that_they_are() {
+        let axis = Axis { min: 0.3, scale: Scale::Times, ..Axis::upto(2.1, 5.0) };
+        let labels: Vec<String> = axis.ticks().into_iter().map(|t| t.1).collect();
+        assert_eq!(labels.join(" "), "× 0.5 × 1 × 1.5 × 2", "{axis:?}");
     }
 
     #[test]

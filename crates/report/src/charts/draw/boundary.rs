@@ -1,11 +1,12 @@
 //! The answer on a plot: the goodput line, its bracket or interval, the safe rate, and the knee.
 
 use super::axis::Plot;
-use super::canvas::{Align, Canvas, Point, Rect, Type};
-use super::curves::{Across, curves, shown, tier_name};
+use super::canvas::{Align, Canvas, Rect, Type};
+use super::curves::{Across, tier_name};
 use super::hue::{GREEN, GREEN_TEXT, KNEE};
 use super::legend::Entry;
 use super::place::Taken;
+use super::positions::Positions;
 use super::scene::Format;
 use crate::words::{self, ends};
 use goodput_core::level::Control;
@@ -13,7 +14,6 @@ use goodput_core::units::short;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Status};
-use goodput_stats::stats::step::{Step, Verdict};
 use plotters::style::Color;
 
 /// Opacity of the band around a knee.
@@ -59,25 +59,19 @@ impl Boundary {
             Status::Undecided if g.bracket.failed.is_none() && safe.is_none() => g.bracket.met,
             Status::None | Status::Undecided | Status::Invalid => None,
         };
-        let scale = Scale::new(run, a);
-        let place = |level: f64| match across {
-            Across::Achieved => scale.achieved(level),
-            Across::Offered => level,
-        };
-        let knee = a.knee.as_ref().map(|k| match across {
-            Across::Achieved => scale.evidence(k.rate).unwrap_or(k.throughput),
-            Across::Offered => k.rate,
-        });
+        let positions = Positions::new(run, a, across);
+        let place = |level: f64| positions.of(level);
+        let knee = a.knee.as_ref().map(|k| positions.of_knee(k));
         let knee_band = a.knee.as_ref().and_then(|k| {
             let [low, high] = k.interval90?;
             // Up to the knee, throughput is proportional to the load.
             let unit = if across == Across::Achieved && k.rate > 0.0 { k.throughput / k.rate } else { 1.0 };
             Some((low * unit, high * unit))
         });
-        let line = line.map(&place);
+        let line = line.map(place);
         let band = ends.map(|(l, h)| (place(l), place(h))).filter(|(l, h)| h > l);
-        let safe = safe.map(&place);
-        let most = scale.steps.iter().map(|s| across.of(s)).chain(line).fold(0.0, f64::max);
+        let safe = safe.map(place);
+        let most = positions.steps.iter().map(|s| across.of(s)).chain(line).fold(0.0, f64::max);
         let words = lines(run, a);
         let legend = legend(a, line.is_some(), band.is_some(), safe.is_some(), (&words, format));
         let unit = if across == Across::Achieved { Control::Rate.unit() } else { a.control.unit() };
@@ -161,60 +155,6 @@ impl Boundary {
             if place_beside(c, plot, taken, edges, &Type::book(size, GREEN_TEXT), &self.words) {
                 break;
             }
-        }
-    }
-}
-
-/// Maps levels to the rates achieved there.
-struct Scale<'a> {
-    answer: &'a Answer,
-    steps: Vec<&'a Step>,
-    /// Levels and the rates achieved there, ascending.
-    pairs: Vec<Point>,
-}
-
-impl<'a> Scale<'a> {
-    fn new(run: &'a Run, answer: &'a Answer) -> Self {
-        let all = curves(run).into_iter().find(|c| c.series == answer.series);
-        let steps = all.as_ref().map(|c| c.steps.clone()).unwrap_or_default();
-        let joined = all.map(|c| c.joined(Across::Achieved)).unwrap_or_default();
-        let mut pairs: Vec<Point> = joined.iter().map(|s| (s.level.value, s.achieved_rate)).collect();
-        pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Self { answer, steps, pairs }
-    }
-
-    /// Returns the rate achieved by the step that shows the level to meet or to fail; the longest of several.
-    fn evidence(&self, level: f64) -> Option<f64> {
-        let g = &self.answer.goodput;
-        let same = |other: Option<f64>| other.is_some_and(|o| (o - level).abs() <= 1e-9 * level.abs());
-        let verdict = if same(g.bracket.met) {
-            Verdict::Meets
-        } else if same(g.bracket.failed) {
-            Verdict::Fails
-        } else {
-            return None;
-        };
-        let own = self.steps.iter().filter(|s| same(Some(s.level.value)));
-        let shows = own.filter(|s| shown(s, &self.answer.tier) == verdict);
-        shows.max_by(|a, b| a.measure_s.total_cmp(&b.measure_s)).map(|s| s.achieved_rate)
-    }
-
-    fn achieved(&self, level: f64) -> f64 {
-        self.evidence(level).unwrap_or_else(|| achieved_at(&self.pairs, level))
-    }
-}
-
-fn achieved_at(levels: &[Point], level: f64) -> f64 {
-    let above = levels.iter().position(|p| p.0 >= level - 1e-9);
-    match above {
-        Some(0) | None => {
-            // Beyond the measured range: in proportion to the nearest step.
-            let nearest = if above.is_none() { levels.last() } else { levels.first() };
-            nearest.map_or(level, |(l, r)| if *l > 0.0 { level * r / l } else { level })
-        }
-        Some(i) => {
-            let ((l0, r0), (l1, r1)) = (levels[i - 1], levels[i]);
-            if l1 - l0 < 1e-12 { r1 } else { r0 + (r1 - r0) * (level - l0) / (l1 - l0) }
         }
     }
 }
@@ -355,37 +295,37 @@ mod tests {
         assert_eq!((b.line, b.safe, b.words.len()), (None, None, 0));
     }
 
+    /// Rows: the conclusion, and where line, band and safe rate stand on the axis of achieved rates.
     #[test]
-    fn levels_lie_where_their_steps_are() {
-        let levels = [(8.0, 4.0), (16.0, 6.0)];
-        for (level, x) in [(8.0, 4.0), (12.0, 5.0), (16.0, 6.0), (32.0, 12.0), (4.0, 2.0)] {
-            assert!((achieved_at(&levels, level) - x).abs() < 1e-9, "{level}");
+    fn the_answer_stands_at_its_own_rate_whatever_the_steps_achieved() {
+        let mut run = fixture::found();
+        run.steps.iter_mut().for_each(|s| s.achieved_rate *= 0.7);
+        let estimate = conclusion(Status::Found, Some(33.4), Some([31.6, 35.3]), Some(31.2));
+        let bracket = run.answers[0].goodput.conclusion;
+        for (conclusion, line, band, safe) in
+            [(estimate, 33.4, (31.6, 35.3), Some(31.2)), (bracket, 32.0, (32.0, 36.0), None)]
+        {
+            run.answers[0].goodput.conclusion = conclusion;
+            let b = Boundary::new(&run, Across::Achieved, Format::Report);
+            assert_eq!((b.line, b.band, b.safe), (Some(line), Some(band), safe), "{conclusion:?}");
         }
-        assert!((achieved_at(&[], 5.0) - 5.0).abs() < 1e-9, "no step at all");
     }
 
     #[test]
-    fn the_band_ends_at_the_step_that_failed() {
+    fn the_knee_stands_at_the_throughput_found_there() {
         let mut run = fixture::found();
-        let mut open = run.steps[9].clone();
-        (open.step, open.achieved_rate, open.measure_s) = (12, 35.1, 500.0);
-        open.verdict = Verdict::Undecided;
-        open.limits.iter_mut().for_each(|l| l.verdict = Verdict::Undecided);
-        run.steps.insert(9, open);
-        run.steps[10].achieved_rate = 37.5;
         run.answers[0].knee = Some(goodput_stats::search::answer::Knee {
-            rate: 36.0,
-            throughput: 35.1,
-            interval90: None,
-            basis: goodput_stats::search::answer::KneeBasis::Kneedle,
+            rate: 40.0,
+            throughput: 36.0,
+            interval90: Some([35.0, 45.0]),
+            basis: goodput_stats::search::answer::KneeBasis::Throughput,
         });
-        let b = Boundary::new(&run, Across::Achieved, Format::Report);
-        let (low, high) = b.band.unwrap();
-        assert!(
-            (low - run.steps[7].achieved_rate).abs() < 1e-9 && (high - 37.5).abs() < 1e-9,
-            "{low} {high}"
-        );
-        assert!((b.knee.unwrap() - 37.5).abs() < 1e-9, "the knee is at the level that failed");
+        for (across, knee, band) in
+            [(Across::Achieved, 36.0, (31.5, 40.5)), (Across::Offered, 40.0, (35.0, 45.0))]
+        {
+            let b = Boundary::new(&run, across, Format::Report);
+            assert_eq!((b.knee, b.knee_band), (Some(knee), Some(band)), "{across:?}");
+        }
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The steps as curves: the steps each line joins, its colours, and its marks.
 
 use crate::escape::clip;
+use crate::words::{IN_A_PLOT, short_names};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
-use goodput_core::units::short;
 use goodput_run::rundir::Run;
 use goodput_stats::stats::step::{Quantiles, Step, StepKind, Verdict};
 use goodput_stats::stats::summary::tier_verdict;
 
-use super::hue::{Hue, hue_of};
+use super::canvas::Point;
+use super::hue::{Hue, hue_of, overlaid};
 use super::mark::Mark;
 
 /// Returns the quantity that the charts step through: the control of the answer, else of the first step that carries a
@@ -37,6 +38,8 @@ pub(crate) fn baseline(run: &Run, metric: Metric) -> Option<Quantiles> {
 pub(crate) struct Curve<'a> {
     /// Name of the series.
     pub(crate) series: &'a str,
+    /// The name that fits into a plot.
+    pub(crate) name: String,
     /// Its colours.
     pub(crate) hue: Hue,
     /// Its steps, by level.
@@ -51,14 +54,28 @@ pub(crate) fn curves(run: &Run) -> Vec<Curve<'_>> {
             Some(c) => c.steps.push(step),
             None => {
                 let hue = hue_of(out.len());
-                out.push(Curve { series: &step.series, hue, steps: vec![step] });
+                out.push(Curve { series: &step.series, name: String::new(), hue, steps: vec![step] });
             }
         }
     }
-    for c in &mut out {
+    let names = short_names(out.iter().map(|c| c.series), IN_A_PLOT);
+    for (c, name) in out.iter_mut().zip(names) {
         c.steps.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
+        c.name = name;
     }
     out
+}
+
+/// Returns the curve of each series of a run that has several, with the series: in its own colour, and named among the
+/// others.
+pub(crate) fn overlaid_curves(run: &Run) -> Vec<(&Run, Curve<'_>)> {
+    let names = short_names(run.parts.iter().map(Run::series), IN_A_PLOT);
+    let parts = run.parts.iter().zip(names).enumerate();
+    let one = |(i, (part, name))| {
+        let own = curves(part).into_iter().next()?;
+        Some((part, Curve { hue: overlaid(i), name, ..own }))
+    };
+    parts.filter_map(one).collect()
 }
 
 /// The quantity on a horizontal axis.
@@ -66,16 +83,18 @@ pub(crate) fn curves(run: &Run) -> Vec<Curve<'_>> {
 pub(crate) enum Across {
     /// Requests per second that were completed.
     Achieved,
-    /// The level that was offered.
+    /// The load that was offered.
     Offered,
 }
 
 impl Across {
-    /// Returns the coordinate of a step on this axis.
+    /// Returns the coordinate of a step on this axis. A rate is the one that came due in the window, not the one asked
+    /// for: in a short window, chance alone may make them differ by a third.
     pub(crate) fn of(self, step: &Step) -> f64 {
-        match self {
-            Self::Achieved => step.achieved_rate,
-            Self::Offered => step.level.value,
+        match (self, step.level.control) {
+            (Self::Achieved, _) => step.achieved_rate,
+            (Self::Offered, Control::Rate) if step.offered_rate > 0.0 => step.offered_rate,
+            (Self::Offered, _) => step.level.value,
         }
     }
 
@@ -94,18 +113,21 @@ impl<'a> Curve<'a> {
     /// within one and a half per cent of one level only one is joined, since the line would otherwise show their
     /// scatter as a shape: the longest of those with a verdict (meets or fails), else the longest. A refinement that
     /// was abandoned early has a p99 of only a few requests, next to steps with one of many: the line skips it, and only
-    /// its mark is drawn.
+    /// its mark is drawn. A short step of the ramp beyond the lowest refined one is left out too: the line would run back from
+    /// it, or on to the few requests of a step that the search has since left behind.
     ///
     /// Ordered by level. With offered rates it is ordered by `across`: the steps then sort by achieved rate, while the
     /// curve of a closed loop may bend back.
     pub(crate) fn joined(&self, across: Across) -> Vec<&'a Step> {
-        let longest = self.refine_steps().map(|s| s.measure_s).fold(0.0, f64::max);
+        let most = self.refine_steps().filter(|s| across.joins(s)).map(|s| s.due_n).max().unwrap_or(0) as f64;
         let given_up = |s: &Step| {
             s.kind == StepKind::Refine
                 && !matches!(s.verdict, Verdict::Meets | Verdict::Fails)
-                && s.measure_s < GIVEN_UP * longest
+                && (s.due_n as f64) < GIVEN_UP * most
         };
-        let joins = |s: &&Step| across.joins(s) && !given_up(s);
+        let refined = self.refine_steps().map(|s| s.level.value).fold(f64::INFINITY, f64::min);
+        let left_behind = |s: &Step| s.kind == StepKind::Ramp && s.level.value > refined;
+        let joins = |s: &&Step| across.joins(s) && !given_up(s) && !left_behind(s);
         let own: Vec<&Step> = self.steps.iter().copied().filter(joins).collect();
         let rank = |s: &Step| (matches!(s.verdict, Verdict::Meets | Verdict::Fails), s.measure_s);
         let better = |a: &&Step, b: &&Step| {
@@ -128,45 +150,42 @@ impl<'a> Curve<'a> {
 }
 
 impl<'a> Curve<'a> {
+    /// Returns the last step of the line, and the failing steps beyond it that the line does not join, ascending by
+    /// `across`; empty if there are none. A thin line runs through them.
+    pub(crate) fn failing_beyond(&self, across: Across) -> Vec<&'a Step> {
+        let joined = self.joined(across);
+        let Some(last) = joined.last() else { return Vec::new() };
+        let is_beyond = |s: &&Step| {
+            matches!(Mark::of(s), Mark::Fails | Mark::Overloaded) && across.of(s) > across.of(last)
+        };
+        let mut beyond: Vec<&Step> = self.steps.iter().copied().filter(is_beyond).collect();
+        beyond.sort_by(|a, b| across.of(a).total_cmp(&across.of(b)));
+        beyond.dedup_by(|b, a| across.of(b) <= across.of(a) * SAME);
+        if !beyond.is_empty() {
+            beyond.insert(0, *last);
+        }
+        beyond
+    }
+
+    /// Returns the points of a thin line through [`Curve::failing_beyond`], as far as they have values.
+    pub(crate) fn tail(&self, across: Across, at: impl Fn(&Step) -> Option<Point>) -> Vec<Point> {
+        self.failing_beyond(across).into_iter().filter_map(at).collect()
+    }
+
+    /// Returns true if no line joins its steps on this axis: replays of a trace at several speeds achieve rates in no
+    /// order, so a line would only connect their scatter.
+    pub(crate) fn is_scattered(&self, across: Across) -> bool {
+        let replayed = self.steps.first().is_some_and(|s| s.level.control == Control::TraceScale);
+        replayed && across == Across::Achieved
+    }
+
     fn refine_steps(&self) -> impl Iterator<Item = &'a Step> {
         self.steps.iter().copied().filter(|s| s.kind == StepKind::Refine)
     }
 }
 
-/// A refinement whose window is shorter than this share of the longest one counts as abandoned.
+/// A refinement with fewer requests than this share of the most of any counts as abandoned.
 const GIVEN_UP: f64 = 0.2;
-
-/// Ratio to the highest steady level above which an aborted or overloaded step is listed in words instead of drawn.
-const AFAR: f64 = 1.6;
-
-/// Removes aborted or overloaded steps far above all others from the curves, since they would squash the relevant
-/// range. Returns a sentence that lists them, if any.
-pub(crate) fn without_afar(curves: &mut [Curve<'_>], boundary: impl Iterator<Item = f64>) -> Option<String> {
-    let all = || curves.iter().flat_map(|c| c.steps.iter().copied());
-    let near = all().filter(|s| steady(s)).map(|s| s.level.value).chain(boundary).fold(0.0, f64::max);
-    let mut afar: Vec<&Step> = all().filter(|s| !steady(s) && s.level.value > AFAR * near).collect();
-    if near <= 0.0 || afar.is_empty() {
-        return None;
-    }
-    for c in curves {
-        c.steps.retain(|s| steady(s) || s.level.value <= AFAR * near);
-    }
-    afar.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
-    let of = |mark: Mark| afar.iter().filter(|s| Mark::of(s) == mark).count();
-    let what = match (of(Mark::Overloaded), of(Mark::Fails)) {
-        (n, _) if n == afar.len() => "overloaded",
-        (_, n) if n == afar.len() => "fails",
-        _ => "cut short or overloaded",
-    };
-    let mut levels: Vec<String> = afar.iter().map(|s| short(s.level.value)).collect();
-    levels.dedup();
-    let shown = if levels.len() > 3 {
-        format!("{} steps up to {}", levels.len(), levels[levels.len() - 1])
-    } else {
-        levels.join(", ")
-    };
-    Some(format!("{what} beyond this axis: {shown} →"))
-}
 
 /// Returns the radius of a step's mark, in logical pixels: smaller if there are many.
 pub(crate) fn radius(run: &Run) -> f64 {
@@ -246,14 +265,55 @@ mod tests {
         let mut run = fixture::found();
         let mut open = run.steps[1].clone();
         (open.kind, open.verdict, open.step) = (StepKind::Refine, Verdict::Undecided, 12);
-        (open.measure_s, open.level.value) = (open.measure_s * 0.9, open.level.value * 1.06);
+        (open.due_n, open.level.value) = (1_000, open.level.value * 1.06);
         let mut brief = open.clone();
-        (brief.step, brief.measure_s, brief.level.value) =
-            (13, open.measure_s * 0.1, open.level.value * 1.05);
+        (brief.step, brief.due_n, brief.level.value) = (13, 100, open.level.value * 1.05);
         run.steps.extend([open, brief]);
         let curves = curves(&run);
         let joined: Vec<u32> = curves[0].joined(Across::Offered).iter().map(|s| s.step).collect();
         assert!(joined.contains(&12) && !joined.contains(&13), "{joined:?}");
+    }
+
+    #[test]
+    fn a_rate_is_placed_where_it_came_due() {
+        let mut step = fixture::found().steps.swap_remove(3);
+        step.offered_rate = 26.5;
+        for (control, offered, x) in [
+            (Control::Rate, 26.5, 26.5),
+            (Control::Rate, 0.0, step.level.value), // not known: another tool's results
+            (Control::Concurrency, 26.5, step.level.value),
+        ] {
+            (step.level.control, step.offered_rate) = (control, offered);
+            assert!((Across::Offered.of(&step) - x).abs() < 1e-9, "{control:?} {offered}");
+        }
+    }
+
+    #[test]
+    fn a_ramp_step_beyond_the_refined_ones_is_on_no_curve() {
+        let mut run = fixture::found();
+        let last = |run: &Run| curves(run)[0].joined(Across::Offered).last().map(|s| s.step);
+        run.steps[9].kind = StepKind::Ramp;
+        assert_eq!(last(&run), Some(10), "a ramp alone is a curve");
+        run.steps[7].kind = StepKind::Refine;
+        assert_eq!(last(&run), Some(9), "a listed level stays");
+        run.steps[8].kind = StepKind::Ramp;
+        assert_eq!(last(&run), Some(8));
+        run.steps[9].kind = StepKind::Refine;
+        let joined: Vec<u32> = curves(&run)[0].joined(Across::Offered).iter().map(|s| s.step).collect();
+        assert_eq!(joined[6..], [7, 8, 10], "nor is one between two of them");
+    }
+
+    #[test]
+    fn failing_steps_beyond_the_line_hang_on_a_thin_one() {
+        let mut run = fixture::found();
+        let beyond = |run: &Run, across| -> Vec<u32> {
+            curves(run)[0].failing_beyond(across).iter().map(|s| s.step).collect()
+        };
+        assert_eq!(beyond(&run, Across::Offered), [10, 11]);
+        run.steps[10].achieved_rate = 20.0;
+        assert_eq!(beyond(&run, Across::Achieved), [0_u32; 0], "it never runs backwards");
+        run.steps[9].abort = Some(Abort::Gross);
+        assert_eq!(beyond(&run, Across::Offered), [9, 10, 11]);
     }
 
     #[test]
@@ -300,22 +360,5 @@ mod tests {
             assert_eq!(joined(&run, Across::Achieved), joins, "{cut} of {all}");
             assert!(joined(&run, Across::Offered), "what was offered is known");
         }
-    }
-
-    #[test]
-    fn an_overload_far_above_is_named_instead() {
-        let mut run = fixture::found();
-        let mut all = curves(&run);
-        assert_eq!(without_afar(&mut all, [34.0].into_iter()), None, "48 is not far above 36");
-        run.steps[10].level.value = 81.0;
-        let mut all = curves(&run);
-        let said = without_afar(&mut all, std::iter::empty()).unwrap();
-        assert!(said.contains("overloaded") && said.contains("81") && all[0].steps.len() == 10, "{said}");
-        run.steps[10].stable = None;
-        let said = without_afar(&mut curves(&run), std::iter::empty()).unwrap();
-        assert!(said.starts_with("fails beyond"), "cut short, and no backlog: {said}");
-        run.steps.drain(..10);
-        let mut only = curves(&run);
-        assert_eq!(without_afar(&mut only, std::iter::empty()), None, "where nothing else is, it is drawn");
     }
 }

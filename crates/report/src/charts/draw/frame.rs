@@ -3,11 +3,11 @@
 use super::axis::{Axis, Plot};
 use super::canvas::{Align, Canvas, Rect, Type};
 use super::curves::{Across, tier_name};
-use super::heads::{about, brief, ellipsis, fitted};
+use super::heads::{about, brief, ellipsis, fitted, wrap};
 use super::hue::{GREY, Hue, rgb};
 use super::legend::{Entry, rows};
 use super::scene::{Format, Scene};
-use crate::escape::clip;
+use crate::escape::{clip, plain};
 use crate::words;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
@@ -26,6 +26,12 @@ const VALUES: f64 = 20.0;
 const OWN_X: f64 = 34.0;
 /// Distance from the lower edge of the last plot to the legend.
 const LEGEND: f64 = 62.0;
+/// Type of the footer; on a slide it may be smaller.
+const FOOT: Type = Type::book(9.5, rgb(0x6a6a6a));
+/// Share of the width above which the last line of a slide's footer leaves no room for notes.
+const NOTES: f64 = 0.42;
+/// Distance between two lines of the footer.
+const FOOT_LINE: f64 = 12.5;
 
 /// A chart being drawn.
 pub(crate) struct Frame {
@@ -36,7 +42,7 @@ pub(crate) struct Frame {
     slots: Vec<Slot>,
     format: Format,
     legend: Vec<Vec<Entry>>,
-    foot: String,
+    foot: Foot,
     /// Notes that did not fit behind a heading.
     notes: Vec<String>,
 }
@@ -87,8 +93,9 @@ impl Frame {
             Format::Report => format!(" · plan: {}", clip(&run.name, 50)),
             Format::Slide => String::new(),
         };
-        let foot = format!("SLO: {}{plan} · goodput {version}", clip(&slo, 100));
-        let titles = Titles { head: words::headline(run), about, foot };
+        // An SLO is never cut: what was promised must be readable.
+        let foot = format!("SLO: {}{plan} · goodput {version}", plain(&slo));
+        let titles = Titles { head: scene.message.to_owned(), about, foot };
         Self::titled(&titles, (format, scene.width), slots, right, legend)
     }
 
@@ -104,7 +111,8 @@ impl Frame {
         let (face, head) = fitted(&titles.head, width - 2.0 * EDGE);
         let (small, about) = &titles.about;
         let legend = rows(legend, left(format), width - EDGE);
-        let below = 18.0 * (legend.len().max(1) - 1) as f64;
+        let foot = Foot::new(&titles.foot, format, width - 2.0 * EDGE);
+        let below = 18.0 * (legend.len().max(1) - 1) as f64 + foot.more_height();
         let top = if format == Format::Slide { 31.0 } else { 36.0 };
         let y = top + 23.0 * head.len() as f64 + 16.0 * (about.len() - 1) as f64;
         let (areas, height) = match format {
@@ -127,7 +135,6 @@ impl Frame {
             canvas.text((EDGE, y - 1.0 + 16.0 * i as f64), Align::Left, small, line);
         }
         canvas.head = y - 1.0 + 16.0 * about.len().saturating_sub(1) as f64 + 5.0;
-        let foot = titles.foot.clone();
         Self { canvas, areas, slots: slots.to_vec(), format, legend, foot, notes: Vec::new() }
     }
 
@@ -220,27 +227,66 @@ impl Frame {
                 x += entry.width() + GAP;
             }
         }
-        let face = Type::book(9.5, rgb(0x6a6a6a));
+        self.finish_foot(y)
+    }
+
+    /// Draws the footer below the legend, whose last row is at `y`: notes first, as far as a slide has room for them.
+    fn finish_foot(mut self, y: f64) -> Canvas {
         let room = self.width() - 2.0 * EDGE;
         let notes = self.notes.join("; ");
-        match self.format {
-            Format::Slide => {
-                let both = if notes.is_empty() { self.foot } else { format!("{notes} · {}", self.foot) };
+        let mut y = y + if self.format == Format::Slide { 16.0 } else { 30.0 };
+        let Foot { mut face, mut lines, has_room_for_notes } = self.foot;
+        match (self.format, &mut lines[..]) {
+            _ if notes.is_empty() => {}
+            (Format::Slide, _) if has_room_for_notes => lines.insert(0, ellipsis(&face, &notes, room)),
+            (Format::Slide, [.., last]) => {
+                let both = format!("{notes} · {last}");
                 let size = [9.5, 9.0, 8.5].into_iter().find(|s| face.sized(*s).width(&both) <= room);
-                let face = face.sized(size.unwrap_or(8.5));
-                self.canvas.text((EDGE, y + 16.0), Align::Left, &face, &ellipsis(&face, &both, room));
+                face = face.sized(size.unwrap_or(8.5));
+                let left = room - face.width(&format!(" · {last}"));
+                *last = format!("{} · {last}", ellipsis(&face, &notes, left));
             }
-            Format::Report => {
-                let mut y = y + 30.0;
-                if !notes.is_empty() {
-                    self.canvas.text((EDGE, y), Align::Left, &face, &ellipsis(&face, &notes, room));
-                    y += 14.0;
-                    self.canvas.size.1 += 14;
-                }
-                self.canvas.text((EDGE, y), Align::Left, &face, &ellipsis(&face, &self.foot, room));
+            (Format::Slide, []) => {}
+            (Format::Report, _) => {
+                let all = wrap(&face, &notes, room, usize::MAX);
+                self.canvas.size.1 += (FOOT_LINE * all.len() as f64).ceil() as u32;
+                lines.splice(0..0, all);
             }
         }
+        for line in lines {
+            self.canvas.text((EDGE, y), Align::Left, &face, &line);
+            y += FOOT_LINE;
+        }
         self.canvas
+    }
+}
+
+/// The footer of a picture.
+struct Foot {
+    face: Type,
+    /// Lines that fit into the picture.
+    lines: Vec<String>,
+    /// True if a line above them is free for notes: on a slide whose last line has no room for any.
+    has_room_for_notes: bool,
+}
+
+impl Foot {
+    /// Breaks a footer into lines; on a slide it gets smaller type before it takes a second line.
+    fn new(text: &str, format: Format, room: f64) -> Self {
+        let sizes: &[f64] = match format {
+            Format::Slide => &[9.5, 9.0, 8.5],
+            Format::Report => &[9.5],
+        };
+        let size = sizes.iter().copied().find(|s| FOOT.sized(*s).width(text) <= room);
+        let face = FOOT.sized(size.or(sizes.last().copied()).unwrap_or(FOOT.size));
+        let lines = wrap(&face, text, room, usize::MAX);
+        let last = lines.last().map_or(0.0, |l| face.width(l));
+        Self { face, lines, has_room_for_notes: format == Format::Slide && last > NOTES * room }
+    }
+
+    /// Returns the height beyond that of one line.
+    fn more_height(&self) -> f64 {
+        FOOT_LINE * (self.lines.len() + usize::from(self.has_room_for_notes)).saturating_sub(1) as f64
     }
 }
 

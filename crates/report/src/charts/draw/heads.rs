@@ -81,7 +81,10 @@ fn address(url: &str) -> String {
 /// Returns the headline on one line if it fits at a readable size, else on two.
 pub(crate) fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
     // Keeps a number and its unit on one line.
-    let text = plain(text).replace(" requests", "\u{a0}requests").replace(" ms", "\u{a0}ms");
+    let text = plain(text)
+        .replace(" requests", "\u{a0}requests")
+        .replace(" ms", "\u{a0}ms")
+        .replace(" req/s", "\u{a0}req/s");
     let face = Type::bold(19.0, INK);
     for size in [19.0, 18.0, 17.0, 16.5] {
         if face.sized(size).width(&text) <= width {
@@ -97,7 +100,7 @@ pub(crate) fn fitted(text: &str, width: f64) -> (Type, Vec<String>) {
 }
 
 /// Breaks a text at spaces into at most `most` lines; cuts the rest with an ellipsis.
-fn wrap(face: &Type, text: &str, width: f64, most: usize) -> Vec<String> {
+pub(crate) fn wrap(face: &Type, text: &str, width: f64, most: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("it starts with one line");

@@ -10,13 +10,12 @@ use plotters::style::{RGBColor, WHITE};
 /// The placement of the names of series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Names {
-    /// At the right ends of the lines, together: next to the last point if there is room, else at the edge of the plot.
+    /// Together, next to the last points of their lines; each by itself if there is no room for all, and at the edge of
+    /// the plot if a line has no free place along it.
     Ends,
-    /// As [`Names::Ends`], and at the edge with a leader to each line.
-    EndsWithLeaders,
-    /// Each next to its last point.
+    /// Each next to its last point, else along its line, else at the edge of the plot.
     Near,
-    /// Each next to its last point, if that covers nothing.
+    /// Each next to its last point, else along its line; omitted if that covers anything.
     NearIfFree,
 }
 
@@ -29,67 +28,87 @@ impl Names {
     /// Draws the names of series; `right` logical pixels beyond the plot are free.
     pub(crate) fn draw(self, c: &mut Canvas, plot: &Plot, series: &[Series], right: f64, taken: &mut Taken) {
         let named = series.iter().filter(|s| !s.name.is_empty());
-        let ends: Vec<(Point, &Series)> = named.filter_map(|s| Some((s.end(plot)?, s))).collect();
         // The lines in front are named first: they come first if several end in one place.
-        let front_first: Vec<(Point, &Series)> = ends.iter().rev().copied().collect();
-        match self {
-            Self::Ends => at_ends(c, plot, &front_first, &[0.0, 14.0, 26.0, -16.0], taken),
-            Self::EndsWithLeaders => at_ends(c, plot, &ends, &[0.0], taken),
-            Self::Near | Self::NearIfFree => {
-                for (end, series) in ends {
-                    near(c, plot, (end, series), (right, self == Self::NearIfFree), taken);
-                }
+        let ends: Vec<End<'_>> =
+            named.rev().filter_map(|s| Some(End { at: s.end(plot)?, series: s })).collect();
+        if let Some(rects) = together(plot, &ends, taken).filter(|_| self == Self::Ends) {
+            ends.iter().zip(rects).for_each(|(end, r)| end.draw(c, r, taken));
+            return;
+        }
+        let mut unplaced: Vec<&End<'_>> = Vec::new();
+        for end in &ends {
+            match end.free(plot, right, taken) {
+                Some(r) => end.draw(c, r, taken),
+                None => unplaced.push(end),
             }
         }
+        if self != Self::NearIfFree {
+            at_edge(c, plot, &unplaced, right, taken);
+        }
     }
 }
 
-/// Draws names at the right ends of lines, moved so that they do not touch: beside the last points, shifted down by the
-/// first of `shifts` that leaves room; else at the edge of the plot, with leaders if there is only one shift.
-fn at_ends(c: &mut Canvas, plot: &Plot, ends: &[(Point, &Series)], shifts: &[f64], taken: &mut Taken) {
-    let mut ys: Vec<f64> = ends.iter().map(|e| e.0.1).collect();
+/// The right end of a line that has a name.
+struct End<'a> {
+    at: Point,
+    series: &'a Series,
+}
+
+impl End<'_> {
+    fn width(&self) -> f64 {
+        name_face(WHITE).width(&self.series.name)
+    }
+
+    fn draw(&self, c: &mut Canvas, r: Rect, taken: &mut Taken) {
+        let face = name_face(self.series.name_colour);
+        c.text((r.x, r.y + 11.3), Align::Left, &face, &self.series.name);
+        taken.text(r);
+    }
+
+    /// Returns a place for the name that covers nothing: next to the last point, else along the line.
+    fn free(&self, plot: &Plot, right: f64, taken: &mut Taken) -> Option<Rect> {
+        let (w, a) = (self.width(), plot.area);
+        let inside = |r: &Rect| {
+            r.x > a.x && r.y > a.y && r.right() < a.right() + right - 8.0 && r.bottom() < a.bottom()
+        };
+        let (x, y) = self.at;
+        let near = [0.0, 13.0, -13.0, 24.0, -24.0].into_iter().flat_map(|down| {
+            [x + 10.0, x - 10.0 - w, x - w / 2.0].map(|x| Rect { x, y: y - 7.0 + down, w, h: 14.0 })
+        });
+        let line: Vec<Point> = plot.line(&self.series.line).concat();
+        let along = line.windows(2).rev().flat_map(|ends| {
+            let middle = ((ends[0].0 + ends[1].0) / 2.0, (ends[0].1 + ends[1].1) / 2.0);
+            [middle, ends[0]].into_iter().flat_map(move |(x, y)| {
+                [-20.0, 6.0].map(|down| Rect { x: x - w / 2.0, y: y + down, w, h: 14.0 })
+            })
+        });
+        taken.free(near.chain(along).filter(inside))
+    }
+}
+
+/// Returns places for all names beside the last points, moved so that they do not touch each other; `None` if they would
+/// cover anything.
+fn together(plot: &Plot, ends: &[End<'_>], taken: &Taken) -> Option<Vec<Rect>> {
+    let mut ys: Vec<f64> = ends.iter().map(|e| e.at.1).collect();
     spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));
-    let beside = ends.iter().map(|e| e.0.0).fold(0.0, f64::max) + 10.0;
-    let rects = |x: f64, down: f64| -> Vec<Rect> {
-        let width = |series: &Series| name_face(WHITE).width(&series.name);
-        ys.iter().zip(ends).map(|(y, e)| Rect { x, y: y - 7.0 + down, w: width(e.1), h: 14.0 }).collect()
+    let x = ends.iter().map(|e| e.at.0).fold(0.0, f64::max) + 10.0;
+    let rects = |down: f64| -> Vec<Rect> {
+        ys.iter().zip(ends).map(|(y, e)| Rect { x, y: y - 7.0 + down, w: e.width(), h: 14.0 }).collect()
     };
     let inside = |all: &Vec<Rect>| all.iter().all(|r| r.bottom() <= plot.area.bottom() + 4.0);
-    let near = shifts.iter().find_map(|down| taken.nudge(&rects(beside, *down)).filter(inside));
-    let leaders = near.is_none() && shifts.len() == 1;
-    let placed = near.unwrap_or_else(|| rects(plot.area.right() + 8.0, 0.0));
-    for (r, (end, series)) in placed.iter().zip(ends) {
-        if leaders {
-            let line = [(end.0 + 8.0, end.1), (r.x - 3.0, r.y + 7.0)];
-            c.dashes(line, 0.9, (1.5, 2.5), series.colour);
-            taken.line(&line, 1.0);
-        }
-        c.text((r.x, r.y + 11.3), Align::Left, &name_face(series.name_colour), &series.name);
-        taken.text(*r);
-    }
+    [0.0, 14.0, 26.0, -16.0].into_iter().find_map(|down| taken.nudge(&rects(down)).filter(inside))
 }
 
-/// Draws a name next to the last point of its line.
-fn near(
-    c: &mut Canvas,
-    plot: &Plot,
-    ((x, y), series): (Point, &Series),
-    (right, only_free): (f64, bool),
-    taken: &mut Taken,
-) {
-    let face = name_face(series.name_colour);
-    let w = face.width(&series.name);
-    let spots = [0.0, 13.0, -13.0, 24.0, -24.0].into_iter().flat_map(|down| {
-        [x + 10.0, x - 10.0 - w, x - w / 2.0].map(|x| Rect { x, y: y - 7.0 + down, w, h: 14.0 })
-    });
-    let inside = |r: &Rect| {
-        r.x > plot.area.x && r.right() < plot.area.right() + right - 8.0 && r.bottom() < plot.area.bottom()
-    };
-    let place = match only_free {
-        true => taken.free(spots.filter(inside)).map(|r| (r, false)),
-        false => taken.place(spots.filter(inside)),
-    };
-    c.label(place, 11.3, &face, &series.name);
+/// Draws names at the right edge of the plot, if there is room beyond it, each at the height of its line.
+fn at_edge(c: &mut Canvas, plot: &Plot, ends: &[&End<'_>], right: f64, taken: &mut Taken) {
+    let mut ys: Vec<f64> = ends.iter().map(|e| e.at.1).collect();
+    spread(&mut ys, 15.0, (plot.area.y, plot.area.bottom() - 6.0));
+    for (y, end) in ys.into_iter().zip(ends) {
+        let r = Rect { x: plot.area.right() + 8.0, y: y - 7.0, w: end.width(), h: 14.0 };
+        if r.w + 8.0 <= right {
+            end.draw(c, r, taken);
+        }
+    }
 }
 
 /// A horizontal line with its label.

@@ -14,6 +14,8 @@ use plotters::style::{Color, RGBColor};
 pub(crate) enum Entry {
     /// A kind of step.
     Step(Mark, &'static str),
+    /// A series, by its colour and its name.
+    Series(RGBColor, String),
     /// The line of the answer.
     Line(String),
     /// The band of the answer.
@@ -73,7 +75,8 @@ impl Entry {
     fn words(&self) -> &str {
         match self {
             Self::Step(_, text) | Self::Good(text) | Self::Fit(text) | Self::Path(text) => text,
-            Self::Line(text)
+            Self::Series(_, text)
+            | Self::Line(text)
             | Self::Band(text)
             | Self::Safe(text)
             | Self::SafeLevel(text)
@@ -99,6 +102,7 @@ impl Entry {
         let middle = (x + 5.0, y - 4.0);
         match self {
             Self::Step(mark, _) => mark.draw(c, middle, 4.4, colour),
+            Self::Series(own, _) => c.stroke((x - 1.0, middle.1), (x + 11.5, middle.1), 3.4, *own),
             Self::Line(_) => c.stroke((middle.0, y + 1.5), (middle.0, y - 9.5), 2.0, GREEN),
             Self::Band(_) => c.fill(&Rect { x, y: y - 9.5, w: 11.0, h: 11.0 }, GREEN.mix(0.26)),
             Self::Safe(_) => c.dashes([(middle.0, y + 1.5), (middle.0, y - 9.5)], 1.6, SAFE, GREEN_TEXT),

@@ -1,9 +1,10 @@
 //! Charts over the levels: each plot is described by a [`LevelPlot`], and drawn here.
 
+use super::afar::without_afar;
 use super::axis::{Axis, Plot};
 use super::boundary::Boundary;
 use super::canvas::Canvas;
-use super::curves::{Across, Curve, control, curves, without_afar};
+use super::curves::{Across, Curve, control, curves};
 use super::fit::Fit;
 use super::frame::{Frame, Slot, level_title, x_axis};
 use super::hue::{Hue, hue_of};
@@ -164,10 +165,7 @@ impl<'a> LevelChart<'a> {
         }
         frame.spines(&plot);
         let c = &mut frame.canvas;
-        // Names at the ends of lines may cross the lines of the answer, rather than be far from their own.
-        if of.names != Names::Ends {
-            self.boundary.take(&mut taken, &plot);
-        }
+        self.boundary.take(&mut taken, &plot);
         let corner = of.has_diagonal.then(|| diagonal(c, &plot, &mut taken));
         for limit in &of.limits {
             limit.draw(c, &plot, &mut taken);
@@ -186,9 +184,6 @@ impl<'a> LevelChart<'a> {
             series.draw_beyond(c, &plot, of.say, self.right.min(42.0));
         }
         of.names.draw(c, &plot, &of.series, self.right, &mut taken);
-        if of.names == Names::Ends {
-            self.boundary.take(&mut taken, &plot);
-        }
         for limit in &of.limits {
             limit.label(c, &plot, &mut taken);
         }

@@ -39,6 +39,8 @@ impl Format {
 pub(crate) struct Scene<'a> {
     pub(crate) run: &'a Run,
     pub(crate) traces: &'a Traces,
+    /// The message of the chart: its headline.
+    pub(crate) message: &'a str,
     pub(crate) format: Format,
     /// Width of the picture in logical pixels.
     pub(crate) width: u32,

@@ -14,6 +14,8 @@ use plotters::style::{RGBColor, WHITE};
 pub(crate) struct Series {
     /// The points that the line runs through.
     pub(crate) line: Vec<Point>,
+    /// The points that a thin line runs through from the end of the line: failing steps that the line does not join.
+    pub(crate) tail: Vec<Point>,
     /// Width of the line, in logical pixels.
     pub(crate) width: f64,
     /// Colour of the line.
@@ -81,6 +83,8 @@ pub(crate) struct Bar {
 const CAP: f64 = 2.6;
 /// Distance between bars at one position, in logical pixels.
 const APART: f64 = 3.0;
+/// Width of the thin line through failing steps.
+const THIN: f64 = 1.1;
 /// Length of the dotted end of a bar without an upper bound.
 const OPEN: f64 = 20.0;
 
@@ -142,6 +146,7 @@ impl Series {
     pub(crate) const fn new(colour: RGBColor) -> Self {
         Self {
             line: Vec::new(),
+            tail: Vec::new(),
             width: 2.2,
             colour,
             dot_colour: colour,
@@ -166,6 +171,12 @@ impl Series {
         let xs = if self.spreads_bars { side_by_side(&xs) } else { xs };
         for (bar, x) in self.bars.iter().zip(xs) {
             bar.draw(c, plot, x, taken);
+        }
+        for piece in plot.line(&self.tail) {
+            for ends in piece.windows(2) {
+                c.stroke(ends[0], ends[1], THIN, self.colour);
+            }
+            taken.line(&piece, 2.0);
         }
         for piece in plot.line(&self.line) {
             if let Some((width, colour)) = self.halo {

@@ -11,6 +11,7 @@ mod page;
 mod pick;
 pub mod refused;
 mod rows;
+mod slide;
 mod words;
 
 pub use answer::Capacity;

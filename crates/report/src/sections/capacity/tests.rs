@@ -80,6 +80,21 @@ fn the_answer_in_one_line() {
     );
 }
 
+/// Rows: headroom, spare replicas, and the headline of the slide.
+#[test]
+fn a_slide_says_what_a_volume_needs_and_costs() {
+    for (headroom, spares, head) in [
+        (2.0, 0, "5 million requests a day need 4 × A40 (2 without headroom), 37.44 USD a day"),
+        (1.0, 0, "5 million requests a day need 2 × A40, 18.72 USD a day"),
+        (1.0, 1, "5 million requests a day need 3 × A40 (2 without a spare), 28.08 USD a day"),
+        (2.0, 1, "5 million requests a day need 5 × A40 (2 without reserve), 46.80 USD a day"),
+    ] {
+        let c = measured(Reserve { headroom, spares }, 1.0);
+        assert_eq!(c.chart_headline(), head);
+        assert_eq!(c.chart_rate().as_deref(), Some("each at 31.6 requests/s, the safe rate"));
+    }
+}
+
 /// For a run with several series, the answer, its row and its chart name the series that is planned with.
 #[test]
 fn the_series_is_named_wherever_the_answer_stands() {
@@ -96,8 +111,9 @@ fn the_series_is_named_wherever_the_answer_stands() {
         assert!(text.contains(says), "{says}: {text}");
     }
     assert!(render(&c, true).starts_with("# grid, small: 5,000,000"));
-    assert!(c.chart_headline().starts_with("grid, small: 2 × A40 for 5 million"), "{}", c.chart_headline());
-    assert!(charts::of_capacity(&c).unwrap().svg.contains("grid, small: 2 × A40"));
+    let head = "grid, small: 5 million requests a day need 2 × A40";
+    assert!(c.chart_headline().starts_with(head), "{}", c.chart_headline());
+    assert!(charts::of_capacity(&c).unwrap().svg.contains(head));
 }
 
 /// The cold and the warm cache of a pair are one server, not alternatives.

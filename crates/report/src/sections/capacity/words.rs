@@ -1,8 +1,9 @@
 //! Words shared by table, Markdown and chart: the headline, the demand, amounts of money, and caveats.
 
 use super::answer::Capacity;
-use crate::escape::clip;
-use crate::words::{capital, count, figure, precise};
+use super::slide;
+use crate::escape::{clip, plain};
+use crate::words::{capital, figure, precise};
 use goodput_core::units::{short, thousands};
 use goodput_stats::capacity::demand::{Busiest, Demand, Peak, Source};
 use goodput_stats::capacity::fleet::{Fleet, Replica, Reserve};
@@ -19,7 +20,12 @@ impl Capacity {
 
     /// Returns a headline that fits above a chart.
     pub(crate) fn chart_headline(&self) -> String {
-        chart_headline(self)
+        slide::headline(self)
+    }
+
+    /// Returns the rate of each GPU, for a line below that headline.
+    pub(crate) fn chart_rate(&self) -> Option<String> {
+        slide::rate(self)
     }
 
     /// Returns the demand in one line.
@@ -101,7 +107,7 @@ pub(super) fn takes(demand: &Demand, reserve: &Reserve, s: &Sizing) -> String {
 }
 
 /// Returns the name of a candidate as a prefix, if its run has several: `grid, max-num-seqs=8: `.
-fn named(candidate: &Candidate) -> String {
+pub(super) fn named(candidate: &Candidate) -> String {
     let several = candidate.measured.as_ref().is_some_and(|m| m.run != candidate.name);
     if several { format!("{}: ", clip(&candidate.name, 80)) } else { String::new() }
 }
@@ -113,24 +119,6 @@ pub(super) fn headline(c: &Capacity) -> String {
         [one] => format!("{}{}", named(&one.candidate), takes(&c.demand, &c.reserve, one)),
         all => ranking(c, all),
     }
-}
-
-/// Returns the answer for a chart: `12 × A40 for 5 million requests a day, each at 34.2 requests/s, the safe rate`.
-pub(super) fn chart_headline(c: &Capacity) -> String {
-    let [s] = &c.all[..] else { return headline(c) };
-    let f = s.planned();
-    let gpus = match s.candidate.gpu.as_deref() {
-        Some(gpu) => format!("{} × {}", thousands(f.gpus as f64), clip(gpu, 24)),
-        None => counted(f.gpus, "GPU"),
-    };
-    let each = if f.replica.gpus == 1 { "each".into() } else { format!("each {} of them", f.replica.gpus) };
-    let safe = if s.at_safe_rate.is_some() { ", the safe rate" } else { "" };
-    format!(
-        "{}{gpus} for {} requests a day, {each} at {} requests/s{safe}",
-        named(&s.candidate),
-        count(c.demand.per_day),
-        figure(f.replica.rate)
-    )
 }
 
 /// Returns which of several candidates serves the most for its cost.
@@ -291,7 +279,7 @@ pub(super) fn measured_rows(c: &Capacity) -> Vec<(&'static str, String)> {
     let [s] = &c.all[..] else { return Vec::new() };
     let Some(m) = &s.candidate.measured else { return Vec::new() };
     vec![
-        ("SLO", clip(&m.slo, 160)),
+        ("SLO", plain(&m.slo)),
         ("measured", format!("{}: {}", clip(&s.candidate.name, 80), clip(&m.workload, 120))),
     ]
 }

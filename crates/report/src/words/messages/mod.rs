@@ -1,0 +1,175 @@
+//! The messages of charts: what each shows, in one line. `None` where a chart shows no more than the answer of its run.
+
+mod levels;
+mod scale;
+mod several;
+
+use super::levels::level;
+use super::names::{steps_of, subject, tier_of};
+use super::units::{capital, count, latency, level_number, list, percent, span, thousands};
+use super::{answer, estimate};
+use goodput_core::level::Control;
+use goodput_core::slo::Limit;
+use goodput_core::units::short;
+use goodput_run::rundir::Run;
+use goodput_run::rundir::derive::usable_safe_rate;
+use goodput_stats::capacity::demand::DAY_S;
+use goodput_stats::search::answer::{Answer, Status};
+use goodput_stats::stats::step::{Step, Verdict};
+use goodput_stats::stats::summary::tier_verdict;
+
+pub(crate) use levels::{attainment, latency_against_load, server, throughput, timelines};
+pub(crate) use scale::slo_scale;
+pub(crate) use several::{attained, overlay};
+
+/// Returns the steps of an answer that carry its kind of load and are valid, ascending by their level.
+fn loaded<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
+    let own = |s: &&Step| {
+        !s.kind.is_outside_search() && s.level.control == a.control && s.verdict != Verdict::Invalid
+    };
+    let mut all: Vec<&Step> = steps_of(run, a).into_iter().filter(own).collect();
+    all.sort_by(|a, b| a.level.value.total_cmp(&b.level.value));
+    all
+}
+
+/// Returns true for a step that ran its full time with a level backlog.
+fn is_steady(s: &Step) -> bool {
+    !s.overloaded()
+}
+
+/// Returns the limit on latency that a chart is about: the one that binds, else the first.
+fn main_limit(run: &Run, a: &Answer) -> Option<Limit> {
+    let limits = tier_of(run, a)?.limits();
+    let binding = a.goodput.binding.as_deref();
+    let binds = limits.iter().find(|l| binding == Some(l.name().as_str()));
+    binds.or(limits.first()).copied()
+}
+
+/// Returns the share of requests within a limit in a sentence: `At 32 requests/s 99.7 % of requests have a TTFT of at most
+/// 80 ms`.
+fn share_within(a: &Answer, s: &Step, l: &Limit) -> Option<String> {
+    let share = s.row(&a.tier, &l.name())?.attainment?;
+    Some(format!(
+        "At {} {} of requests have a {} of at most {}",
+        level(a.control, s.level.value),
+        percent(share),
+        l.metric.title(),
+        latency(l.limit_ms())
+    ))
+}
+
+/// Returns what the step of the answer shows: the share of its requests within the limit that binds.
+pub(crate) fn distribution(run: &Run) -> Option<String> {
+    let a = run.answers.first()?;
+    let limit = main_limit(run, a)?;
+    let failed = a.goodput.bracket.failed.unwrap_or(f64::INFINITY);
+    let verdict = |s: &Step| tier_verdict(&s.limits, &a.tier).0;
+    let near: Vec<&Step> =
+        loaded(run, a).into_iter().filter(|s| is_steady(s) && s.level.value < failed).collect();
+    let of = |wanted: Verdict| near.iter().rev().find(|s| verdict(s) == wanted);
+    let step = of(Verdict::Meets).or_else(|| of(Verdict::Undecided))?;
+    let said = share_within(a, step, &limit)?;
+    Some(format!("{said}; the SLO asks for {} %", short(100.0 * limit.percentile.share())))
+}
+
+/// Returns what the search came to: `14 steps in 24 min narrow the limit down to 33.5 – 35.9 requests/s`.
+pub(crate) fn search(run: &Run) -> Option<String> {
+    let a = run.answers.first().filter(|a| a.goodput.status() == Status::Found)?;
+    let ([_, low, high], _) = estimate::ends(a.control, &a.goodput)?;
+    let [_, top] = a.goodput.interval90()?;
+    let steps = loaded(run, a);
+    let spent = steps.iter().map(|s| s.ended_s).fold(0.0, f64::max);
+    let high = level(a.control, top).replacen(&level_number(top), &high, 1);
+    Some(format!("{} steps in {} narrow the limit down to {low} – {high}", steps.len(), span(spent)))
+}
+
+/// Returns the median and the tail of the lengths: `Prompts: 601 tokens at p50, 1,190 at p99; answers: …`.
+pub(crate) fn lengths(run: &Run) -> Option<String> {
+    let sent = run.meta.sent.first()?;
+    let of = |name: &str, d: &Option<goodput_core::distribution::Distribution>| {
+        let d = d.as_ref()?;
+        let [p50, p99] = [d.p50, d.p99].map(|n| thousands(n as f64));
+        Some(format!("{name}: {p50} tokens at p50, {p99} at p99"))
+    };
+    let said: Vec<String> =
+        [of("prompts", &sent.input), of("answers", &sent.output)].into_iter().flatten().collect();
+    (!said.is_empty()).then(|| capital(&said.join("; ")))
+}
+
+/// Returns the requests a day that the measured server takes: `One A40 takes 2.9 million requests a day at the safe rate`.
+pub(crate) fn capacity(run: &Run) -> Option<String> {
+    let a = run.answers.first().filter(|a| a.control == Control::Rate)?;
+    run.capacity(a)?;
+    let safe = usable_safe_rate(&a.goodput);
+    let rate = safe.or(a.goodput.rate()).or(a.goodput.bracket.met)?;
+    let at = match (safe, a.goodput.interval90()) {
+        (Some(_), _) => "at the safe rate",
+        (None, Some(_)) => "at the goodput",
+        (None, None) => "at the highest rate shown to meet the SLO",
+    };
+    let who = subject(&run.meta);
+    Some(format!("{who} {} {} requests a day {at}", answer::verb(&run.meta, "take"), count(rate * DAY_S)))
+}
+
+/// Returns a verb for one or several requests.
+fn wait(n: f64) -> String {
+    match n {
+        n if n < 0.5 => "no request waits".into(),
+        n if n < 1.5 => "at most one request waits".into(),
+        n => format!("up to {} requests wait", thousands(n)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charts::all;
+    use goodput_run::fixture;
+
+    fn case(name: &str) -> Run {
+        fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
+    }
+
+    /// The messages of every chart of a run with an estimate, as somebody reads them who sees the charts alone.
+    #[test]
+    fn every_chart_has_a_message_of_its_own() {
+        let (mut run, pair) = (case("soak"), fixture::pair());
+        run.view.recovery = fixture::surged(true).view.recovery;
+        run.view.sensitivity = fixture::moved().view.sensitivity;
+        let single = crate::charts::CHARTS.iter().map(|c| (c.name, c.message(&run)));
+        let said: Vec<(&str, String)> =
+            single.chain(crate::charts::OVER.iter().map(|c| (c.name, c.message(&pair)))).collect();
+        assert_eq!(said.len(), all().count());
+        let text: String = said.iter().map(|(name, message)| format!("{name}: {message}\n")).collect();
+        insta::assert_snapshot!(text, @r#"
+        latency: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
+        latency-offered: p99 TPOT rises from 8.22 ms at 19.4 to 123 ms at 40.5 requests/s; the limit is 20 ms
+        latency-in-flight: p99 TPOT rises from 8.22 ms at 19.4 to 123 ms at 40.5 requests/s; the limit is 20 ms
+        throughput: At most 40.4 requests/s and 1,210 output tokens/s are completed, however much is offered
+        attainment: At 35 requests/s 98.6 % of requests have a TPOT of at most 20 ms; the SLO asks for 99 %
+        search: 14 steps in 23 min narrow the limit down to 33 – 35.3 requests/s
+        slo-scale: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
+        sensitivity: What moves the goodput most: with prompts 20 % longer it changes by −18 %
+        recovery: After a surge to 28 requests/s the server recovers within 41 s
+        distribution: At 33 requests/s 99.30 % of requests have a TPOT of at most 20 ms; the SLO asks for 99 %
+        timelines: Requests pile up from 58.3 requests/s on; up to 40.5 they do not
+        server: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
+        lengths: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
+        capacity: One A40 takes 2.85 million requests a day at the safe rate
+        latency-levels: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
+        ceiling: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
+        all-at-once: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
+        goodputs: One A40 within the SLO: 33.6 requests/s cold and at least 48 warm
+        overlay: At 36 requests/s p99 TPOT is 9.54 ms with warm and 26.1 ms with cold
+        attained: At 36 requests/s 99.91 % of requests keep every limit with warm, 97.8 % with cold
+        "#);
+    }
+
+    #[test]
+    fn a_run_without_an_answer_has_no_message_but_that() {
+        let run = case("no-step");
+        for chart in crate::charts::CHARTS {
+            assert_eq!(chart.message(&run), "No answer: no step was finished", "{}", chart.name);
+        }
+    }
+}
