@@ -32,6 +32,9 @@ struct Request {
     ttft_ms: f64,
 }
 
+/// The prompt tokens and the TTFT, in milliseconds, of the requests of a step.
+type Times = Vec<(f64, f64)>;
+
 /// The columns of `requests.csv` that concern the TTFT.
 struct TtftRow {
     series: String,
@@ -78,7 +81,7 @@ pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Len
     let one: Vec<&Step> = run.steps.iter().filter(|s| one_at_a_time(s)).collect();
     let requests = read(dir, &one)?;
     let mut all = Vec::new();
-    let mut together: BTreeMap<String, Vec<(u32, Vec<(f64, f64)>)>> = BTreeMap::new();
+    let mut together: BTreeMap<String, Vec<(u32, Times)>> = BTreeMap::new();
     for step in one {
         let Some(plan) = series.iter().find(|x| x.name == step.series).map(|x| &x.plan) else { continue };
         // Cached prompt tokens are not computed: if neither plan nor server tells how many, the prompt length is not
@@ -94,7 +97,7 @@ pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Len
             (left >= LEAST_READ * r.input).then_some((left, r.ttft_ms))
         };
         let own = requests.get(&(step.series.clone(), step.step)).map(Vec::as_slice).unwrap_or_default();
-        let own_times: Vec<(f64, f64)> = own.iter().filter_map(read).collect();
+        let own_times: Times = own.iter().filter_map(read).collect();
         let mut found = groups(own_times.clone());
         let q = step.quantiles(Metric::Ttft);
         if let (true, Some(input), Some(share), Some(p50)) =
@@ -122,7 +125,7 @@ pub(super) fn points(dir: &Path, run: &Run, series: &[Series]) -> Result<Vec<Len
 }
 
 /// Replaces the points of a deployment by those of the requests of all its steps together, if only these have several lengths.
-fn pool(all: &mut Vec<LengthPoint>, deployment: &str, steps: Vec<(u32, Vec<(f64, f64)>)>) {
+fn pool(all: &mut Vec<LengthPoint>, deployment: &str, steps: Vec<(u32, Times)>) {
     let own = || all.iter().filter(|p| p.deployment == deployment).map(|p| p.tokens);
     let (least, most) = (own().fold(f64::INFINITY, f64::min), own().fold(0.0, f64::max));
     let Some(step) = steps.iter().max_by_key(|(_, times)| times.len()).map(|(step, _)| *step) else { return };
