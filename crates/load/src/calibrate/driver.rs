@@ -154,7 +154,7 @@ impl Driver {
         interrupt: CancellationToken,
     ) -> Result<Self> {
         let host = Host::of(limits, false)?;
-        let clients = Client::several(&server, None, host.threads())?;
+        let clients = Client::for_load(&server, None, host.threads())?;
         let asked = clients[0].clone();
         let model = host.run(async move { preflight::check_models(&asked, None).await }).await??;
         let encoder = Encoder::new(server.api, &model.id, &serde_json::Map::new(), Pinning::NONE, true);

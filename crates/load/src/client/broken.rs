@@ -1,5 +1,6 @@
 //! Classification of connection errors, by walking the chain of causes.
 
+use super::consent::NotAllowed;
 use super::dns::Unresolved;
 use super::tls;
 use goodput_core::record::Failure;
@@ -77,6 +78,9 @@ impl Cause {
 fn kind(e: &(dyn Error + 'static)) -> Option<Failure> {
     if e.is::<Unresolved>() {
         Some(Failure::Dns)
+    } else if e.is::<NotAllowed>() {
+        // Not sent, by our own decision.
+        Some(Failure::ClientLimit)
     } else if e.is::<rustls::Error>() {
         Some(Failure::Tls)
     } else if let Some(e) = e.downcast_ref::<hyper::Error>() {
@@ -102,6 +106,7 @@ fn io_kind(e: &io::Error) -> Option<Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::consent::Gate;
 
     #[derive(Debug, thiserror::Error)]
     #[error("outer")]
@@ -110,6 +115,7 @@ mod tests {
     #[test]
     fn causes_are_found_in_the_chain() {
         let tls = || rustls::Error::General("bad".into());
+        let not_allowed = || Gate::of_load([]).check("gpu.lan", [[203, 0, 113, 7].into()]).unwrap_err();
         for (cause, kind, why) in [
             (io::Error::from_raw_os_error(24), Some(Failure::ClientLimit), "descriptors of the process"),
             (io::Error::from_raw_os_error(23), Some(Failure::ClientLimit), "descriptors of the machine"),
@@ -126,6 +132,7 @@ mod tests {
                 "closed in TLS",
             ),
             (io::Error::other(Unresolved(io::Error::other("no such name"))), Some(Failure::Dns), "name"),
+            (io::Error::other(not_allowed()), Some(Failure::ClientLimit), "a public address without consent"),
         ] {
             assert_eq!(Cause::of(&Outer(cause)).kind, kind, "{why}");
         }
