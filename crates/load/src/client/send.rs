@@ -11,7 +11,7 @@ use super::proxy;
 use super::sample::sample;
 use super::tally::End;
 use super::tls;
-use super::transport::{Transport, bases};
+use super::transport::{Call, Route, Transport, bases};
 use anyhow::anyhow;
 use axum::Router;
 use bytes::Bytes;
@@ -21,6 +21,7 @@ use goodput_core::endpoint::{Api, BaseUrl};
 use goodput_core::record::{Failure, Finished, Outcome, Record};
 use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
+use goodput_plan::client::Retries;
 use goodput_plan::server::{Connections, Http, Server};
 use http::{HeaderMap, HeaderValue, Method, header};
 use reqwest::Url;
@@ -76,6 +77,7 @@ struct Inner {
     connect_timeout: Duration,
     http: Http,
     connections: Connections,
+    retries: Retries,
     /// Decides to which addresses it connects.
     gate: Gate,
     /// Index of the next URL.
@@ -94,18 +96,19 @@ struct Endpoints {
 struct Sending {
     /// Index of the URL to begin with.
     first: u64,
+    retries: Retries,
     gate: Gate,
 }
 
 impl Client {
-    /// Makes a client that connects to the URLs of `server` over sockets, for single requests: it connects to public
-    /// addresses.
+    /// Makes a client that connects to the URLs of `server` over sockets, for single requests: it connects to public addresses, and
+    /// sends no request again.
     ///
     /// # Errors
     /// The plan names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (the system has no
     /// certificates), or the proxy does not speak HTTP.
     pub fn http(server: &Server, key: Option<ApiKey>) -> anyhow::Result<Self> {
-        let mut one = Self::several(server, key, 1, Gate::default())?;
+        let mut one = Self::several(server, key, 1, (Retries::None, Gate::default()))?;
         one.pop().ok_or_else(|| anyhow!("there is no client"))
     }
 
@@ -119,6 +122,7 @@ impl Client {
         server: &Server,
         key: Option<ApiKey>,
         n: usize,
+        retries: Retries,
     ) -> anyhow::Result<Vec<Self>> {
         let urls = server.target.urls();
         let proxies: Vec<String> =
@@ -130,14 +134,14 @@ impl Client {
                 gate.check(&host, [address])?;
             }
         }
-        Self::several(server, key, n, gate)
+        Self::several(server, key, n, (retries, gate))
     }
 
     fn several(
         server: &Server,
         key: Option<ApiKey>,
         n: usize,
-        gate: Gate,
+        (retries, gate): (Retries, Gate),
     ) -> anyhow::Result<Vec<Self>> {
         if server.target.urls().is_empty() {
             return Err(anyhow!("the simulated server of this plan has no URL: it is called in process"));
@@ -149,12 +153,12 @@ impl Client {
         }
         let (names, tls) = (InTurn::behind(gate.clone()), tls::load(&server.tls)?);
         let one = |i: usize| {
-            let transport = Transport::http(server, &names, &tls)?;
+            let transport = Transport::http(server, &names, &tls, retries)?;
             Ok(Self::new(
                 transport,
                 server,
                 key.clone(),
-                Sending { first: i as u64, gate: gate.clone() },
+                Sending { first: i as u64, retries, gate: gate.clone() },
             ))
         };
         (0..n).map(one).collect()
@@ -166,7 +170,7 @@ impl Client {
     }
 
     fn new(transport: Transport, server: &Server, key: Option<ApiKey>, sending: Sending) -> Self {
-        let Sending { first, gate } = sending;
+        let Sending { first, retries, gate } = sending;
         let turn = AtomicU64::new(first);
         let targets = bases(&server.target)
             .into_iter()
@@ -194,6 +198,7 @@ impl Client {
             connect_timeout,
             http,
             connections,
+            retries,
             gate,
             turn,
         }))
@@ -331,7 +336,8 @@ impl Client {
         let mut headers = inner.headers.clone();
         headers.remove(header::CONTENT_TYPE);
         let get = async {
-            let answer = inner.transport.send(target, method, &url, &headers, Payload::default()).await?;
+            let call = Call { target, route: Route::Pooled, method, url: &url, headers: &headers };
+            let answer = inner.transport.send(call, Payload::default()).await?;
             let status = answer.status.as_u16();
             // The body of a redirect says less than its target.
             if let Some(to) = &answer.location {
@@ -372,13 +378,13 @@ mod tests {
             ("http://gpu.lan:8000", false), // checked when it is looked up
         ] {
             let server = Server::new(Target::Url(url.parse().unwrap()));
-            let refused = Client::for_load(&server, None, 1).err().map(|e| e.to_string());
+            let refused = Client::for_load(&server, None, 1, Retries::None).err().map(|e| e.to_string());
             assert_eq!(refused.is_some(), public, "{url}: {refused:?}");
             assert!(refused.is_none_or(|said| said.contains("--yes")), "{url}");
             assert!(Client::http(&server, None).is_ok(), "{url}");
         }
         let server = Server::new(Target::Url("http://203.0.113.21".parse().unwrap()));
         consent::allow(&"http://203.0.113.21:9".parse().unwrap());
-        assert!(Client::for_load(&server, None, 1).is_ok(), "somebody allowed it");
+        assert!(Client::for_load(&server, None, 1, Retries::None).is_ok(), "somebody allowed it");
     }
 }

@@ -79,7 +79,9 @@ impl TableRow for Step {
         host(c, &mut self.host)?;
         added(c, &mut self.latency, |_| true)?;
         c.later("unsent", &mut self.unsent)?;
-        c.cell("halted_ms", &mut self.halted_ms)
+        c.cell("halted_ms", &mut self.halted_ms)?;
+        c.later("attempts", &mut self.attempts)?;
+        c.later("resets", &mut self.resets)
     }
 }
 
