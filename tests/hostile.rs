@@ -340,7 +340,7 @@ fn a_run_folder_is_read_within_bounds() {
             fs::write(dir.join(name), format!("{head}\n{}", format!("{row}\n").repeat(n))).unwrap();
         }
     };
-    refused(&rows("steps.csv", 20_001), "more than 20000 rows");
+    refused(&rows("steps.csv", 5_001), "more than 5000 rows");
     refused(&rows("limits.csv", 200_001), "more than 200000 rows");
     // As many as a table shows, and more.
     let dir = run_of_others();

@@ -10,8 +10,8 @@ use goodput_stats::stats::step::{HostLoad, Step, TracePart};
 /// columns of new metrics come after it.
 impl TableRow for Step {
     const FILE: &'static str = STEPS;
-    // A step with all that belongs to it takes about 30 kB while a report is made.
-    const MOST_ROWS: usize = 20_000;
+    // A step with all that belongs to it takes about 70 kB while a report is made.
+    const MOST_ROWS: usize = 5_000;
 
     fn empty() -> Self {
         Self::blank(Level::rate(0.0))
