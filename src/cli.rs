@@ -283,7 +283,7 @@ pub struct CalibrateArgs {
     /// Number of sending threads, as client.threads in a plan [default: one per core, at most 8].
     #[arg(long, value_name = "N")]
     pub threads: Option<std::num::NonZeroU32>,
-    /// Do not ask before loading a public address. goodput never asks about private addresses and cluster-internal names.
+    /// Do not ask before loading a public address. goodput never asks about private addresses; it looks every name up, and checks again where it connects.
     #[arg(long, requires = "url")]
     pub yes: bool,
     /// Save the figures in this file, for `sweep --calibration`.

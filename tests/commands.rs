@@ -66,6 +66,8 @@ mod replicas;
 #[path = "commands/resume.rs"]
 mod resume;
 #[cfg(unix)]
+#[path = "commands/retries.rs"]
+mod retries;
 #[path = "commands/secrets/mod.rs"]
 mod secrets;
 #[path = "commands/sensitivity.rs"]

@@ -281,6 +281,78 @@ fn what_is_no_file_of_a_run() {
     );
 }
 
+/// What a link in a run folder from elsewhere leads to may be private: no line of it is read or quoted.
+#[cfg(unix)]
+#[test]
+fn no_link_is_followed() {
+    use std::os::unix::fs::symlink;
+    let theirs = tempfile::tempdir().unwrap();
+    let secret = theirs.path().join("secret");
+    fs::write(&secret, "hunter2 = hunter2\nhunter2,hunter2\n").unwrap();
+    let beside = run_of_others();
+    for (name, to) in [
+        ("plan.toml", &*secret),
+        ("result.json", &secret),
+        ("steps.csv", &secret),
+        ("limits.csv", &secret),
+        ("requests.csv", &secret),
+        ("forecast.json", &secret),
+        ("sensitivity", beside.path()),
+    ] {
+        let dir = run_of_others();
+        let path = dir.path().join(name);
+        let _ = fs::remove_file(&path);
+        symlink(to, &path).unwrap();
+        let e = format!("{:#}", rundir::read(dir.path()).unwrap_err());
+        assert!(e.contains(name) && e.contains("is a link") && !e.contains("hunter2"), "{name}: {e}");
+    }
+}
+
+/// Files of any size: what no sweep writes is refused before it fills the memory.
+#[test]
+fn a_run_folder_is_read_within_bounds() {
+    let refused = |change: &dyn Fn(&Path), why: &str| {
+        let dir = run_of_others();
+        change(dir.path());
+        let e = format!("{:#}", rundir::read(dir.path()).unwrap_err());
+        assert!(e.contains(why), "{why}: {e}");
+    };
+    let sparse = |name: &'static str, length: u64| {
+        move |dir: &Path| {
+            fs::File::options().write(true).open(dir.join(name)).unwrap().set_len(length).unwrap()
+        }
+    };
+    refused(&sparse("plan.toml", 3 << 30), "larger than 4 MiB");
+    refused(&sparse("result.json", 100 << 20), "larger than 64 MiB");
+    refused(&sparse("steps.csv", 3 << 30), "larger than 64 MiB");
+    let meta = |dir: &Path| {
+        let path = dir.join("result.json");
+        let text = fs::read_to_string(&path).unwrap();
+        let notes = format!("\"meta\": {{ \"padding\": \"{}\",", "x".repeat(9 << 20));
+        fs::write(&path, text.replacen("\"meta\": {", &notes, 1)).unwrap();
+    };
+    refused(&meta, "larger than 8 MiB");
+    let rows = |name: &'static str, n: usize| {
+        move |dir: &Path| {
+            let text = fs::read_to_string(dir.join(name)).unwrap();
+            let (head, rest) = text.split_once('\n').unwrap();
+            let row = rest.lines().next().unwrap();
+            fs::write(dir.join(name), format!("{head}\n{}", format!("{row}\n").repeat(n))).unwrap();
+        }
+    };
+    refused(&rows("steps.csv", 5_001), "more than 5000 rows");
+    refused(&rows("limits.csv", 200_001), "more than 200000 rows");
+    // As many as a table shows, and more.
+    let dir = run_of_others();
+    rows("steps.csv", 1_500)(dir.path());
+    let run = rundir::read(dir.path()).unwrap();
+    report::write_all(&run, dir.path(), report::ChartFiles::Drawn).unwrap();
+    let (page, text) =
+        ["report.html", "report.md"].map(|name| fs::read_to_string(dir.path().join(name)).unwrap()).into();
+    assert!(text.contains("500 more rows are not shown") && page.contains("500 more rows are not shown"));
+    assert!(page.len() < 10 << 20, "{} bytes", page.len());
+}
+
 /// Rows that are none, by the million, are one caveat; one row without an end is refused.
 #[test]
 fn rows_that_are_none() {

@@ -15,7 +15,7 @@ pub struct MeasureArgs {
     #[arg(long)]
     pub virtual_time: bool,
     /// Do not ask before loading a public address with more than 10 requests/s, or with single requests as fast as it answers. goodput
-    /// never asks about private addresses and cluster-internal names.
+    /// never asks about private addresses; it looks every name up, and checks again where it connects.
     #[arg(long)]
     pub yes: bool,
 }

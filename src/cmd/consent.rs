@@ -2,6 +2,7 @@
 
 use crate::client::Proxy;
 use crate::client::config::BaseUrl;
+use crate::client::consent::{allow, allow_every, host};
 use crate::client::public::{Public, public};
 use crate::plan::{Plan, Series};
 use crate::search::config::{Mode, Over};
@@ -20,14 +21,19 @@ const ONE_AT_A_TIME: &str = "one request at a time, as fast as it answers";
 /// Asks on the terminal before the plans load a public address with more than 10 requests per second, once per address.
 ///
 /// Asks nothing for private addresses, or if `yes` is set. Asks before the sweep starts, because later nobody watches the terminal.
+/// Addresses are checked again when they are connected to: a name may lead elsewhere by then.
 ///
 /// # Errors
 /// The user declines, or there is no terminal to ask on.
 pub(crate) fn ask(plans: &[&Plan], yes: bool) -> Result<()> {
     let mut targets: Vec<LoadTarget> = Vec::new();
+    let mut gentle: Vec<BaseUrl> = Vec::new();
     for series in plans.iter().flat_map(|plan| plan.series()) {
-        let Some(load) = load_to_confirm(&series) else { continue };
         let server = &series.plan.server;
+        let Some(load) = load_to_confirm(&series) else {
+            gentle.extend(server.target.urls().iter().cloned());
+            continue;
+        };
         for url in server.target.urls() {
             let target = LoadTarget { url: url.clone(), proxy: server.proxy.clone(), load: load.clone() };
             if !targets.contains(&target) {
@@ -35,7 +41,11 @@ pub(crate) fn ask(plans: &[&Plan], yes: bool) -> Result<()> {
             }
         }
     }
-    ask_for(&targets, yes)
+    ask_for(&targets, yes)?;
+    // So little load needs no consent, unless another series sends the same host more.
+    let is_loaded = |url: &BaseUrl| targets.iter().any(|target| host(&target.url) == host(url));
+    gentle.iter().filter(|url| !is_loaded(url)).for_each(allow);
+    Ok(())
 }
 
 /// A server, and the load that it may get.
@@ -55,24 +65,36 @@ pub(crate) struct LoadTarget {
 /// The user declines, or there is no terminal to ask on.
 pub(crate) fn ask_for(targets: &[LoadTarget], yes: bool) -> Result<()> {
     if yes {
+        allow_every();
         return Ok(());
     }
-    for warning in warnings(targets, public) {
+    for Destination { warning, urls } in destinations(targets, public) {
         confirm(&warning)?;
+        urls.into_iter().for_each(allow);
     }
     Ok(())
 }
 
-/// Returns one warning for each public address among the targets. Calls `public` once per server, since it resolves names.
-fn warnings(targets: &[LoadTarget], public: impl Fn(&BaseUrl, &Proxy) -> Option<Public>) -> Vec<String> {
-    /// A public address with everything that may be sent to it.
-    struct Destination<'a> {
+/// A public address that may be loaded.
+struct Destination<'a> {
+    /// The address and everything that may be sent to it, as a clause.
+    warning: String,
+    /// The URLs that lead to it.
+    urls: Vec<&'a BaseUrl>,
+}
+
+/// Returns the public addresses among the targets. Calls `public` once per server, since it resolves names.
+fn destinations<'a>(
+    targets: &'a [LoadTarget],
+    public: impl Fn(&BaseUrl, &Proxy) -> Option<Public>,
+) -> Vec<Destination<'a>> {
+    struct Found<'a> {
         address: Public,
-        url: &'a BaseUrl,
+        urls: Vec<&'a BaseUrl>,
         loads: Vec<&'a str>,
     }
     let mut resolved: Vec<(&BaseUrl, &Proxy, Option<Public>)> = Vec::new();
-    let mut destinations: Vec<Destination<'_>> = Vec::new();
+    let mut found: Vec<Found<'a>> = Vec::new();
     for LoadTarget { url, proxy, load } in targets {
         let known = resolved.iter().find(|(u, p, _)| (*u, *p) == (url, proxy)).map(|(.., to)| to.clone());
         let address = known.unwrap_or_else(|| {
@@ -81,16 +103,21 @@ fn warnings(targets: &[LoadTarget], public: impl Fn(&BaseUrl, &Proxy) -> Option<
             address
         });
         let Some(address) = address else { continue };
-        match destinations.iter_mut().find(|d| d.address == address) {
-            Some(known) if known.loads.contains(&load.as_str()) => {}
-            Some(known) => known.loads.push(load),
-            None => destinations.push(Destination { address, url, loads: vec![load] }),
+        match found.iter_mut().find(|f| f.address == address) {
+            Some(known) => {
+                known.urls.push(url);
+                if !known.loads.contains(&load.as_str()) {
+                    known.loads.push(load);
+                }
+            }
+            None => found.push(Found { address, urls: vec![url], loads: vec![load] }),
         }
     }
-    let text = |d: &Destination<'_>| {
-        format!("{} has {}, and this may send it {}", d.url, d.address, d.loads.join("; "))
+    let destination = |f: Found<'a>| Destination {
+        warning: format!("{} has {}, and this may send it {}", f.urls[0], f.address, f.loads.join("; ")),
+        urls: f.urls,
     };
-    destinations.iter().map(text).collect()
+    found.into_iter().map(destination).collect()
 }
 
 /// Shows a warning on the terminal and asks for confirmation.
@@ -257,8 +284,10 @@ mod tests {
             let address = std::net::IpAddr::from([203, 0, 113, last]);
             (!url.to_string().contains("10.0")).then_some(Public::Address(address))
         };
-        let asked = warnings(&all, public);
+        let all = destinations(&all, public);
+        let asked: Vec<&str> = all.iter().map(|d| d.warning.as_str()).collect();
         assert_eq!((asked.len(), lookups.get()), (2, 4), "{asked:?}");
+        assert_eq!(all[0].urls.len(), 3, "consent is for each of its names");
         assert!(asked[0].contains("203.0.113.1, and") && asked[0].ends_with("a lot; more"), "{asked:?}");
         assert!(asked[1].contains("203.0.113.2, and"), "{asked:?}");
     }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Rebuilds the reports and prints the answer. With chart options, draws only charts and prints their paths.
 pub(crate) fn report(args: &ReportArgs) -> Result<()> {
+    rundir::remove_unfinished(&args.run);
     if is_repeated(&args.run) {
         if args.as_tool.is_some() || args.charts.wanted(&args.run).is_some() {
             bail!(
@@ -48,6 +49,7 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
 /// Reads the run folder and writes result.json, report.md, report.html and, if they are to be drawn, the charts. Returns the run
 /// and the report files.
 pub(crate) fn remake(dir: &Path, charts: ChartFiles) -> Result<(Run, Vec<PathBuf>)> {
+    rundir::remove_unfinished(dir);
     let run = rundir::read_with_scale(dir)?;
     let files = write(&run, dir, charts)?;
     Ok((run, files))

@@ -46,6 +46,7 @@ fn of_run(dir: &Path, args: &SensitivityArgs) -> Result<ExitCode> {
         );
     }
     let path = dir.join(PLAN);
+    rundir::files::is_there(&path)?;
     let plan = Plan::load(&Source::find(&path)?, &[])?;
     consent::ask(&[&plan], args.measure.yes)?;
     let mut asked = plan.sensitivity.clone().unwrap_or_default();

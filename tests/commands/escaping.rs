@@ -165,6 +165,10 @@ fn harmless(dir: &Path) -> usize {
         let place = path.display().to_string();
         let bytes = fs::read(&path).unwrap();
         seen += 1;
+        // The other TOML files are the test's own.
+        if path.ends_with("plan.toml") || path.extension().is_some_and(|e| e == "csv") {
+            assert!(!String::from_utf8_lossy(&bytes).contains('\u{202e}'), "{place} holds reversed text");
+        }
         match path.extension().and_then(|e| e.to_str()) {
             Some("png") => assert!(!bytes.windows(6).any(|w| w == b"script"), "{place}"),
             Some("csv") => no_formulas(&bytes, &place),

@@ -1,6 +1,6 @@
 //! Transport failures, and the requests that are sent.
 
-use crate::serve::{Act, answer, chunk, client, head, serve, shot, status};
+use crate::serve::{Act, answer, chunk, client, head, retrying_at, serve, shot, status};
 use goodput::client::{Api, ApiKey, Client, KeySource, Server, Shot, Target, preflight::check_models};
 use goodput::record::{Conn, Failure, Finished, Outcome, Record};
 use std::{io::Write, time::Duration};
@@ -84,16 +84,21 @@ async fn several_servers_are_used_in_turn() {
 }
 
 #[tokio::test]
-async fn quirk_20_a_connection_that_closes_unanswered_is_tried_once_more() {
+async fn quirk_20_a_connection_that_closes_unanswered_is_tried_once_more_if_asked() {
     for last in [Act::Close, Act::Reset] {
         let server = serve(vec![vec![last.clone()], vec![good(), Act::Stall]]).await;
-        let got = send(&server.url).await;
+        let got = retrying_at(&server.url).send(shot()).await;
         assert_eq!((got.record.outcome, got.record.attempts), (Outcome::Ok, 2), "{last:?}: {got:?}");
         assert_eq!(server.requests.lock().unwrap().len(), 2, "{last:?}");
         let server = serve(vec![vec![last.clone()]]).await;
-        let got = send(&server.url).await;
+        let got = retrying_at(&server.url).send(shot()).await;
         failed(&got, Failure::Reset);
         assert_eq!((got.record.attempts, server.requests.lock().unwrap().len()), (2, 2), "once, and no more");
+        // By default each is a failure.
+        let server = serve(vec![vec![last.clone()], vec![good(), Act::Stall]]).await;
+        let got = send(&server.url).await;
+        failed(&got, Failure::Reset);
+        assert_eq!((got.record.attempts, server.requests.lock().unwrap().len()), (1, 1), "{last:?}");
     }
 }
 
@@ -101,10 +106,56 @@ async fn quirk_20_a_connection_that_closes_unanswered_is_tried_once_more() {
 async fn a_kept_connection_that_has_gone_is_replaced() {
     // The server closes after the first answer without announcing it.
     let server = serve(vec![vec![good(), Act::Next, Act::Close], vec![good(), Act::Stall]]).await;
-    let client = client(&server.url, Api::Chat);
+    let client = retrying_at(&server.url);
     assert!(client.send(shot()).await.record.ok());
     let got = client.send(shot()).await;
     assert_eq!((got.record.outcome, got.record.attempts, got.record.conn), (Outcome::Ok, 2, Some(Conn::New)));
+}
+
+/// A server that closes every connection once it is used again: the retry must not get another of those from the pool.
+#[tokio::test]
+async fn a_retry_goes_out_on_a_new_connection() {
+    let models = status("200 OK", r#"{"data":[]}"#);
+    let closes = vec![Act::Write(models), Act::Next, Act::Close];
+    let server = serve(vec![closes.clone(), closes.clone(), closes, vec![good(), Act::Stall]]).await;
+    let client = retrying_at(&server.url);
+    client.warm(3).await;
+    let got = client.send(shot()).await;
+    assert_eq!((got.record.outcome, got.record.attempts, got.record.conn), (Outcome::Ok, 2, Some(Conn::New)));
+}
+
+/// Servers and balancers announce with a 408 that they close an idle connection, also when a request is under way to it.
+#[tokio::test]
+async fn a_408_on_an_idle_connection_is_a_closed_connection() {
+    let timeout = || Act::Write(status("408 Request Timeout\r\nconnection: close", "idle\n"));
+    let script = vec![good(), Act::Next, timeout(), Act::Close];
+    let server = serve(vec![script.clone(), vec![good(), Act::Stall]]).await;
+    let client = retrying_at(&server.url);
+    assert!(client.send(shot()).await.record.ok());
+    let got = client.send(shot()).await;
+    assert_eq!((got.record.outcome, got.record.attempts, got.record.conn), (Outcome::Ok, 2, Some(Conn::New)));
+    // Without retries it is a connection that broke, not a refusal of the request.
+    let server = serve(vec![script]).await;
+    let client = self::client(&server.url, Api::Chat);
+    assert!(client.send(shot()).await.record.ok());
+    let got = client.send(shot()).await;
+    failed(&got, Failure::Reset);
+    assert!(got.sample.as_deref().is_some_and(|s| s.contains("408")), "{got:?}");
+    // On a new connection it is the server's answer, as is one that keeps the connection.
+    for (script, sent) in [
+        (vec![timeout(), Act::Close], 1),
+        (vec![good(), Act::Next, Act::Write(status("408 Request Timeout", "busy\n")), Act::Stall], 2),
+    ] {
+        let server = serve(vec![script]).await;
+        let client = retrying_at(&server.url);
+        for n in 1..=sent {
+            let got = client.send(shot()).await;
+            assert_eq!(got.record.attempts, 1);
+            if n == sent {
+                failed(&got, Failure::ClientError);
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Ends of HTTP/2 streams and connections by the server, with handwritten frames (RFC 9113), since no server sends
 //! these on request.
 
-use crate::serve::shot;
+use crate::serve::{retrying, shot};
 use goodput::client::{Client, Http, Server, Shot, Target};
 use goodput::record::{Failure, Finished, Outcome};
 use std::sync::{
@@ -56,6 +56,11 @@ fn whole(stream: u32) -> Vec<Vec<u8>> {
 /// Answers requests in turn, and all further ones with the last answer. Closes a connection after a GOAWAY. Also
 /// returns the number of requests.
 async fn serve(answers: &'static [Answer]) -> (Client, Arc<AtomicUsize>) {
+    let (server, asked) = served(answers).await;
+    (Client::http(&server, None).unwrap(), asked)
+}
+
+async fn served(answers: &'static [Answer]) -> (Server, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let target = Target::Url(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
     let asked = Arc::new(AtomicUsize::new(0));
@@ -66,7 +71,7 @@ async fn serve(answers: &'static [Answer]) -> (Client, Arc<AtomicUsize>) {
             tokio::spawn(connection(socket, answers, count.clone()));
         }
     });
-    (Client::http(&Server { http: Http::Two, ..Server::new(target) }, None).unwrap(), asked)
+    (Server { http: Http::Two, ..Server::new(target) }, asked)
 }
 
 async fn connection(
@@ -107,19 +112,25 @@ async fn send(client: &Client) -> Finished {
     client.send(Shot { timeout: Duration::from_secs(300), ..shot() }).await
 }
 
+/// Rows: the answer, and whether the server said with it that it did not take the request, which is then sent again even if the plan asks for no
+/// retries.
 #[tokio::test]
 async fn a_request_that_was_not_taken_is_sent_once_more() {
-    let refused: &[&'static [Answer]] = &[
-        &[|_| vec![goaway(0, 0)], whole],
-        &[|_| vec![goaway(0, ENHANCE_YOUR_CALM)], whole],
-        &[|stream| vec![reset(stream, REFUSED_STREAM)], whole],
-        &[|stream| vec![reset(stream, INTERNAL_ERROR)], whole],
+    let refused: &[(&'static [Answer], bool)] = &[
+        (&[|_| vec![goaway(0, 0)], whole], true),
+        (&[|_| vec![goaway(0, ENHANCE_YOUR_CALM)], whole], false),
+        (&[|stream| vec![reset(stream, REFUSED_STREAM)], whole], true),
+        (&[|stream| vec![reset(stream, INTERNAL_ERROR)], whole], false),
     ];
-    for (i, answers) in refused.iter().enumerate() {
-        let (client, asked) = serve(answers).await;
-        let got = send(&client).await;
+    for (i, (answers, not_taken)) in refused.iter().enumerate() {
+        let (server, asked) = served(answers).await;
+        let got = send(&retrying(&server)).await;
         assert_eq!((got.record.outcome, got.record.attempts), (Outcome::Ok, 2), "{i}: {got:?}");
         assert_eq!(asked.load(Ordering::SeqCst), 2, "{i}");
+        let (client, asked) = serve(answers).await;
+        let got = send(&client).await;
+        assert_eq!((got.record.ok(), got.record.attempts == 2), (*not_taken, *not_taken), "{i}: {got:?}");
+        assert_eq!(asked.load(Ordering::SeqCst), 1 + usize::from(*not_taken), "{i}");
     }
 }
 

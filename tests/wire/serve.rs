@@ -1,6 +1,7 @@
 //! A scripted server, which does no HTTP beyond its script.
 
 use goodput::client::{Api, Client, Encoder, Pinning, Server, Shot, Target};
+use goodput::plan::client::Retries;
 use goodput::record::{Phase, Record};
 use std::{
     sync::{
@@ -141,6 +142,16 @@ pub(crate) fn status(line: &str, body: &str) -> Vec<u8> {
 pub(crate) fn client(url: &str, api: Api) -> Client {
     let server = Server { api, ..Server::new(Target::Url(url.parse().unwrap())) };
     Client::http(&server, None).unwrap()
+}
+
+/// A client that sends a request once more, on a new connection, if its connection breaks before the first byte of the answer.
+pub(crate) fn retrying(server: &Server) -> Client {
+    Client::for_load(server, None, 1, Retries::One).unwrap().remove(0)
+}
+
+/// A retrying client of one URL.
+pub(crate) fn retrying_at(url: &str) -> Client {
+    retrying(&Server::new(Target::Url(url.parse().unwrap())))
 }
 
 /// Returns a request due now, with a timeout of ten seconds.

@@ -1,7 +1,7 @@
 //! Every fault of the simulated server, with the client's expected reaction. `docs/faults.md` is made from these
 //! expectations, and the tests compare them with the actual results. Set `GOODPUT_WRITE_DOCS` to write the page again.
 
-use crate::serve::shot_for;
+use crate::serve::{retrying, retrying_at, shot_for};
 use goodput::client::{Client, Http, Server, Shot, Target};
 use goodput::record::{Failure, Finished, Outcome};
 use goodput::sim::config::Simulated;
@@ -26,7 +26,7 @@ const fn fails(failures: &'static [Failure], status: u16) -> Expected {
     Expected { failures, status: Some(status), attempts: 1 }
 }
 
-/// Expects no answer. A request whose connection broke is retried once.
+/// Expects no answer. A request whose connection broke is sent `attempts` times with `client.retries = 1`, and once without.
 const fn unanswered(failures: &'static [Failure], attempts: u8) -> Expected {
     Expected { failures, status: None, attempts }
 }
@@ -138,7 +138,7 @@ async fn every_fault_over_a_socket() {
     // endless stream is as long as its tokens take.
     let each = Fault::ALL.into_iter().filter(|f| *f != Fault::Endless).map(|fault| async move {
         let embedded = Embedded::start(&server(fault, 1.0)).unwrap();
-        let client = Client::http(&Server::new(Target::Url(embedded.url.parse().unwrap())), None).unwrap();
+        let client = retrying_at(&embedded.url);
         let timeout = if hangs(fault) { Duration::from_secs(1) } else { Duration::from_secs(300) };
         let got = client.send(Shot { timeout, ..shot_for("simulated") }).await;
         if hangs(fault) {
@@ -164,7 +164,7 @@ async fn faults_of_connections_under_http_2() {
     for fault in [Fault::Goaway, Fault::StreamReset, Fault::ResetMidstream, Fault::Reset, Fault::Closed] {
         let embedded = Embedded::start(&server(fault, 1.0)).unwrap();
         let target = Target::Url(embedded.url.parse().unwrap());
-        let client = Client::http(&Server { http: Http::Two, ..Server::new(target) }, None).unwrap();
+        let client = retrying(&Server { http: Http::Two, ..Server::new(target) });
         let timeout = Duration::from_secs(300);
         for _ in 0..2 {
             let got = client.send(Shot { timeout, ..shot_for("simulated") }).await;
@@ -174,13 +174,13 @@ async fn faults_of_connections_under_http_2() {
     }
 }
 
-/// A connection that closes before the first byte is retried, and is no failure unless the retry fails as well.
+/// A connection that closes before the first byte is a failure; with `client.retries = 1` the request is sent again, and has failed if that fails too.
 #[tokio::test]
 async fn one_repetition_where_nothing_was_received() {
     for fault in [Fault::Closed, Fault::Reset] {
         let embedded = Embedded::start(&server(fault, 0.5)).unwrap();
-        let client = Client::http(&Server::new(Target::Url(embedded.url.parse().unwrap())), None).unwrap();
         let (mut first, mut second, mut failed) = (0, 0, 0);
+        let client = retrying_at(&embedded.url);
         for _ in 0..40 {
             let r =
                 client.send(Shot { timeout: Duration::from_secs(300), ..shot_for("simulated") }).await.record;
@@ -192,6 +192,15 @@ async fn one_repetition_where_nothing_was_received() {
             }
         }
         assert!(first > 0 && second > 0 && failed > 0, "{first} {second} {failed}: by the seed");
+        let client = Client::http(&Server::new(Target::Url(embedded.url.parse().unwrap())), None).unwrap();
+        let mut failed = 0;
+        for _ in 0..40 {
+            let r =
+                client.send(Shot { timeout: Duration::from_secs(300), ..shot_for("simulated") }).await.record;
+            assert_eq!((r.attempts, r.ok()), (1, r.failure != Some(Failure::Reset)), "{r:?}");
+            failed += u32::from(!r.ok());
+        }
+        assert!((5..=35).contains(&failed), "about half: {failed}");
     }
 }
 

@@ -169,7 +169,7 @@ mod tests {
             names.push(name.unwrap_or_else(|| value.as_object().unwrap().keys().next().unwrap().clone()));
         }
         names.dedup();
-        assert_eq!(names.len(), 54, "{names:?}");
+        assert_eq!(names.len(), 55, "{names:?}");
     }
 
     /// Rows: the reason in JSON, and its text. A plain text is the form of earlier versions.

@@ -1,5 +1,6 @@
 //! Types that all other crates share: units, levels, SLOs, records, messages and caveats.
 
+pub mod bidi;
 pub mod caveat;
 pub mod check;
 mod checked;

@@ -1,19 +1,30 @@
 //! Removes known secrets from texts that others wrote: a server may echo the key it received, plain or encoded.
 //!
+//! A text is decoded first, as often as it takes, and then compared without regard to case: so a secret is found however its characters are written, and in a
+//! stream that sends it in pieces.
+//!
 //! Secrets are global to the process: whoever reads one registers it ([`register_secret`]), and from then on clients,
 //! logs, messages and panics leave it out.
+
+mod encoded;
+mod fields;
+mod view;
 
 use crate::secrets::{API_KEY_MASK, MASK};
 use memchr::memmem::Finder;
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, Write};
+use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
+use view::View;
 
 /// Shorter strings are words or numbers that occur anywhere, and are not treated as secrets.
 const SHORTEST: usize = 4;
-/// From this length on, a secret is also matched within words and in its encoded forms.
+/// From this length on, a secret is also matched within words, in its encoded forms, and without regard to case.
 const LONG: usize = 8;
+/// Length of a byte in the longest of its usual escapes: `&#x0000041;`, or `\u0041` with two or three backslashes before it.
+const LONGEST_ESCAPE: usize = 12;
 
 /// Set of secrets in every form in which they are matched. Cheap to clone; `Debug` shows none of them.
 #[derive(Clone, Default)]
@@ -25,8 +36,19 @@ struct Form {
     finder: Finder<'static>,
     /// Replacement for the secret.
     mask: &'static str,
-    /// True if it matches whole words only.
-    whole_word: bool,
+    /// How a text is compared with it.
+    matching: Matching,
+}
+
+/// How a text is compared with a form of a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Matching {
+    /// In the text as it is, where it is a word by itself.
+    Word,
+    /// In the decoded text, without regard to case. The form is in lower case.
+    AnyCase,
+    /// In the decoded text, as it is written: digits of base64.
+    Exact,
 }
 
 impl PartialEq for Redactor {
@@ -44,24 +66,30 @@ impl std::fmt::Debug for Redactor {
     }
 }
 
+/// A secret in a text.
+struct Hit {
+    /// The places of its pieces; one, unless a stream sent it in several.
+    pieces: Vec<Range<usize>>,
+    mask: &'static str,
+}
+
 impl Redactor {
     /// Creates a redactor of secrets, each with its replacement.
     pub fn new<'a>(secrets: impl IntoIterator<Item = (&'a str, &'static str)>) -> Self {
-        let mut all: Vec<(Vec<u8>, &'static str, bool)> = Vec::new();
+        let mut all: Vec<(Vec<u8>, &'static str, Matching)> = Vec::new();
         for (secret, mask) in secrets {
-            let whole_word = secret.len() < LONG;
-            for form in forms(secret) {
-                if !all.iter().any(|(known, _, _)| *known == form) {
-                    all.push((form, mask, whole_word));
+            for (form, matching) in forms(secret) {
+                if !all.iter().any(|(known, ..)| *known == form) {
+                    all.push((form, mask, matching));
                 }
             }
         }
         // The longest first: one may be part of another.
-        all.sort_by_key(|(form, _, _)| std::cmp::Reverse(form.len()));
-        let form = |(form, mask, whole_word): (Vec<u8>, _, _)| Form {
+        all.sort_by_key(|(form, ..)| std::cmp::Reverse(form.len()));
+        let form = |(form, mask, matching): (Vec<u8>, _, _)| Form {
             finder: Finder::new(&form).into_owned(),
             mask,
-            whole_word,
+            matching,
         };
         Self(all.into_iter().map(form).collect())
     }
@@ -74,151 +102,180 @@ impl Redactor {
         Self(all.into())
     }
 
-    /// Returns the length of the longest form, in bytes: a truncated text may end within one.
+    /// Returns the length in bytes up to which a secret is found in pieces of a text: a truncated text may end within one.
     pub fn longest(&self) -> usize {
-        self.0.first().map_or(0, |form| form.finder.needle().len())
+        let written = |form: &Form| match form.matching {
+            Matching::Word | Matching::Exact => form.finder.needle().len(),
+            Matching::AnyCase => form.finder.needle().len() * LONGEST_ESCAPE,
+        };
+        self.0.iter().map(written).max().unwrap_or(0)
     }
 
     /// Replaces every secret in a text.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut text = Cow::Borrowed(text);
-        for form in &*self.0 {
-            let places = form.places(text.as_bytes());
-            if places.is_empty() {
-                continue;
-            }
-            let (mut out, mut rest) = (String::with_capacity(text.len()), 0);
-            for at in places {
-                out.push_str(&text[rest..at]);
-                out.push_str(form.mask);
-                rest = at + form.finder.needle().len();
-            }
-            out.push_str(&text[rest..]);
-            text = Cow::Owned(out);
+        let hits = self.hits(text.as_bytes());
+        if hits.is_empty() {
+            return Cow::Borrowed(text);
         }
-        text
+        Cow::Owned(masked(text, hits))
     }
 
     /// Replaces every secret in a text that may have been truncated within one.
     pub fn redact_truncated(&self, text: &str) -> String {
-        let mut text = self.redact(text).into_owned();
-        let partial = self.0.iter().filter(|form| !form.whole_word).filter_map(|form| {
-            let needle = form.finder.needle();
-            let most = needle.len().min(text.len() + 1);
-            let n = (SHORTEST..most).rev().find(|n| text.as_bytes().ends_with(&needle[..*n]))?;
-            Some((n, form.mask))
-        });
-        if let Some((n, mask)) = partial.max_by_key(|(n, _)| *n) {
-            text.truncate(text.len() - n);
-            text.push_str(mask);
-        }
-        text
+        let mut hits = self.hits(text.as_bytes());
+        hits.extend(self.torn(text.as_bytes()));
+        masked(text, hits)
     }
 
     /// Returns start and length of every secret in `bytes`.
     pub fn places(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
-        let places = |form: &Form| {
+        let pieces = self.hits(bytes).into_iter().flat_map(|hit| hit.pieces);
+        let mut all: Vec<(usize, usize)> = pieces.map(|piece| (piece.start, piece.len())).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Returns every secret in a text.
+    fn hits(&self, text: &[u8]) -> Vec<Hit> {
+        // An encoded secret is never shorter than itself. This also spares short texts, such as finish reasons, all further work.
+        let least = self.0.iter().map(|form| form.finder.needle().len()).min();
+        if least.is_none_or(|least| text.len() < least) {
+            return Vec::new();
+        }
+        views(text).iter().flat_map(|view| self.hits_in(view)).collect()
+    }
+
+    fn hits_in(&self, view: &View) -> Vec<Hit> {
+        let lower = view.bytes.to_ascii_lowercase();
+        let mut hits = Vec::new();
+        for form in &*self.0 {
             let length = form.finder.needle().len();
-            form.places(bytes).into_iter().map(move |at| (at, length)).collect::<Vec<_>>()
-        };
-        self.0.iter().flat_map(places).collect()
-    }
-}
-
-impl Form {
-    fn places(&self, bytes: &[u8]) -> Vec<usize> {
-        let length = self.finder.needle().len();
-        let is_word_char = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
-        let matches = |at: &usize| {
-            let before = at.checked_sub(1).and_then(|i| bytes.get(i));
-            !self.whole_word || !(is_word_char(before) || is_word_char(bytes.get(at + length)))
-        };
-        self.finder.find_iter(bytes).filter(matches).collect()
-    }
-}
-
-/// Returns the forms of a secret: plain, and as encoded in JSON, HTML, URLs, base64 and hexadecimal.
-fn forms(secret: &str) -> Vec<Vec<u8>> {
-    if secret.len() < SHORTEST {
-        return Vec::new();
-    }
-    let mut all = vec![secret.to_owned()];
-    if secret.len() >= LONG {
-        let json = serde_json::Value::from(secret).to_string();
-        let json = json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned();
-        all.push(json.replace('/', "\\/"));
-        all.push(json);
-        all.extend(json_escaped(secret));
-        all.extend(html_escaped(secret));
-        all.extend(percent_encoded(secret));
-        all.extend(base64(secret.as_bytes()));
-        let hex: String = secret.bytes().fold(String::new(), |mut hex, b| {
-            let _ = write!(hex, "{b:02x}");
-            hex
-        });
-        all.push(hex.to_uppercase());
-        all.push(hex);
-    }
-    all.retain(|form| form.len() >= SHORTEST);
-    all.into_iter().map(String::into_bytes).collect()
-}
-
-/// Returns the JSON forms in which characters special in HTML or URLs are `\u` escapes, as the libraries of Go, .NET,
-/// PHP and others write them.
-fn json_escaped(secret: &str) -> Vec<String> {
-    const ESCAPED: [&str; 5] = ["<>&", "<>&'", "<>&'\"", "<>&'\"+`", "<>&'\"+`="];
-    let escape = |out: &mut String, c: char, upper: bool| {
-        for unit in c.encode_utf16(&mut [0; 2]) {
-            let _ = if upper { write!(out, "\\u{unit:04X}") } else { write!(out, "\\u{unit:04x}") };
-        }
-    };
-    let written = |escaped: &str, slash: Option<&str>, upper: bool| {
-        secret.chars().fold(String::new(), |mut out, c| {
-            match (c, slash) {
-                ('/', Some(slash)) => out.push_str(slash),
-                ('/', None) => escape(&mut out, c, upper),
-                (c, _) if !c.is_ascii() || escaped.contains(c) => escape(&mut out, c, upper),
-                ('"' | '\\', _) => out.extend(['\\', c]),
-                (c, _) => out.push(c),
+            let within = if form.matching == Matching::AnyCase { &lower } else { &view.bytes };
+            if form.matching == Matching::Word && !view.is_raw() {
+                continue;
             }
-            out
-        })
-    };
-    let mut all = Vec::new();
-    for escaped in ESCAPED {
-        for slash in [Some("/"), Some("\\/"), None] {
-            all.extend([true, false].map(|upper| written(escaped, slash, upper)));
+            let found =
+                form.places(within).map(|at| Hit { pieces: view.source(at..at + length), mask: form.mask });
+            hits.extend(found);
         }
+        for run in encoded::runs(&view.bytes) {
+            if let Some(mask) = self.encoded(&view.bytes[run.clone()]) {
+                hits.push(Hit { pieces: view.source(run), mask });
+            }
+        }
+        hits
     }
+
+    /// Returns the mask of a secret within digits of base64, which may begin at any of them.
+    fn encoded(&self, digits: &[u8]) -> Option<&'static str> {
+        let secrets = self.0.iter().filter(|form| form.matching == Matching::AnyCase);
+        let least = secrets.map(|form| form.finder.needle().len()).min()?;
+        if digits.len() * 3 / 4 < least {
+            return None;
+        }
+        let texts = (0..4).map(|skipped| encoded::decoded(digits.get(skipped..).unwrap_or_default()));
+        texts.flat_map(|text| View::of(&text).decoded()).find_map(|view| {
+            let lower = view.bytes.to_ascii_lowercase();
+            let mut all = self.0.iter().filter(|form| form.matching == Matching::AnyCase);
+            all.find(|form| form.finder.find(&lower).is_some()).map(|form| form.mask)
+        })
+    }
+
+    /// Returns the first part of a secret at the end of a text.
+    fn torn(&self, text: &[u8]) -> Option<Hit> {
+        let part = |view: &View, form: &Form| {
+            let (needle, bytes) = (form.finder.needle(), &view.bytes);
+            let most = needle.len().min(bytes.len() + 1);
+            let ends = |n: &usize| match form.matching {
+                Matching::AnyCase => bytes[bytes.len() - n..].eq_ignore_ascii_case(&needle[..*n]),
+                Matching::Word | Matching::Exact => bytes.ends_with(&needle[..*n]),
+            };
+            let n = (SHORTEST..most).rev().find(ends)?;
+            Some((n, Hit { pieces: view.source(bytes.len() - n..bytes.len()), mask: form.mask }))
+        };
+        let views = views(text);
+        let parts = views.iter().flat_map(|view| {
+            let forms = self.0.iter().filter(|form| form.matching != Matching::Word);
+            forms.filter_map(move |form| part(view, form))
+        });
+        parts.max_by_key(|(n, _)| *n).map(|(_, hit)| hit)
+    }
+}
+
+/// Returns a text as it is, as it reads once it is decoded, and the joined values of the fields of a stream.
+fn views(text: &[u8]) -> Vec<View> {
+    let mut all = View::of(text).decoded();
+    let pieces = all
+        .iter()
+        .flat_map(|view| fields::values(&view.bytes).into_iter().map(|ranges| view.joined(&ranges)));
+    let joined: Vec<View> = pieces.flat_map(View::decoded).collect();
+    all.extend(joined);
     all
 }
 
-/// Returns the HTML forms: in attributes, and in text.
-fn html_escaped(secret: &str) -> [String; 3] {
-    let plain = secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    [
-        plain.replace('"', "&quot;").replace('\'', "&#x27;"),
-        plain.replace('"', "&#34;").replace('\'', "&#39;"),
-        plain,
-    ]
+/// Replaces the pieces of secrets in a text, overlapping ones by the mask of the longest.
+fn masked(text: &str, hits: Vec<Hit>) -> String {
+    let mut pieces: Vec<(Range<usize>, &'static str)> =
+        hits.into_iter().flat_map(|hit| hit.pieces.into_iter().map(move |piece| (piece, hit.mask))).collect();
+    pieces.sort_by_key(|(piece, _)| (piece.start, std::cmp::Reverse(piece.end)));
+    let mut merged: Vec<(Range<usize>, &'static str)> = Vec::new();
+    for (piece, mask) in pieces {
+        match merged.last_mut() {
+            Some((last, known)) if piece.start < last.end => {
+                if piece.len() > last.len() {
+                    *known = mask;
+                }
+                last.end = last.end.max(piece.end);
+            }
+            _ => merged.push((piece, mask)),
+        }
+    }
+    let (mut out, mut rest) = (String::with_capacity(text.len()), 0);
+    for (piece, mask) in merged {
+        // An encoded secret is ASCII, and a plain one consists of whole characters; the end of a truncated one may not.
+        let is_boundary = |i: &usize| text.is_char_boundary(*i);
+        let start = (rest..=piece.start).rev().find(is_boundary).unwrap_or(rest);
+        out.push_str(&text[rest..start]);
+        out.push_str(mask);
+        rest = (piece.end..=text.len()).find(is_boundary).unwrap_or(text.len()).max(rest);
+    }
+    out.push_str(&text[rest..]);
+    out
 }
 
-/// Returns the URL forms: in paths and in queries, with hexadecimal digits of either case.
-fn percent_encoded(secret: &str) -> Vec<String> {
-    let encoded = |plain: &str, upper: bool| {
-        secret.bytes().fold(String::new(), |mut out, b| {
-            if b.is_ascii_alphanumeric() || plain.as_bytes().contains(&b) {
-                out.push(char::from(b));
-            } else if upper {
-                let _ = write!(out, "%{b:02X}");
-            } else {
-                let _ = write!(out, "%{b:02x}");
-            }
-            out
-        })
-    };
-    let plain = ["-._~", "-._*", "-._~!$&'()*+,;=:@/?", "-._!~*'()"];
-    plain.iter().flat_map(|plain| [true, false].map(|upper| encoded(plain, upper))).collect()
+impl Form {
+    /// Returns the index of each match.
+    fn places<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
+        let length = self.finder.needle().len();
+        let is_word_char = |b: Option<&u8>| b.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
+        let matches = move |at: &usize| {
+            let before = at.checked_sub(1).and_then(|i| bytes.get(i));
+            self.matching != Matching::Word || !(is_word_char(before) || is_word_char(bytes.get(at + length)))
+        };
+        self.finder.find_iter(bytes).filter(matches)
+    }
+}
+
+/// Returns the forms of a secret: as it is, and in base64 and hexadecimal digits. Other escapes are decoded before a text is searched.
+fn forms(secret: &str) -> Vec<(Vec<u8>, Matching)> {
+    match secret.len() {
+        ..SHORTEST => Vec::new(),
+        SHORTEST..LONG => vec![(secret.into(), Matching::Word)],
+        LONG.. => {
+            let hex: String = secret.bytes().fold(String::new(), |mut hex, b| {
+                let _ = write!(hex, "{b:02x}");
+                hex
+            });
+            let mut all = vec![
+                (secret.as_bytes().to_ascii_lowercase(), Matching::AnyCase),
+                (hex.into_bytes(), Matching::AnyCase),
+            ];
+            let digits = base64(secret.as_bytes()).into_iter().filter(|form| form.len() >= SHORTEST);
+            all.extend(digits.map(|form| (form.into_bytes(), Matching::Exact)));
+            all
+        }
+    }
 }
 
 /// Returns the base64 digits that depend on the secret alone, for each of its three alignments.
@@ -302,97 +359,4 @@ pub fn install_panic_hook() {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const KEY: &str = "sk-ab/cd+ef=\"gh&1234";
-
-    fn redactor(secret: &str) -> Redactor {
-        Redactor::new([(secret, "[API key]")])
-    }
-
-    /// Cases: a key, a text, and the redacted text.
-    #[test]
-    fn a_secret_is_redacted_in_every_form() {
-        for (key, text, want) in [
-            ("sk-abcdef", "bad key sk-abcdef, twice sk-abcdef!", "bad key [API key], twice [API key]!"),
-            ("sk-abcdef", "a task", "a task"),
-            ("EMPTY", "the key EMPTY of NONEMPTY", "the key [API key] of NONEMPTY"),
-            ("x-1", "x-1 is no secret", "x-1 is no secret"),
-            (KEY, r#"{"k":"sk-ab/cd+ef=\"gh&1234"}"#, r#"{"k":"[API key]"}"#),
-            (KEY, r#"{"k":"sk-ab/cd\u002Bef=\u0022gh\u00261234"}"#, r#"{"k":"[API key]"}"#),
-            (KEY, r#"{"k":"sk-ab\u002fcd\u002bef\u003d\u0022gh\u00261234"}"#, r#"{"k":"[API key]"}"#),
-            (KEY, r#"{"k":"sk-ab\/cd+ef=\"gh\u00261234"}"#, r#"{"k":"[API key]"}"#),
-            ("sk-<it's>-1", r"sk-\u003cit\u0027s\u003e-1", "[API key]"),
-            ("sk-<it's>-1", r"sk-\u003Cit's\u003E-1", "[API key]"),
-            (KEY, "<b>sk-ab/cd+ef=&quot;gh&amp;1234</b>", "<b>[API key]</b>"),
-            (KEY, "<b>sk-ab/cd+ef=\"gh&amp;1234</b>", "<b>[API key]</b>"),
-            (KEY, "?k=sk-ab%2Fcd%2Bef%3D%22gh%261234&x", "?k=[API key]&x"),
-            (KEY, "?k=sk-ab%2fcd%2bef%3d%22gh%261234", "?k=[API key]"),
-        ] {
-            assert_eq!(redactor(key).redact(text), want);
-        }
-        let shown = format!("{:?}", redactor("sk-abcdef"));
-        assert!(!shown.contains("abcdef"), "{shown}");
-        assert_eq!(Redactor::default().redact("anything"), "anything");
-    }
-
-    #[test]
-    fn a_truncated_secret_is_redacted() {
-        let key = redactor("sk-abcdef");
-        assert_eq!(key.redact_truncated("in the middle of sk-abc"), "in the middle of [API key]");
-        assert_eq!(key.redact_truncated("in the middle of sk-"), "in the middle of sk-");
-        assert_eq!(key.redact_truncated("sk-a"), "[API key]");
-        assert_eq!(
-            redactor("EMPTY").redact_truncated("EMPT"),
-            "EMPT",
-            "short secrets match whole words only"
-        );
-        assert_eq!(key.redact_truncated(""), "");
-    }
-
-    #[test]
-    fn secrets_are_added_and_the_longest_matches_first() {
-        let both = redactor("sk-abcdef").with([("sk-abcdef-more", "***")]);
-        assert_eq!(both.redact("sk-abcdef and sk-abcdef-more"), "[API key] and ***");
-        assert_eq!(both.places(b"- sk-abcdef-more").iter().map(|p| p.0).collect::<Vec<_>>(), [2, 2]);
-        assert!(
-            contains_mask(&both.redact("org/sk-abcdef"))
-                && contains_mask("***/m")
-                && !contains_mask("org/m [int8] *")
-        );
-        register_secret("sk-of-this-process", "[API key]");
-        assert_eq!(registered().redact("sk-of-this-process"), "[API key]");
-        assert_eq!(
-            *redacted(b"panicked at \xff sk-of-this-process"),
-            *"panicked at \u{fffd} [API key]".as_bytes()
-        );
-        assert_eq!(*redacted(b"bytes \xff"), *b"bytes \xff", "unchanged without a secret");
-    }
-
-    proptest! {
-        /// The text before and after the secret.
-        #[test]
-        fn base64_is_redacted_at_every_alignment(key in "[ -~]{12,40}", before in prop::collection::vec(any::<u8>(), 0..8), after in prop::collection::vec(any::<u8>(), 0..8)) {
-            use base64::Engine as _;
-            let whole = [&before[..], key.as_bytes(), &after[..]].concat();
-            for text in [
-                base64::engine::general_purpose::STANDARD.encode(&whole),
-                base64::engine::general_purpose::URL_SAFE.encode(&whole),
-            ] {
-                let shown = redactor(&key).redact(&text).into_owned();
-                // At most two letters of the key are left at each end.
-                prop_assert!(shown.contains("[API key]"), "{shown}");
-                prop_assert!(shown.len() <= text.len() - key.len() + 4 + "[API key]".len(), "{shown}");
-            }
-        }
-
-        #[test]
-        fn any_text_can_be_redacted(key in ".{0,12}", text in ".{0,80}") {
-            let _ = redactor(&key).redact_truncated(&text);
-            let shown = redactor(&key).redact(&text).into_owned();
-            prop_assert!(key.len() < LONG || key.contains("[API key]") || !shown.contains(&key) || "[API key]".contains(&key) || shown.contains("[API key]"));
-        }
-    }
-}
+mod tests;

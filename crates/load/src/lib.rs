@@ -5,4 +5,5 @@ pub mod calibrate;
 pub mod client;
 pub mod launch;
 pub mod load;
+pub mod pages;
 pub mod sim;

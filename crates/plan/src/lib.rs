@@ -7,6 +7,7 @@ mod extra;
 mod files;
 mod grid;
 mod measured;
+mod neutral;
 mod overlay;
 mod parser_message;
 mod purpose;
@@ -38,7 +39,7 @@ pub use schema::schema;
 pub use sensitivity::SensitivityPlan;
 pub use series::{MAIN, Series, class_alone};
 pub use set::apply as apply_set;
-pub use source::{SWEEPS, Source};
+pub use source::{LARGEST_PLAN, SWEEPS, Source};
 pub use start::{ReadyCommand, ReadyUrl, Start};
 pub use tiers::Tiers;
 pub use timeout::{PER_TOKEN, Timeout, TimeoutBasis};
@@ -341,7 +342,7 @@ impl Plan {
 
     /// Returns the plan as TOML, with profiles and defaults filled in and without secrets.
     pub fn to_toml(&self) -> Result<String> {
-        toml::to_string(self).context("failed to write the plan as TOML")
+        toml::to_string(self).map(neutral::neutral).context("failed to write the plan as TOML")
     }
 
     /// Checks that the plan can run in simulated time.

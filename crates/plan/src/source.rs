@@ -1,7 +1,9 @@
 //! Sources of a plan's text: files, and the plans built into the binary.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use goodput_core::secrets::masked;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 macro_rules! sweeps {
@@ -73,11 +75,26 @@ impl Source {
 
     pub(super) fn text(&self) -> Result<String> {
         match self {
-            Self::File(path) => std::fs::read_to_string(path)
-                .with_context(|| format!("failed to read the plan {}", path.display())),
+            Self::File(path) => {
+                read(path).with_context(|| format!("failed to read the plan {}", path.display()))
+            }
             Self::Builtin(_, text) => Ok((*text).to_owned()),
         }
     }
+}
+
+/// Maximum size of a plan, in bytes: a thousand times that of a long one.
+pub const LARGEST_PLAN: u64 = 4 << 20;
+
+fn read(path: &Path) -> Result<String> {
+    let file = File::open(path)?;
+    let mut text = String::new();
+    // A sparse file takes no space on disk, but would take all memory.
+    file.take(LARGEST_PLAN + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LARGEST_PLAN {
+        bail!("it is larger than {} MiB, which is no plan", LARGEST_PLAN >> 20);
+    }
+    Ok(text)
 }
 
 /// Removes user and password from a URL that was given instead of a plan.
@@ -91,6 +108,14 @@ fn without_password(what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_huge_file_is_no_plan() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(3 << 30).unwrap();
+        let e = format!("{:#}", Source::File(file.path().to_owned()).text().unwrap_err());
+        assert!(e.contains("larger than 4 MiB"), "{e}");
+    }
 
     #[test]
     fn a_url_given_as_a_plan_is_quoted_without_its_password() {

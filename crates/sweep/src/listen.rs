@@ -40,7 +40,8 @@ impl Listener {
         let (ended, page) = (end.clone(), Arc::new(page));
         let serve = async move {
             let socket = tokio::net::TcpListener::from_std(socket)?;
-            axum::serve(socket, routes(page)).with_graceful_shutdown(ended.cancelled_owned()).await
+            goodput_load::pages::serve(routes(page), socket, ended).await;
+            std::io::Result::Ok(())
         };
         let last = end.clone();
         let thread = std::thread::Builder::new()

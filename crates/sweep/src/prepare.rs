@@ -173,7 +173,7 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Client, Option<Embe
     let each = |server: &Server, key: Option<ApiKey>| {
         // The connection for metrics stays open between pages, however requests connect.
         let aside = Server { connections: Connections::Warm, ..server.clone() };
-        let clients = Client::several(server, key.clone(), host.threads())?;
+        let clients = Client::for_load(server, key.clone(), host.threads(), plan.client.retries)?;
         anyhow::Ok((clients, Client::http(&aside, key)?))
     };
     let Some(sim) = plan.simulated()? else {

@@ -102,6 +102,7 @@ impl Runner {
         journal: &mut Journal,
         termination: &Termination,
     ) -> Result<MeasuredStep> {
+        self.check_consent()?;
         let mut noted: Vec<ServerCaveat> =
             self.wait_idle(task.number, termination).await?.into_iter().collect();
         self.set_cache(task, journal, termination).await?;
@@ -126,11 +127,21 @@ impl Runner {
             Profiled::Not | Profiled::Failed(_) => Profiled::Not,
         };
         noted.extend([profiled, after].into_iter().filter_map(Profiled::caveat));
+        self.check_consent()?;
         let FollowedLoad { abort, delays } = followed?;
         running.abort = abort;
         let measured = self.conclude(task, running, tally, &delays, journal).await?;
         noted.extend(measured.noted);
         Ok(MeasuredStep { noted, ..measured })
+    }
+
+    /// Fails if the load led to a public address that nobody has allowed. A step that was refused a connection says nothing about the server, so
+    /// it gets no row; the steps before it are on disk.
+    ///
+    /// # Errors
+    /// The host, its address, and how to allow it.
+    pub(super) fn check_consent(&self) -> Result<()> {
+        self.ready.client().refused().map_or(Ok(()), |refused| Err(refused.clone().into()))
     }
 
     /// Sums up a step whose requests have all finished.

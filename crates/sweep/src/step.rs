@@ -349,6 +349,11 @@ impl Runner {
         tally: &StepTally,
         looks: &mut Looks,
     ) -> Result<()> {
+        if let Err(refused) = self.check_consent() {
+            running.firing.stop();
+            running.firing.cut();
+            return Err(refused);
+        }
         if running.probe.is_none() && tally.seems_gone() && running.abort.is_none() {
             let client = self.ready.client().clone();
             running.probe = Some(self.host.spawn(async move { nobody_answers(&client).await }));

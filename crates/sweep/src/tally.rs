@@ -81,6 +81,8 @@ struct LimitCounts {
     limits: Vec<(Limit, JudgedCount)>,
     /// The allowed error rate and its counts, if there is a limit on errors.
     errors: Option<(f64, JudgedCount)>,
+    /// The limits, which say what an error is.
+    slo: Slo,
 }
 
 /// The number of requests that could be judged, and of those that missed.
@@ -115,6 +117,7 @@ impl LimitCounts {
             seen: 0,
             limits: part.slo.limits().into_iter().map(|limit| (limit, JudgedCount::default())).collect(),
             errors: part.slo.error_rate.map(|p0| (p0.get(), JudgedCount::default())),
+            slo: part.slo.clone(),
         }
     }
 
@@ -128,11 +131,7 @@ impl LimitCounts {
             judged.add(limit.judge(r));
         }
         if let Some((_, judged)) = &mut self.errors {
-            judged.add(match r.outcome {
-                Outcome::Ok => Judged::Met,
-                Outcome::Failed => Judged::Missed,
-                Outcome::Cut => Judged::Unknown,
-            });
+            judged.add(self.slo.judge_error(r.outcome, r.attempts));
         }
     }
 

@@ -30,8 +30,15 @@ fn ways(secret: &str) -> Vec<String> {
             b => out + &format!("%{b:02x}"),
         })
     };
+    let each = |escape: fn(char) -> String| secret.chars().map(escape).collect::<String>();
     vec![
         secret.to_owned(),
+        secret.to_lowercase(),
+        secret.to_uppercase(),
+        each(|c| format!("&#{};", u32::from(c))),
+        each(|c| format!("&#x{:x};", u32::from(c))),
+        each(|c| format!("%{:02X}", u32::from(c))),
+        each(|c| format!("\\u{:04x}", u32::from(c))),
         json.trim_matches('"').to_owned(),
         html("&quot;", "&#x27;"),
         html("&#34;", "&#39;"),
@@ -87,6 +94,23 @@ pub(super) fn lacks(secret: &str, name: &str, bytes: &[u8]) {
 
 fn search(name: &str, bytes: &[u8]) {
     lacks(KEY, name, bytes);
+    let half = halves(KEY).0;
+    assert!(memchr::memmem::find(bytes, half.as_bytes()).is_none(), "{name} has a half of the key");
+}
+
+/// Returns the key in two parts, as a stream may send it.
+fn halves(key: &str) -> (&str, &str) {
+    key.split_at(key.len() / 2)
+}
+
+/// Returns a stream that sends the key in two events.
+fn in_events(key: &str) -> String {
+    let (first, second) = halves(key);
+    [first, second]
+        .map(|part| {
+            format!("data: {}\n\n", serde_json::json!({ "choices": [{ "delta": { "content": part } }] }))
+        })
+        .concat()
 }
 
 /// Returns a page with the key in the encodings that occur on pages.
@@ -94,7 +118,7 @@ fn page(key: &str) -> String {
     let within = ["", "Bearer ", "user:", "key="].map(|before| format!("{before}{key}"));
     let encoded =
         within.map(|text| format!("{}; {}", STANDARD.encode(&text), URL_SAFE.encode(format!("{text}\n"))));
-    format!("<html>refused: {}; {}</html>", encoded.join("; "), ways(key).join("; "))
+    format!("<html>refused: {}{}; {}</html>", in_events(key), encoded.join("; "), ways(key).join("; "))
 }
 
 /// Returns an answer that echoes the received key, in a manner that depends on the number of the request.

@@ -40,6 +40,8 @@ fn the_proxy_of_the_environment_is_used_and_told_without_its_password() {
         .arg(&file)
         .arg("--out")
         .arg(&out)
+        // Only the proxy can tell where the name leads.
+        .arg("--yes")
         .env("HTTP_PROXY", &named)
         .env("GOODPUT_LOG", "trace");
     let sweep = sweep.assert().code(predicates::ord::ne(1)).get_output().clone();

@@ -14,6 +14,14 @@ fn another_host_is_sent_nothing_and_named() {
     let (other, others) = http(model);
     // Before the measurement: every request is redirected.
     let to = format!("location: http://user:{KEY}@{other}/v1/models?key={KEY}\r\n");
+    // On the same host the path is shown, here with the key in other letters.
+    let here = format!("location: /{}\r\n", KEY.to_uppercase());
+    let (address, _) = http(move |_: &Request| answer("307 Temporary Redirect", &here, "moved"));
+    let file =
+        plan(dir.path(), &format!("url = \"http://{address}\"\napi-key-env = \"A_KEY\""), "rates = [20]");
+    let masked = contains("redirects to /[API key]").and(contains(KEY.to_uppercase()).not());
+    let out = dir.path().join("none");
+    goodput().arg("sweep").arg(&file).arg("--out").arg(out).env("A_KEY", KEY).assert().code(1).stderr(masked);
     let (address, _) = http(move |_: &Request| answer("307 Temporary Redirect", &to, "moved"));
     let server = format!("url = \"http://{address}\"\napi-key-env = \"A_KEY\"");
     let file = plan(dir.path(), &server, "rates = [20]");

@@ -55,6 +55,15 @@ pub enum AnswersCaveat {
         #[serde(default)]
         most: bool,
     },
+    /// Connections closed or were reset under many requests.
+    Resets {
+        /// Attempts whose connection closed or was reset before the answer was complete.
+        resets: u64,
+        /// Attempts counted.
+        attempts: u64,
+        /// Requests that were sent again for it. Where the second attempt was answered, no failure shows the first.
+        retried: u64,
+    },
 }
 
 impl AnswersCaveat {
@@ -65,7 +74,7 @@ impl AnswersCaveat {
             | Self::TimedOut { is_error: false, .. }
             | Self::NoContent { .. }
             | Self::HiddenReasoning { .. } => Scope::RUN.until_resumed(),
-            Self::Failures { .. } => Scope::RUN.weakening(),
+            Self::Failures { .. } | Self::Resets { .. } => Scope::RUN.weakening(),
         }
     }
 }

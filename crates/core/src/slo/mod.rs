@@ -118,6 +118,9 @@ pub struct Slo {
     /// Largest share of requests that may fail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error_rate: Option<Fraction>,
+    /// Count a request that was sent again (`client.retries`) as failed in `error-rate`, even if the second attempt was answered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub count_retries: bool,
     /// Target share of requests that meet all limits together, for the joint goodput.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub joint_attainment: Option<Fraction>,
@@ -204,6 +207,7 @@ impl Slo {
             name: Some(name.to_owned()),
             profile: self.profile.clone(),
             error_rate: self.error_rate,
+            count_retries: self.count_retries,
             joint_attainment: self.joint_attainment,
             ttft: scale(&self.ttft),
             ttfc: scale(&self.ttfc),
@@ -231,6 +235,17 @@ impl Slo {
                 Some(Limit { metric, percentile: *p, limit: l.0 })
             })
             .collect()
+    }
+
+    /// Judges how a request ended by the error rate; `attempts` is the number of times it was sent. A request that was
+    /// cut off might still have been answered, so it is unknown.
+    pub fn judge_error(&self, outcome: Outcome, attempts: u8) -> Judged {
+        match outcome {
+            Outcome::Failed => Judged::Missed,
+            Outcome::Ok | Outcome::Cut if self.count_retries && attempts > 1 => Judged::Missed,
+            Outcome::Ok => Judged::Met,
+            Outcome::Cut => Judged::Unknown,
+        }
     }
 
     /// Returns the tightest ITL limit, which each request's `itl_over` counts against.
@@ -278,6 +293,7 @@ impl Slo {
                 }
             }
             self.error_rate = self.error_rate.or(base.error_rate);
+            self.count_retries |= base.count_retries;
             self.joint_attainment = self.joint_attainment.or(base.joint_attainment);
         }
         self
@@ -295,6 +311,11 @@ impl Slo {
             return Some(format!(
                 "{tier} has no limit: set profile = \"chat\", or a limit such as ttft.p99 = \"200ms\" (profiles: {})",
                 profile_names().join(", ")
+            ));
+        }
+        if self.count_retries && self.error_rate.is_none() {
+            return Some(format!(
+                "{tier} has count-retries, but no error-rate in which to count them: set error-rate = 0.01, or leave count-retries out"
             ));
         }
         for metric in Metric::ALL {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use goodput_core::level::Level;
 use goodput_core::record::{Finished, Phase};
 use goodput_core::units::ms;
-use goodput_plan::client::ClientLimits;
+use goodput_plan::client::{ClientLimits, Retries};
 use goodput_plan::server::Server;
 use goodput_stats::calibration::{AtRate, EXACT_MS, Quantiles};
 use goodput_stats::server::Reading;
@@ -154,7 +154,7 @@ impl Driver {
         interrupt: CancellationToken,
     ) -> Result<Self> {
         let host = Host::of(limits, false)?;
-        let clients = Client::several(&server, None, host.threads())?;
+        let clients = Client::for_load(&server, None, host.threads(), Retries::None)?;
         let asked = clients[0].clone();
         let model = host.run(async move { preflight::check_models(&asked, None).await }).await??;
         let encoder = Encoder::new(server.api, &model.id, &serde_json::Map::new(), Pinning::NONE, true);

@@ -1,8 +1,11 @@
-//! DNS resolution that uses all addresses of a name in turn, so that several servers behind one name share the load.
+//! DNS resolution that uses all addresses of a name in turn, so that several servers behind one name share the load, and that refuses public
+//! addresses which nobody has allowed.
 
+use super::consent::Gate;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::{
     collections::HashMap,
+    future::Future,
     io,
     net::SocketAddr,
     sync::{
@@ -31,18 +34,44 @@ struct Inner {
     known: Mutex<HashMap<String, Known>>,
 }
 
-/// A resolver that puts a different address first each time.
+/// A resolver that puts a different address first each time. The client connects to no other addresses, so that those that are checked here are those
+/// that are connected to.
 #[derive(Clone, Default)]
-pub(crate) struct InTurn(Arc<Inner>);
+pub(crate) struct InTurn {
+    inner: Arc<Inner>,
+    gate: Gate,
+}
+
+impl InTurn {
+    /// Makes a resolver that checks every address at a gate.
+    pub(crate) fn behind(gate: Gate) -> Self {
+        Self { inner: Arc::default(), gate }
+    }
+
+    /// Returns the addresses of a name in the order in which to try them.
+    async fn resolved(
+        &self,
+        name: &str,
+        lookup: impl Future<Output = io::Result<Vec<SocketAddr>>>,
+    ) -> Result<Vec<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
+        let list = self.inner.addresses(name, lookup).await.map_err(Unresolved)?;
+        self.gate.check(name, list.iter().map(SocketAddr::ip))?;
+        Ok(rotated(&list, self.inner.turn.fetch_add(1, Ordering::Relaxed)))
+    }
+}
 
 impl Inner {
-    async fn addresses(&self, name: &str) -> io::Result<Arc<[SocketAddr]>> {
+    async fn addresses(
+        &self,
+        name: &str,
+        lookup: impl Future<Output = io::Result<Vec<SocketAddr>>>,
+    ) -> io::Result<Arc<[SocketAddr]>> {
         if let Some((asked, list)) = self.known.lock().expect("no panic while held").get(name)
             && asked.elapsed() < FRESH
         {
             return Ok(list.clone());
         }
-        let list: Vec<SocketAddr> = tokio::net::lookup_host((name, 0)).await?.collect();
+        let list = lookup.await?;
         if list.is_empty() {
             return Err(io::Error::other("the name has no address"));
         }
@@ -75,13 +104,17 @@ fn rotated(list: &[SocketAddr], turn: usize) -> Vec<SocketAddr> {
     list
 }
 
+/// Looks a name up as the system does.
+async fn looked_up(name: &str) -> io::Result<Vec<SocketAddr>> {
+    Ok(tokio::net::lookup_host((name, 0)).await?.collect())
+}
+
 impl Resolve for InTurn {
     fn resolve(&self, name: Name) -> Resolving {
-        let inner = self.0.clone();
+        let names = self.clone();
         Box::pin(async move {
-            let list = inner.addresses(name.as_str()).await.map_err(Unresolved)?;
-            let turn = inner.turn.fetch_add(1, Ordering::Relaxed);
-            let addrs: Addrs = Box::new(rotated(&list, turn).into_iter());
+            let list = names.resolved(name.as_str(), looked_up(name.as_str())).await?;
+            let addrs: Addrs = Box::new(list.into_iter());
             Ok(addrs)
         })
     }
@@ -90,6 +123,7 @@ impl Resolve for InTurn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::consent::NotAllowed;
 
     fn addrs(list: &[&str]) -> Vec<SocketAddr> {
         list.iter().map(|a| SocketAddr::new(a.parse().unwrap(), 0)).collect()
@@ -122,9 +156,28 @@ mod tests {
     #[tokio::test]
     async fn a_local_name_resolves_from_the_second_time_on_without_asking() {
         let inner = Inner::default();
-        let first = inner.addresses("localhost").await.unwrap();
+        let first = inner.addresses("localhost", looked_up("localhost")).await.unwrap();
         assert!(first.iter().all(|a| a.ip().is_loopback()));
-        let second = inner.addresses("localhost").await.unwrap();
+        let second = inner.addresses("localhost", looked_up("localhost")).await.unwrap();
         assert!(Arc::ptr_eq(&first, &second));
+    }
+
+    /// A name that leads to this machine when the sweep begins, and to a public address afterwards.
+    #[tokio::test(start_paused = true)]
+    async fn a_name_that_changes_to_a_public_address_is_refused() {
+        let gate = Gate::of_load([]);
+        let names = InTurn::behind(gate.clone());
+        let ask = async |address: &str| {
+            let list = addrs(&[address]);
+            names.resolved("rebinding.lan", async move { Ok(list) }).await
+        };
+        assert_eq!(ask("127.0.0.1").await.unwrap(), addrs(&["127.0.0.1"]));
+        assert!(ask("203.0.113.7").await.is_ok_and(|known| known == addrs(&["127.0.0.1"])), "known for 5 s");
+        assert!(gate.refused().is_none());
+        tokio::time::sleep(FRESH).await;
+        let refused = ask("203.0.113.7").await.unwrap_err();
+        assert!(refused.is::<NotAllowed>(), "{refused}");
+        assert_eq!(gate.refused().map(ToString::to_string), Some(refused.to_string()));
+        assert!(ask("127.0.0.1").await.is_err(), "still the address that is known");
     }
 }

@@ -7,6 +7,7 @@
 
 mod answer_text;
 mod broken;
+pub mod consent;
 mod dialect;
 mod dns;
 pub mod encoder;

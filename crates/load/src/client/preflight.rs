@@ -84,10 +84,10 @@ async fn check_one(
     base: &BaseUrl,
     wanted: Option<&str>,
 ) -> anyhow::Result<ServedModel> {
-    let (status, body) = client
-        .fetch(target, MODELS)
-        .await
-        .map_err(|e| through(client, target, unreachable(client.http_version(), base, &e)))?;
+    let (status, body) = client.fetch(target, MODELS).await.map_err(|e| match client.refused() {
+        Some(refused) => refused.clone().into(),
+        None => through(client, target, unreachable(client.http_version(), base, &e)),
+    })?;
     match status {
         200..=299 => {}
         401 | 403 => bail!(unauthorized(client, base, status, &body)),

@@ -6,20 +6,6 @@ use goodput_plan::server::proxy::Proxy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs};
 
-/// Suffixes of names that are resolved only within a cluster, a company or a home.
-const PRIVATE_SUFFIXES: [&str; 10] = [
-    ".local",
-    ".localhost",
-    ".internal",
-    ".intranet",
-    ".svc",
-    ".corp",
-    ".lan",
-    ".home.arpa",
-    ".private",
-    ".test",
-];
-
 /// The location of a server on the public internet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Public {
@@ -40,9 +26,9 @@ impl fmt::Display for Public {
     }
 }
 
-/// Returns the public location of a URL. Returns `None` for this machine, private networks, names within a cluster,
-/// Unix sockets, and names that do not resolve here, unless a proxy is in front of them. May look the name up, which
-/// takes as long as the system's resolver does.
+/// Returns the public location of a URL. Returns `None` for addresses of this machine and of private networks, Unix sockets, and names that do not
+/// resolve here, unless a proxy is in front of them. Looks every name up, which takes as long as the system's resolver does: a name of one
+/// label, or one that ends in `.lan`, may have a public address too.
 pub fn public(url: &BaseUrl, proxy: &Proxy) -> Option<Public> {
     let resolve = |host: &str, port: u16| {
         (host, port).to_socket_addrs().map_or_else(|_| Vec::new(), |all| all.map(|a| a.ip()).collect())
@@ -63,9 +49,6 @@ fn public_by(
     if let Ok(address) = host.parse::<IpAddr>() {
         return Some(address).filter(|a| is_public(*a)).map(Public::Address);
     }
-    if is_private_name(host) {
-        return None;
-    }
     let port = url.port_or_known_default().unwrap_or(80);
     let addresses = resolve(host, port);
     if addresses.is_empty() {
@@ -74,18 +57,9 @@ fn public_by(
     addresses.into_iter().find(|a| is_public(*a)).map(Public::Address)
 }
 
-/// Returns true for the name of a cluster (`vllm`, `vllm.prod.svc`), a company or a home, which no public zone has.
-fn is_private_name(host: &str) -> bool {
-    let host = host.to_ascii_lowercase();
-    // `vllm.prod`, a service and its namespace, looks like a public name, so it is looked up.
-    !host.contains('.')
-        || PRIVATE_SUFFIXES.iter().any(|end| host.ends_with(end))
-        || host.ends_with(".svc.cluster.local")
-}
-
 /// Returns true if an address is routed on the public internet (RFC 6890 and its registries). Documentation addresses
 /// count as public, since a plan that names one is a mistake.
-fn is_public(address: IpAddr) -> bool {
+pub(super) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(v4) => is_public_v4(v4),
         IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
@@ -113,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_names() {
+    fn addresses() {
         for (url, public) in [
             ("http://127.0.0.1:8000", false),
             ("http://127.8.9.1:8000", false),
@@ -136,16 +110,24 @@ mod tests {
             ("http://[2001:4860:4860::8888]", true),
             ("http://[::ffff:10.0.0.1]", false),
             ("http://[::ffff:8.8.8.8]", true),
-            ("http://localhost:8000", false),
-            ("http://vllm:8000", false),
-            ("http://vllm.prod.svc:8000", false),
-            ("http://vllm.prod.svc.cluster.local", false),
-            ("http://VLLM.Prod.SVC.cluster.local.", false),
-            ("http://gpu7.lan", false),
             ("unix:/run/vllm.sock", false),
         ] {
             let none = |_: &str, _| panic!("{url} is looked up");
             assert_eq!(public_by(&url.parse().unwrap(), none, || true).is_some(), public, "{url}");
+        }
+    }
+
+    #[test]
+    fn every_name_is_looked_up() {
+        for host in
+            ["localhost", "vllm", "gpu7.lan", "llm.internal", "vllm.prod.svc.cluster.local", "VLLM.Prod.SVC."]
+        {
+            let leads = |address: [u8; 4]| {
+                let resolve = |_: &str, _| vec![IpAddr::from(address)];
+                public_by(&format!("http://{host}:8000").parse().unwrap(), resolve, || false)
+            };
+            assert_eq!(leads([10, 0, 0, 1]), None, "{host}");
+            assert_eq!(leads([203, 0, 113, 7]), Some(Public::Address([203, 0, 113, 7].into())), "{host}");
         }
     }
 

@@ -3,6 +3,7 @@
 mod exchange;
 
 use super::broken::Broken;
+use super::consent::{self, Gate, NotAllowed};
 use super::dns::InTurn;
 use super::key::ApiKey;
 use super::payload::Payload;
@@ -10,7 +11,7 @@ use super::proxy;
 use super::sample::sample;
 use super::tally::End;
 use super::tls;
-use super::transport::{Transport, bases};
+use super::transport::{Call, Route, Transport, bases};
 use anyhow::anyhow;
 use axum::Router;
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use goodput_core::endpoint::{Api, BaseUrl};
 use goodput_core::record::{Failure, Finished, Outcome, Record};
 use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
+use goodput_plan::client::Retries;
 use goodput_plan::server::{Connections, Http, Server};
 use http::{HeaderMap, HeaderValue, Method, header};
 use reqwest::Url;
@@ -75,6 +77,9 @@ struct Inner {
     connect_timeout: Duration,
     http: Http,
     connections: Connections,
+    retries: Retries,
+    /// Decides to which addresses it connects.
+    gate: Gate,
     /// Index of the next URL.
     turn: AtomicU64,
 }
@@ -86,24 +91,58 @@ struct Endpoints {
     proxy: Option<String>,
 }
 
+/// The settings of one client of several.
+#[derive(Default)]
+struct Sending {
+    /// Index of the URL to begin with.
+    first: u64,
+    retries: Retries,
+    gate: Gate,
+}
+
 impl Client {
-    /// Makes a client that connects to the URLs of `server` over sockets.
+    /// Makes a client that connects to the URLs of `server` over sockets, for single requests: it connects to public addresses, and
+    /// sends no request again.
     ///
     /// # Errors
     /// The plan names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (the system has no
     /// certificates), or the proxy does not speak HTTP.
     pub fn http(server: &Server, key: Option<ApiKey>) -> anyhow::Result<Self> {
-        let mut one = Self::several(server, key, 1)?;
+        let mut one = Self::several(server, key, 1, (Retries::None, Gate::default()))?;
         one.pop().ok_or_else(|| anyhow!("there is no client"))
     }
 
-    /// Makes `n` clients with separate connections, one for each thread. Each begins with a different URL, and they
+    /// Makes `n` clients that send load, with separate connections, one for each thread. Each begins with a different URL, and they
     /// share the resolved addresses of each host name, so that all addresses are used in turn however many clients
-    /// there are.
+    /// there are. They connect to no public address that nobody has [allowed](super::consent).
     ///
     /// # Errors
-    /// As [`Client::http`].
-    pub fn several(server: &Server, key: Option<ApiKey>, n: usize) -> anyhow::Result<Vec<Self>> {
+    /// As [`Client::http`], or a URL is a public address that nobody has allowed.
+    pub fn for_load(
+        server: &Server,
+        key: Option<ApiKey>,
+        n: usize,
+        retries: Retries,
+    ) -> anyhow::Result<Vec<Self>> {
+        let urls = server.target.urls();
+        let proxies: Vec<String> =
+            urls.iter().filter_map(|url| Some(proxy::proxy_for(&server.proxy, url)?.url)).collect();
+        let gate = Gate::of_load(proxies.iter().map(String::as_str));
+        // An address is not looked up, so the resolver does not see it.
+        for host in urls.iter().filter_map(consent::host) {
+            if let Ok(address) = host.parse() {
+                gate.check(&host, [address])?;
+            }
+        }
+        Self::several(server, key, n, (retries, gate))
+    }
+
+    fn several(
+        server: &Server,
+        key: Option<ApiKey>,
+        n: usize,
+        (retries, gate): (Retries, Gate),
+    ) -> anyhow::Result<Vec<Self>> {
         if server.target.urls().is_empty() {
             return Err(anyhow!("the simulated server of this plan has no URL: it is called in process"));
         }
@@ -112,18 +151,26 @@ impl Client {
         {
             return Err(anyhow!(problem));
         }
-        let (names, tls) = (InTurn::default(), tls::load(&server.tls)?);
-        let one =
-            |i: usize| Ok(Self::new(Transport::http(server, &names, &tls)?, server, key.clone(), i as u64));
+        let (names, tls) = (InTurn::behind(gate.clone()), tls::load(&server.tls)?);
+        let one = |i: usize| {
+            let transport = Transport::http(server, &names, &tls, retries)?;
+            Ok(Self::new(
+                transport,
+                server,
+                key.clone(),
+                Sending { first: i as u64, retries, gate: gate.clone() },
+            ))
+        };
         (0..n).map(one).collect()
     }
 
     /// Makes a client that calls a router in this process. It uses no socket, so tokio's paused clock works.
     pub fn in_process(router: Router, server: &Server) -> Self {
-        Self::new(Transport::Local(router), server, None, 0)
+        Self::new(Transport::Local(router), server, None, Sending::default())
     }
 
-    fn new(transport: Transport, server: &Server, key: Option<ApiKey>, first: u64) -> Self {
+    fn new(transport: Transport, server: &Server, key: Option<ApiKey>, sending: Sending) -> Self {
+        let Sending { first, retries, gate } = sending;
         let turn = AtomicU64::new(first);
         let targets = bases(&server.target)
             .into_iter()
@@ -151,6 +198,8 @@ impl Client {
             connect_timeout,
             http,
             connections,
+            retries,
+            gate,
             turn,
         }))
     }
@@ -158,6 +207,11 @@ impl Client {
     /// Returns the base URLs of the servers, without path.
     pub fn urls(&self) -> impl ExactSizeIterator<Item = &BaseUrl> {
         self.0.targets.iter().map(|t| &t.base)
+    }
+
+    /// Returns the first public address that this client, or one made with it, did not connect to.
+    pub fn refused(&self) -> Option<&NotAllowed> {
+        self.0.gate.refused()
     }
 
     /// Returns the API key in use.
@@ -282,7 +336,8 @@ impl Client {
         let mut headers = inner.headers.clone();
         headers.remove(header::CONTENT_TYPE);
         let get = async {
-            let answer = inner.transport.send(target, method, &url, &headers, Payload::default()).await?;
+            let call = Call { target, route: Route::Pooled, method, url: &url, headers: &headers };
+            let answer = inner.transport.send(call, Payload::default()).await?;
             let status = answer.status.as_u16();
             // The body of a redirect says less than its target.
             if let Some(to) = &answer.location {
@@ -304,5 +359,32 @@ impl Client {
     /// Returns the HTTP version in use.
     pub(crate) fn http_version(&self) -> Http {
         self.0.http
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_plan::server::Target;
+
+    /// An address in a URL is not looked up, so it is checked when the client is made.
+    #[test]
+    fn load_on_a_public_address_needs_consent_and_a_single_request_does_not() {
+        for (url, public) in [
+            ("http://203.0.113.20:8000", true),
+            ("http://[2001:4860:4860::8888]:8000", true),
+            ("http://10.0.0.1:8000", false),
+            ("http://127.0.0.1:8000", false),
+            ("http://gpu.lan:8000", false), // checked when it is looked up
+        ] {
+            let server = Server::new(Target::Url(url.parse().unwrap()));
+            let refused = Client::for_load(&server, None, 1, Retries::None).err().map(|e| e.to_string());
+            assert_eq!(refused.is_some(), public, "{url}: {refused:?}");
+            assert!(refused.is_none_or(|said| said.contains("--yes")), "{url}");
+            assert!(Client::http(&server, None).is_ok(), "{url}");
+        }
+        let server = Server::new(Target::Url("http://203.0.113.21".parse().unwrap()));
+        consent::allow(&"http://203.0.113.21:9".parse().unwrap());
+        assert!(Client::for_load(&server, None, 1, Retries::None).is_ok(), "somebody allowed it");
     }
 }

@@ -1,62 +1,39 @@
 //! The transport of requests and answers: a socket, or a router in this process.
 
+mod build;
+mod connections;
+
 use super::broken::Broken;
 use super::dns::InTurn;
 use super::payload::Payload;
-use super::proxy::apply;
 use super::retry_after::retry_after;
-use super::route::any_tls;
 use super::tls::Loaded;
-use anyhow::Context as _;
 use axum::Router;
+use build::Pool;
 use bytes::Bytes;
+use connections::Unused;
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::record::{Conn, Failure};
-use goodput_plan::server::{Connections, Http, Server, Target};
+use goodput_plan::client::Retries;
+use goodput_plan::server::{Connections, Server, Target};
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode,
-    header::{CONTENT_ENCODING, CONTENT_TYPE, LOCATION},
+    header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, LOCATION},
 };
 use http_body_util::BodyExt;
-use hyper_util::client::legacy::connect::{Connection, HttpInfo};
+use hyper_util::client::legacy::connect::HttpInfo;
 use jiff::Timestamp;
 use reqwest::Url;
-use std::{
-    collections::{HashMap, HashSet},
-    net::SocketAddr,
-    pin::Pin,
-    sync::{Arc, Mutex, Once},
-    task::{self, Poll},
-    time::Duration,
-};
-use tower::{Layer, Service, ServiceExt};
-
-/// Servers close idle connections after 5 s; closing first avoids sending into one that is being closed.
-const IDLE: Duration = Duration::from_secs(4);
-
-/// Local and remote address of a connection.
-type Ends = (SocketAddr, SocketAddr);
-
-/// Connections that have been opened but have not answered a request yet.
-#[derive(Clone, Default)]
-pub(crate) struct Unused(Arc<Mutex<HashSet<Ends>>>);
-
-impl Unused {
-    fn opened(&self, ends: Ends) {
-        self.0.lock().expect("no panic while held").insert(ends);
-    }
-
-    /// Returns true if this is the first answer on the connection.
-    fn first_use(&self, ends: &Ends) -> bool {
-        self.0.lock().expect("no panic while held").remove(ends)
-    }
-}
+use std::time::Duration;
+use tower::ServiceExt;
 
 /// The transport to the servers.
 pub(crate) enum Transport {
     /// A client for each URL. TCP URLs on this machine share one client and its pool, and all other TCP URLs another.
     Http {
         clients: Vec<reqwest::Client>,
+        /// The same clients without a pool, for retries; `None` if there are none, or if no client has a pool.
+        fresh: Option<Vec<reqwest::Client>>,
         unused: Unused,
         /// True if every request opens a new connection.
         cold: bool,
@@ -82,6 +59,25 @@ pub(crate) struct Answer {
     /// one.
     pub(crate) location: Option<String>,
     body: Body,
+}
+
+/// One request to send, without its body.
+pub(crate) struct Call<'a> {
+    /// Index of the URL.
+    pub(crate) target: usize,
+    pub(crate) route: Route,
+    pub(crate) method: Method,
+    pub(crate) url: &'a Url,
+    pub(crate) headers: &'a HeaderMap,
+}
+
+/// The connection that a request is sent on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// An idle connection, if there is one.
+    Pooled,
+    /// A new connection, where retries are set up.
+    Fresh,
 }
 
 /// The format of a body.
@@ -114,6 +110,17 @@ impl Format {
 fn asks_to_wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
     let refused = matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE);
     refused.then(|| retry_after(headers, Timestamp::now())).flatten()
+}
+
+/// Returns true for a 408 that ends its connection. On a connection that was used before, it is how some servers close an idle one: it was
+/// under way when the request was sent, and does not answer it (RFC 9110, section 15.5.9).
+fn is_idle_timeout(response: &reqwest::Response) -> bool {
+    let closes = |value: &HeaderValue| {
+        value.to_str().is_ok_and(|v| v.split(',').any(|token| token.trim().eq_ignore_ascii_case("close")))
+    };
+    response.status() == StatusCode::REQUEST_TIMEOUT
+        && (response.version() < http::Version::HTTP_11
+            || response.headers().get_all(CONNECTION).iter().any(closes))
 }
 
 /// Returns the encoding of a body that is not plain.
@@ -156,59 +163,49 @@ enum Body {
 
 impl Transport {
     /// Makes the transport without opening a connection.
-    pub(crate) fn http(server: &Server, names: &InTurn, tls: &Loaded) -> anyhow::Result<Self> {
-        static PROVIDER: Once = Once::new();
-        PROVIDER.call_once(|| {
-            // An error means that the enclosing program has installed a provider already, which also works.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        });
+    pub(crate) fn http(
+        server: &Server,
+        names: &InTurn,
+        tls: &Loaded,
+        retries: Retries,
+    ) -> anyhow::Result<Self> {
         let unused = Unused::default();
-        // URLs on this machine need a separate client, which bypasses the proxies of the environment.
-        let mut over_tcp: HashMap<bool, reqwest::Client> = HashMap::new();
-        let mut clients = Vec::new();
-        for url in server.target.urls() {
-            let here = url.is_loopback();
-            let known = over_tcp.get(&here).filter(|_| url.socket().is_none());
-            let client = match known {
-                Some(client) => client.clone(),
-                None => builder(server, url, names, &unused, tls)
-                    .and_then(reqwest::ClientBuilder::build)
-                    .context("failed to set up the HTTP client")?,
-            };
-            if url.socket().is_none() {
-                over_tcp.insert(here, client.clone());
-            }
-            clients.push(client);
-        }
-        Ok(Self::Http { clients, unused, cold: server.connections == Connections::Cold })
+        let cold = server.connections == Connections::Cold;
+        let pool = if cold { Pool::Off } else { Pool::Watched(unused.clone()) };
+        let clients = build::clients(server, names, tls, &pool)?;
+        // Built before any load: it reads the certificates of the system.
+        let fresh = match retries {
+            Retries::One if !cold => Some(build::clients(server, names, tls, &Pool::Off)?),
+            Retries::One | Retries::None => None,
+        };
+        Ok(Self::Http { clients, fresh, unused, cold })
     }
 
     /// Sends one request and waits for the response head.
-    pub(crate) async fn send(
-        &self,
-        target: usize,
-        method: Method,
-        url: &Url,
-        headers: &HeaderMap,
-        payload: Payload,
-    ) -> Result<Answer, Broken> {
+    pub(crate) async fn send(&self, call: Call<'_>, payload: Payload) -> Result<Answer, Broken> {
+        let Call { target, route, method, url, headers } = call;
         match self {
-            Self::Http { clients, unused, cold } => {
+            Self::Http { clients, fresh, unused, cold } => {
                 let mut request = reqwest::Request::new(method, url.clone());
                 request.headers_mut().clone_from(headers);
                 if !payload.is_empty() {
                     *request.body_mut() = Some(reqwest::Body::wrap(payload));
                 }
-                let response = clients[target].execute(request).await.map_err(|e| Broken::sending(&e))?;
+                let fresh = fresh.as_ref().filter(|_| route == Route::Fresh);
+                let client = &fresh.unwrap_or(clients)[target];
+                let response = client.execute(request).await.map_err(|e| Broken::sending(&e))?;
                 let info = response.extensions().get::<HttpInfo>();
                 let ends = info.map(|i| (i.local_addr(), i.remote_addr()));
                 // A Unix socket has no addresses that would identify the connection.
                 let new = match ends {
-                    _ if *cold => Some(Conn::New),
+                    _ if *cold || fresh.is_some() => Some(Conn::New),
                     Some(ends) if unused.first_use(&ends) => Some(Conn::New),
                     Some(_) => Some(Conn::Reused),
                     None => None,
                 };
+                if new == Some(Conn::Reused) && is_idle_timeout(&response) {
+                    return Err(Broken::closed_idle());
+                }
                 Ok(Answer {
                     status: response.status(),
                     conn: new,
@@ -239,54 +236,6 @@ impl Transport {
                 })
             }
         }
-    }
-}
-
-fn builder(
-    server: &Server,
-    url: &BaseUrl,
-    names: &InTurn,
-    unused: &Unused,
-    tls: &Loaded,
-) -> reqwest::Result<reqwest::ClientBuilder> {
-    let mut builder = reqwest::Client::builder()
-        .connect_timeout(server.connect_timeout.0)
-        .pool_idle_timeout(IDLE)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .user_agent(concat!("goodput/", env!("CARGO_PKG_VERSION")))
-        .dns_resolver(names.clone())
-        .connector_layer(Watch(unused.clone()));
-    builder = match server.http {
-        Http::One => builder.http1_only(),
-        Http::Two => builder.http2_prior_knowledge(),
-        Http::Auto => builder,
-    };
-    if server.connections == Connections::Cold {
-        builder = builder.pool_max_idle_per_host(0);
-    }
-    builder = trusting(builder, server, tls);
-    if let Some(path) = url.socket() {
-        builder = builder.unix_socket(path);
-    }
-    apply(&server.proxy, builder, url.is_loopback())
-}
-
-/// Sets the trusted certificates and the client's certificate.
-fn trusting(builder: reqwest::ClientBuilder, server: &Server, tls: &Loaded) -> reqwest::ClientBuilder {
-    if !any_tls(server) {
-        // Plain HTTP must work on a machine without any root certificates, such as a bare container.
-        return builder.tls_certs_only([]);
-    }
-    let builder = if server.tls.insecure {
-        builder.tls_danger_accept_invalid_certs(true)
-    } else {
-        builder.tls_certs_merge(tls.roots.iter().cloned())
-    };
-    match &tls.identity {
-        Some(identity) => builder.identity(identity.clone()),
-        None => builder,
     }
 }
 
@@ -330,52 +279,6 @@ pub(crate) fn bases(target: &Target) -> Vec<BaseUrl> {
     match target {
         Target::Simulated(_) => vec!["http://simulated".parse().expect("a fixed URL")],
         _ => target.urls().to_vec(),
-    }
-}
-
-/// Connector layer that records each new connection.
-#[derive(Clone)]
-struct Watch(Unused);
-
-#[derive(Clone)]
-struct Watching<S> {
-    inner: S,
-    unused: Unused,
-}
-
-impl<S> Layer<S> for Watch {
-    type Service = Watching<S>;
-    fn layer(&self, inner: S) -> Watching<S> {
-        Watching { inner, unused: self.0.clone() }
-    }
-}
-
-impl<S, R> Service<R> for Watching<S>
-where
-    S: Service<R>,
-    S::Response: Connection,
-    S::Future: Send + 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
-
-    fn poll_ready(&mut self, cx: &mut task::Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, request: R) -> Self::Future {
-        let unused = self.unused.clone();
-        let connecting = self.inner.call(request);
-        Box::pin(async move {
-            let conn = connecting.await?;
-            let mut extras = http::Extensions::new();
-            conn.connected().get_extras(&mut extras);
-            if let Some(info) = extras.get::<HttpInfo>() {
-                unused.opened((info.local_addr(), info.remote_addr()));
-            }
-            Ok(conn)
-        })
     }
 }
 

@@ -217,6 +217,29 @@ mod tests {
         );
     }
 
+    /// In simulated time, over a socket.
+    #[tokio::test(start_paused = true)]
+    async fn half_a_head_is_dropped_after_ten_seconds() {
+        let head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nx-slow: ";
+        for (preset, halves) in [("fixed", &[head, "PO", "PRI * HTTP/2.0\r\n"][..]), ("null", &[head, "PO"])]
+        {
+            for half in halves {
+                let sim = Simulated::named(preset).unwrap();
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap();
+                let server = tokio::spawn(async move { serve(&sim, listener, std::future::pending()).await });
+                let mut stream = TcpStream::connect(address).await.unwrap();
+                let began = tokio::time::Instant::now();
+                stream.write_all(half.as_bytes()).await.unwrap();
+                let closed = stream.read(&mut [0; 64]).await;
+                assert!(closed.is_err() || closed.is_ok_and(|n| n == 0), "{preset}: {half}");
+                let took = began.elapsed();
+                assert!((9..20).contains(&took.as_secs()), "{preset}, {half}: {took:?}");
+                server.abort();
+            }
+        }
+    }
+
     #[tokio::test]
     async fn a_shutdown_lets_open_streams_finish() {
         let sim: Simulated = toml::from_str("preset = \"fixed\"\nttft = \"100ms\"").unwrap();

@@ -1,9 +1,10 @@
 //! Serves a router on a TCP socket. Faults can refuse, close or reset connections from within a request.
 
+use crate::pages::HEAD_TIMEOUT;
 use axum::{Router, body::Body};
 use goodput_engine::fault::FaultInjector;
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     server::conn::auto::Builder,
 };
 use std::{
@@ -12,7 +13,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicU8, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
     time::Duration,
@@ -28,6 +29,9 @@ use tower::ServiceExt;
 /// Pause before accepting again after an error: descriptors have run out.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Number of bytes of the preface of HTTP/2, which tell it from HTTP/1.1.
+const PREFACE: usize = 24;
+
 const SOUND: u8 = 0;
 const CLOSED: u8 = 1;
 const RESET: u8 = 2;
@@ -40,6 +44,10 @@ pub(crate) struct ConnectionHandle(Arc<State>);
 struct State {
     end: AtomicU8,
     leave: Notify,
+    /// Number of bytes read, up to [`PREFACE`].
+    read: AtomicUsize,
+    /// True once a request has arrived.
+    asked: AtomicBool,
 }
 
 impl ConnectionHandle {
@@ -56,6 +64,11 @@ impl ConnectionHandle {
     /// Announces that the connection takes no further request, and closes it after the answers in progress.
     pub(super) fn leave(&self) {
         self.0.leave.notify_one();
+    }
+
+    /// Returns true if the connection has not even told its version of HTTP.
+    fn is_mute(&self) -> bool {
+        !self.0.asked.load(Ordering::Acquire) && self.0.read.load(Ordering::Acquire) < PREFACE
     }
 
     fn ended(&self) -> io::Result<()> {
@@ -116,18 +129,30 @@ async fn connection(stream: TcpStream, router: Router, stop: CancellationToken) 
     let handle = ConnectionHandle::default();
     let state = handle.0.clone();
     let io = TokioIo::new(BreakableStream { stream, handle: handle.clone() });
+    let opened = handle.clone();
     let service = hyper::service::service_fn(move |mut request: http::Request<hyper::body::Incoming>| {
+        handle.0.asked.store(true, Ordering::Release);
         request.extensions_mut().insert(handle.clone());
         router.clone().oneshot(request.map(Body::new))
     });
-    let builder = Builder::new(TokioExecutor::new());
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
     let mut served = pin!(builder.serve_connection(io, service));
-    let mut leaves = false;
+    // The timeout of heads begins once the version is known.
+    let mut version = pin!(tokio::time::sleep(HEAD_TIMEOUT));
+    let (mut leaves, mut waited) = (false, false);
     loop {
         tokio::select! {
             biased;
             // An error of the connection is visible to the client.
             _ = served.as_mut() => return,
+            () = version.as_mut(), if !waited => {
+                if opened.is_mute() {
+                    return;
+                }
+                waited = true;
+                continue;
+            }
             () = state.leave.notified(), if !leaves => {}
             () = stop.cancelled(), if !leaves => {}
         }
@@ -158,7 +183,13 @@ impl AsyncRead for BreakableStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.handle.ended()?;
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let polled = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let read = &self.handle.0.read;
+        if read.load(Ordering::Relaxed) < PREFACE {
+            read.fetch_add(buffer.filled().len() - before, Ordering::Release);
+        }
+        polled
     }
 }
 

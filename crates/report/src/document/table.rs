@@ -181,6 +181,9 @@ pub(crate) enum Setting {
     Bare,
 }
 
+/// Maximum number of rows of a table, so that the size of a report is bounded.
+const MOST_ROWS: usize = 1_000;
+
 /// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
@@ -188,6 +191,8 @@ pub(crate) struct Table {
     pub(crate) columns: Vec<Column>,
     /// The rows, each with a cell for every column.
     pub(crate) rows: Vec<Vec<Cell>>,
+    /// Number of further rows, which are not shown.
+    omitted: usize,
     /// Accessible caption, for screen readers; the title of the section if empty.
     pub(crate) caption: String,
     /// True if the order of the rows carries no meaning: a page lets its reader sort them.
@@ -199,16 +204,39 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Returns a table of these columns and rows.
-    pub(crate) fn new(columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Self {
+    /// Returns a table of these columns and rows; of more than 1,000 rows only those.
+    pub(crate) fn new(columns: Vec<Column>, mut rows: Vec<Vec<Cell>>) -> Self {
+        let omitted = rows.len().saturating_sub(MOST_ROWS);
+        rows.truncate(MOST_ROWS);
         debug_assert!(rows.iter().all(|row| row.len() == columns.len()), "a row has a cell for every column");
-        Self { columns, rows, caption: String::new(), sorts: false, row_head: 0, setting: Setting::default() }
+        Self {
+            columns,
+            rows,
+            omitted,
+            caption: String::new(),
+            sorts: false,
+            row_head: 0,
+            setting: Setting::default(),
+        }
     }
 
-    /// Returns a table with one row for each item of `of`.
+    /// Returns a table with one row for each item of `of`, up to 1,000.
     pub(crate) fn of<'t, T: 't>(fields: Vec<Field<'_, T>>, of: impl IntoIterator<Item = &'t T>) -> Self {
-        let rows = of.into_iter().map(|one| fields.iter().map(|f| (f.cell)(one)).collect()).collect();
-        Self::new(fields.into_iter().map(|f| f.column).collect(), rows)
+        let mut of = of.into_iter();
+        let rows =
+            of.by_ref().take(MOST_ROWS).map(|one| fields.iter().map(|f| (f.cell)(one)).collect()).collect();
+        let omitted = of.count();
+        Self { omitted, ..Self::new(fields.into_iter().map(|f| f.column).collect(), rows) }
+    }
+
+    /// Returns the note on rows that are not shown, if there are any.
+    pub(crate) fn omission(&self) -> Option<String> {
+        (self.omitted > 0).then(|| {
+            format!(
+                "{} more rows are not shown; the CSV files of the run folder have them all.",
+                self.omitted
+            )
+        })
     }
 
     /// Returns the indices of the columns that pages show.
@@ -232,5 +260,24 @@ impl Table {
     #[must_use]
     pub(crate) fn set(self, setting: Setting) -> Self {
         Self { setting, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_at_most_a_thousand_rows() {
+        let numbers: Vec<u32> = (0..1_500).collect();
+        let fields = || vec![Field::new(Column::number("n"), |n: &u32| Cell::text(n.to_string()))];
+        let table = Table::of(fields(), &numbers);
+        assert_eq!(
+            (table.rows.len(), table.omission().is_some_and(|said| said.starts_with("500 more"))),
+            (1_000, true)
+        );
+        assert_eq!(Table::of(fields(), &numbers[..1_000]).omission(), None);
+        let rows = numbers.iter().map(|_| vec![Cell::Empty]).collect();
+        assert_eq!(Table::new(vec![Column::number("n")], rows).rows.len(), 1_000);
     }
 }

@@ -108,6 +108,7 @@ fn table(table: &Table) -> String {
     for row in &table.rows {
         out.push_str(&line(shown.iter().map(|i| cell(&row[*i])).collect()));
     }
+    out.extend(table.omission().map(|said| format!("\n{said}\n")));
     out
 }
 

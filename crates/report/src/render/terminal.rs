@@ -281,7 +281,8 @@ fn ruled(table: &Table, shown: &[usize], width: u16) -> String {
             column.set_padding((0, 1));
         }
     }
-    out.to_string().lines().map(|l| format!("{}\n", l.trim_end())).collect()
+    let lines: String = out.to_string().lines().map(|l| format!("{}\n", l.trim_end())).collect();
+    lines + &table.omission().map(|said| format!("{said}\n")).unwrap_or_default()
 }
 
 /// Returns a few figures below a sentence, without lines.

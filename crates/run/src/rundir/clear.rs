@@ -1,6 +1,6 @@
 //! Makes a folder free for a run: checks its contents, and removes the files of an earlier run.
 
-use super::files::{is_link, is_there, remains, text};
+use super::files::{is_link, is_there, remains, text, unfinished};
 use super::resume::KEPT;
 use super::run_lock::{LOCK, RunLock};
 use super::write::OURS;
@@ -127,6 +127,22 @@ fn is_written(plan: &Path) -> bool {
     text(plan).is_ok_and(|text| written(text).unwrap_or(false))
 }
 
+/// Removes temporary files that a killed sweep left behind while it replaced one of its files. Does nothing while a sweep writes into the folder, and
+/// where files cannot be removed. Rows that a killed resume was moving stay: the next resume completes the move.
+pub fn remove_unfinished(dir: &Path) {
+    let ours =
+        |stem: &str| OURS.iter().any(|name| Path::new(name).file_stem().is_some_and(|own| own == stem));
+    let left = unfinished(dir, ours);
+    if left.is_empty() {
+        return;
+    }
+    // Held until they are gone, so that no sweep begins meanwhile.
+    let Ok(_lock) = RunLock::take(dir) else { return };
+    for path in left {
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Removes temporary files that a killed writer left behind.
 pub(super) fn remove_remains(dir: &Path) -> Result<()> {
     let ours =
@@ -215,6 +231,26 @@ mod tests {
         }
         clear(dir.path()).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_a_killed_sweep_was_replacing_goes_unless_a_sweep_is_running() {
+        let dir = tempfile::tempdir().unwrap();
+        let (left, kept) = (
+            ["result.a1B2c3.tmp", "plan.000000.tmp"],
+            [KEPT, "requests-partial.tmp", "mine.a1B2c3.tmp", RESULT],
+        );
+        let count = || fs::read_dir(dir.path()).unwrap().count();
+        for name in left.iter().chain(&kept) {
+            fs::write(dir.path().join(name), "x").unwrap();
+        }
+        let lock = RunLock::take(dir.path()).unwrap();
+        remove_unfinished(dir.path());
+        assert_eq!(count(), 6, "a sweep is running");
+        drop(lock);
+        remove_unfinished(dir.path());
+        assert!(count() == 4 && kept.iter().all(|name| dir.path().join(name).exists()));
+        remove_unfinished(&dir.path().join("nothing"));
     }
 
     /// A folder made by someone else: the targets of its links stay untouched.

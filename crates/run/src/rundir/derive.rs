@@ -8,6 +8,7 @@ mod hits;
 mod host;
 mod level;
 mod replicas;
+mod resets;
 mod trace;
 
 pub use trace::coverage;
@@ -83,6 +84,7 @@ pub(crate) fn caveats(
     let timeouts_noted =
         noted.iter().any(|c| matches!(c, Caveat::Answers(AnswersCaveat::TimedOut { is_error: true, .. })));
     found.extend(failed(all, failures, timeouts_noted));
+    found.extend(resets::resets(all));
     found.extend(replicas::replicas(steps));
     found.extend(hits::hits(&plan.workload, words, steps));
     found.extend(trace::replayed(steps));

@@ -1,14 +1,15 @@
-//! File access in a run folder, which someone else may have made: reads only regular files of reasonable size, and
+//! File access in a run folder, which someone else may have made: reads only regular files of reasonable size, follows no link, and
 //! writes only inside the folder.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use goodput_plan::LARGEST_PLAN;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{Builder, NamedTempFile};
 
-/// Maximum size in bytes of a file that is loaded into memory: a hundred times that of a long sweep.
-const LARGEST: u64 = 128 << 20;
+/// Maximum size in bytes of a file that is loaded into memory: fifty times that of a long sweep.
+const LARGEST: u64 = 64 << 20;
 /// Maximum length in bytes of a row, including read-ahead.
 const LONGEST_ROW: u64 = 4 << 20;
 /// Number of random characters between the stem and the extension of a temporary file.
@@ -17,40 +18,76 @@ const RANDOM: usize = 6;
 /// Opens a file for reading; returns `None` if it does not exist.
 ///
 /// # Errors
-/// Fails if it is a folder, a pipe or a device, or cannot be opened; the message names it.
+/// Fails if it is a link, a folder, a pipe or a device, or cannot be opened; the message names it.
 pub(crate) fn open(path: &Path) -> Result<Option<File>> {
     if !is_there(path)? {
         return Ok(None);
     }
-    File::open(path).map(Some).with_context(|| format!("failed to read {}", path.display()))
+    let mut options = File::options();
+    options.read(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // In case that it is replaced meanwhile: neither a link is followed, nor a pipe waited for.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    options.open(path).map(Some).with_context(|| format!("failed to read {}", path.display()))
 }
 
 /// Returns true if the file exists. Does not open it, because opening a pipe without a writer would block.
 ///
 /// # Errors
-/// Fails if it exists and is not a regular file.
-pub(crate) fn is_there(path: &Path) -> Result<bool> {
-    match fs::metadata(path) {
+/// Fails if it exists and is not a regular file. A link is none: what it leads to is not part of the folder, and may be private.
+pub fn is_there(path: &Path) -> Result<bool> {
+    match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_file() => Ok(true),
+        Ok(meta) if meta.is_symlink() => bail!(linked(path)),
         Ok(_) => bail!("failed to read {}: it is no file", path.display()),
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
         Err(e) => Err(e).with_context(|| format!("failed to read {}", path.display())),
     }
 }
 
+/// Returns the message for a link in place of a file or folder of a run.
+fn linked(path: &Path) -> String {
+    format!(
+        "failed to read {}: it is a link, which is not followed; put what it leads to in its place",
+        path.display()
+    )
+}
+
+/// Fails if a folder within a run folder is a link.
+///
+/// # Errors
+/// Fails if it is a link.
+pub(super) fn is_own_folder(folder: &Path) -> Result<()> {
+    if is_link(folder) {
+        bail!(linked(folder));
+    }
+    Ok(())
+}
+
 /// Reads a whole file; returns `None` if it does not exist.
 ///
 /// # Errors
-/// Fails like [`open`], or if the file is larger than 128 MiB.
+/// Fails like [`open`], or if the file is larger than 64 MiB.
 pub(super) fn whole(path: &Path) -> Result<Option<Vec<u8>>> {
+    whole_up_to(path, LARGEST)
+}
+
+/// Reads a whole file of at most this number of bytes; returns `None` if it does not exist.
+fn whole_up_to(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     let Some(file) = open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
-    let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
-    read.with_context(|| format!("failed to read {}", path.display()))?;
-    if bytes.len() as u64 > LARGEST {
-        bail!("{} is larger than 128 MiB, which no sweep writes", path.display());
+    let too_large = || anyhow!("{} is larger than {} MiB, which no sweep writes", path.display(), most >> 20);
+    // A sparse file takes no space on disk.
+    if file.metadata().is_ok_and(|meta| meta.len() > most) {
+        return Err(too_large());
     }
-    Ok(Some(bytes))
+    let read = file.take(most + 1).read_to_end(&mut bytes);
+    read.with_context(|| format!("failed to read {}", path.display()))?;
+    if bytes.len() as u64 > most { Err(too_large()) } else { Ok(Some(bytes)) }
 }
 
 /// Reads a required file as text.
@@ -58,8 +95,20 @@ pub(super) fn whole(path: &Path) -> Result<Option<Vec<u8>>> {
 /// # Errors
 /// Fails like [`whole`], or if the file is missing or not UTF-8.
 pub(super) fn text(path: &Path) -> Result<String> {
+    text_up_to(path, LARGEST)
+}
+
+/// Reads a required plan as text.
+///
+/// # Errors
+/// Fails like [`text`], or if the file is larger than any plan.
+pub(super) fn plan_text(path: &Path) -> Result<String> {
+    text_up_to(path, LARGEST_PLAN)
+}
+
+fn text_up_to(path: &Path, most: u64) -> Result<String> {
     let failed = || format!("failed to read {}", path.display());
-    let bytes = whole(path)?.context("it is not there").with_context(failed)?;
+    let bytes = whole_up_to(path, most)?.context("it is not there").with_context(failed)?;
     String::from_utf8(bytes).context("it is no UTF-8 text").with_context(failed)
 }
 
@@ -85,15 +134,27 @@ pub(super) fn beside(path: &Path) -> std::io::Result<NamedTempFile> {
 
 /// Returns the temporary files of matching names that killed writers left behind.
 pub fn remains(folder: &Path, of: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
-    let left = |name: &str| {
-        let Some(name) = name.strip_suffix(".tmp") else { return false };
+    left_behind(folder, |name| {
+        let name = name.strip_suffix(".tmp")?;
         // Earlier versions used no random characters.
-        let stem = name.rsplit_once('.').filter(|(_, random)| {
-            random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())
-        });
-        of(name) || stem.is_some_and(|(stem, _)| of(stem))
-    };
+        Some(of(name) || without_random(name).is_some_and(&of))
+    })
+}
+
+/// Returns the temporary files that killed replacements of matching files left behind. Nothing reads them.
+pub(super) fn unfinished(folder: &Path, of: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    left_behind(folder, |name| Some(of(without_random(name.strip_suffix(".tmp")?)?)))
+}
+
+/// Removes the random characters at the end of the name of a temporary file; `None` if it has none.
+fn without_random(name: &str) -> Option<&str> {
+    let (stem, random) = name.rsplit_once('.')?;
+    (random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric())).then_some(stem)
+}
+
+fn left_behind(folder: &Path, is: impl Fn(&str) -> Option<bool>) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    let left = |name: &str| is(name) == Some(true);
     entries.filter(|e| e.file_name().to_str().is_some_and(left)).map(|e| e.path()).collect()
 }
 
@@ -241,12 +302,20 @@ mod tests {
             .unwrap();
         symlink("/dev/zero", at("endless")).unwrap();
         File::create(at("large")).unwrap().set_len(LARGEST + 1).unwrap();
-        for (name, why) in
-            [("pipe", "no file"), ("endless", "no file"), (".", "no file"), ("large", "128 MiB")]
-        {
+        fs::write(at("secret"), "a secret line").unwrap();
+        symlink("secret", at("link")).unwrap();
+        for (name, why) in [
+            ("pipe", "no file"),
+            ("endless", "is a link"),
+            ("link", "is a link"),
+            (".", "no file"),
+            ("large", "64 MiB"),
+        ] {
             let e = format!("{:#}", whole(&at(name)).unwrap_err());
-            assert!(e.contains(why) && e.contains(name), "{name}: {e}");
+            assert!(e.contains(why) && e.contains(name) && !e.contains("a secret"), "{name}: {e}");
         }
+        let e = format!("{:#}", plan_text(&at("large")).unwrap_err());
+        assert!(e.contains("4 MiB"), "{e}");
         assert!(whole(&at("nothing")).unwrap().is_none());
         assert!(format!("{:#}", text(&at("nothing")).unwrap_err()).contains("not there"));
     }

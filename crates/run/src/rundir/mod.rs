@@ -36,7 +36,7 @@ mod why;
 mod write;
 
 pub use cache::{At, Gain, Medians, Pair, common_level};
-pub use clear::check_free;
+pub use clear::{check_free, remove_unfinished};
 pub use files::{make_folder, no_link, replace};
 pub use goodput_stats::search::view::Terms;
 pub use imported::{Imported, ImportedStep, Tool};

@@ -16,6 +16,8 @@ use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_plan::Plan;
 use goodput_stats::stats::groups::Group;
 use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::path::{Path, PathBuf};
@@ -81,7 +83,7 @@ pub fn answered(dir: &Path) -> Result<(Run, Plan)> {
         bail!("{} is not a run folder: it has no {missing}", dir.display());
     }
     FILES.iter().try_for_each(|name| files::is_there(&dir.join(name)).map(drop))?;
-    let plan_toml = files::text(&plan_path)?;
+    let plan_toml = files::plan_text(&plan_path)?;
     let plan = Plan::parse(&plan_toml).map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
     plan.try_series().map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
     let meta = read_meta(dir)?;
@@ -144,21 +146,42 @@ impl Run {
     }
 }
 
+/// The parts of `result.json` that are read. All others are skipped, not kept: the steps of a long sweep take megabytes.
+#[derive(Deserialize)]
+struct ResultFile {
+    #[serde(default)]
+    schema: serde_json::Value,
+    #[serde(default)]
+    meta: Option<Box<RawValue>>,
+}
+
+/// Maximum size of the metadata, in bytes: a thousand times that of a long sweep.
+const LARGEST_META: usize = 8 << 20;
+
 fn read_meta(dir: &Path) -> Result<Meta> {
     let path = dir.join(RESULT);
     let text = files::text(&path)?;
-    let mut value: serde_json::Value =
+    let file: ResultFile =
         serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
-    let schema = value["schema"].as_str().unwrap_or_default();
+    let meta = file.meta.as_deref().map_or("null", RawValue::get);
+    if meta.len() > LARGEST_META {
+        bail!(
+            "the meta of {} is larger than {} MiB, which no sweep writes",
+            path.display(),
+            LARGEST_META >> 20
+        );
+    }
+    let schema = file.schema.as_str().unwrap_or_default();
     if schema != SCHEMA {
-        let by = value["meta"]["goodput_version"].as_str().unwrap_or("another program");
+        let meta: serde_json::Value = serde_json::from_str(meta).unwrap_or_default();
+        let by = meta["goodput_version"].as_str().unwrap_or("another program");
         bail!(
             "{} has the schema {schema:?}, as {by} writes it; goodput {} reads {SCHEMA:?}: use the version that made it",
             path.display(),
             env!("CARGO_PKG_VERSION")
         );
     }
-    serde_json::from_value(value["meta"].take()).with_context(|| format!("in {}: meta", path.display()))
+    serde_json::from_str(meta).with_context(|| format!("in {}: meta", path.display()))
 }
 
 /// Rows of a file, grouped by step.

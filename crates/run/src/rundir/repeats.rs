@@ -185,7 +185,7 @@ pub fn settings(dir: &Path) -> Result<Settings> {
 /// Fails if the file cannot be read, or is not a plan.
 pub fn plan(dir: &Path) -> Result<Plan> {
     let path = dir.join(PLAN);
-    Plan::parse(&files::text(&path)?).map_err(|e| anyhow::anyhow!("in {}: {e}", path.display()))
+    Plan::parse(&files::plan_text(&path)?).map_err(|e| anyhow::anyhow!("in {}: {e}", path.display()))
 }
 
 /// Initialises a folder with the plan of all runs and their settings.
@@ -207,6 +207,7 @@ pub fn read(dir: &Path) -> Result<Repeats> {
     let mut found = Vec::new();
     for run in 1..=settings.repeats {
         let own = folder_of(dir, run);
+        files::is_own_folder(&own)?;
         if own.join(RESULT).is_file() {
             found.push((run, super::read(&own).with_context(|| format!("in {}", own.display()))?));
         }

@@ -87,11 +87,13 @@ impl Sensitivity {
     /// Fails if a file exists but cannot be read.
     pub(super) fn read(dir: &Path, plan: &Plan) -> Result<Option<Self>> {
         let folder = dir.join(FOLDER);
+        files::is_own_folder(&folder)?;
         if !folder.join(PLAN).is_file() || !folder.join(RESULT).is_file() {
             return Ok(None);
         }
         let path = folder.join(PLAN);
-        let paired = Plan::parse(&files::text(&path)?).map_err(|e| anyhow!("in {}: {e}", path.display()))?;
+        let paired =
+            Plan::parse(&files::plan_text(&path)?).map_err(|e| anyhow!("in {}: {e}", path.display()))?;
         if paired.slo != plan.slo {
             return Ok(None);
         }

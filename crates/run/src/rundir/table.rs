@@ -39,6 +39,9 @@ pub(crate) trait TableRow {
     /// Name of the file.
     const FILE: &'static str;
 
+    /// Maximum number of rows of a file that is loaded into memory.
+    const MOST_ROWS: usize = 200_000;
+
     /// Returns a row to read into.
     fn empty() -> Self;
 
@@ -59,6 +62,7 @@ pub(crate) struct StepRow<T> {
 
 impl<T: TableRow> TableRow for StepRow<T> {
     const FILE: &'static str = T::FILE;
+    const MOST_ROWS: usize = T::MOST_ROWS;
 
     fn empty() -> Self {
         Self { series: String::new(), step: 0, row: T::empty() }

@@ -71,6 +71,7 @@ impl Tried {
     /// A file exists but cannot be read.
     pub(super) fn read(dir: &Path, run: &Run) -> Result<Option<Self>> {
         let (file, folder) = (dir.join(FILE), dir.join(FOLDER));
+        files::is_own_folder(&folder)?;
         if !file.is_file() || !folder.join(RESULT).is_file() {
             return Ok(None);
         }

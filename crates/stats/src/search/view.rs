@@ -49,6 +49,9 @@ pub struct PathPoint {
     pub interval90: [f64; 2],
 }
 
+/// Maximum number of points of a path, each of which takes a fit of all steps before it.
+const MOST_POINTS: usize = 200;
+
 impl Search {
     /// Returns the fitted miss curves of a tier's limits at `levels`; empty if no step under load gives one.
     pub fn fitted(&self, series: &str, steps: &[Step], tier: &str, levels: &[f64]) -> Vec<Fitted> {
@@ -56,7 +59,8 @@ impl Search {
         self.posterior(&own, tier).map_or_else(Vec::new, |p| p.fitted(levels))
     }
 
-    /// Returns the estimate of a tier's boundary after each step under load; empty unless the search is adaptive.
+    /// Returns the estimate of a tier's boundary after each step under load, or after every so many of hundreds; empty unless the search is
+    /// adaptive.
     pub fn path(&self, series: &str, steps: &[Step], tier: &str) -> Vec<PathPoint> {
         if self.terms().is_none() {
             return Vec::new();
@@ -73,6 +77,7 @@ impl Search {
                 interval90,
             })
         };
-        (0..own.len()).filter_map(after).collect()
+        let apart = own.len().div_ceil(MOST_POINTS).max(1);
+        (0..own.len()).filter(|n| (own.len() - 1 - n).is_multiple_of(apart)).filter_map(after).collect()
     }
 }

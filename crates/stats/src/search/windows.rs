@@ -55,6 +55,7 @@ fn merged(windows: &[&Step], of: usize, tiers: &[Slo]) -> Step {
     (all.due_n, all.completed) = (sum(|s| s.due_n), sum(|s| s.completed));
     (all.failed, all.cut, all.refused) = (sum(|s| s.failed), sum(|s| s.cut), sum(|s| s.refused));
     (all.offered_rate, all.achieved_rate) = (mean(|s| s.offered_rate), mean(|s| s.achieved_rate));
+    (all.retried, all.attempts, all.resets) = (sum(|s| s.retried), sum(|s| s.attempts), sum(|s| s.resets));
     (all.failed_timeout, all.cut_timeout) = (sum(|s| s.failed_timeout), sum(|s| s.cut_timeout));
     all.output_tokens_per_s = mean(|s| s.output_tokens_per_s);
     all.in_flight_mean = mean(|s| s.in_flight_mean);

@@ -131,6 +131,12 @@ impl CompactRecord {
         }
     }
 
+    /// Returns the number of its attempts whose connection closed or was reset before the answer was complete. Only such an
+    /// attempt is followed by another.
+    pub fn resets(&self) -> u64 {
+        u64::from(self.attempts.saturating_sub(1)) + u64::from(self.failure == Some(Failure::Reset))
+    }
+
     /// Empties a buffer and makes room in it for `n` records, so that filling it asks the system for no memory.
     ///
     /// Writes to the memory instead of only reserving it, since the system provides a page when it is first touched.

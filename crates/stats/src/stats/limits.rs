@@ -152,13 +152,7 @@ impl<'a> Judge<'a> {
     /// Counts failed requests against the error rate. A request ended by the default timeout might still have been answered, so
     /// it is unknown, like one cut off by the end of the step. One ended by the plan's own timeout is an error.
     fn errors(&self, slo: &Slo, part: LimitGroup<'a>, p0: f64) -> JudgedRow {
-        let count = |view| {
-            self.requests(Some(part), view, |r| match r.outcome {
-                Outcome::Ok => Judged::Met,
-                Outcome::Failed => Judged::Missed,
-                Outcome::Cut => Judged::Unknown,
-            })
-        };
+        let count = |view| self.requests(Some(part), view, |r| part.slo.judge_error(r.outcome, r.attempts));
         let title = part.title(&format!("error rate ≤ {} %", short(p0 * 100.0)));
         let halted = self.client.halted;
         self.counted((slo, Some(part)), ("error-rate".into(), None, title), p0, halted, count)

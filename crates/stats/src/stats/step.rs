@@ -360,6 +360,10 @@ pub struct Step {
     pub refused: u64,
     /// Requests sent a second time because their connection closed before a byte came back.
     pub retried: u64,
+    /// Number of times that the measured requests were sent, retries included.
+    pub attempts: u64,
+    /// Of the attempts, those whose connection closed or was reset before the answer was complete.
+    pub resets: u64,
     /// Output tokens of requests completed within the window, per second.
     pub output_tokens_per_s: f64,
     /// Prompt tokens of requests completed within the window, per second.

@@ -168,6 +168,8 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         halted_ms,
         refused: 0,
         retried: measured.iter().filter(|r| r.attempts > 1).count() as u64,
+        attempts: measured.iter().map(|r| u64::from(r.attempts)).sum(),
+        resets: measured.iter().map(|r| r.resets()).sum(),
         output_tokens_per_s,
         prompt_tokens_per_s,
         input_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens)),
@@ -191,13 +193,10 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         reason,
         client_busy: input.client_busy,
         client_waiting: input.client_waiting,
-        host: None,
         limits,
         groups,
-        replicas: Vec::new(),
-        checks: Vec::new(),
-        metrics: Vec::new(),
-        trace: None,
+        // Filled in by the director.
+        ..Step::default()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::client::payload::Payload;
 use crate::client::sample::{keep, sample, without_echo};
 use crate::client::sse::Parser;
 use crate::client::tally::{End, SEEN_MAX, Tally};
-use crate::client::transport::{Answer, Format};
+use crate::client::transport::{Answer, Call, Format, Route};
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Finished, Record};
 use goodput_core::redact::Redactor;
@@ -93,9 +93,12 @@ impl Exchange {
         let mut answer = loop {
             self.record.attempts += 1;
             self.record.sent.get_or_insert(self.began.elapsed());
-            match inner.transport.send(target, Method::POST, url, &inner.headers, payload.clone()).await {
+            // From the pool, a retry might get the next connection that its server has closed.
+            let route = if self.record.attempts == 1 { Route::Pooled } else { Route::Fresh };
+            let call = Call { target, route, method: Method::POST, url, headers: &inner.headers };
+            match inner.transport.send(call, payload.clone()).await {
                 Ok(answer) => break answer,
-                Err(e) if e.unanswered && self.record.attempts == 1 => {}
+                Err(e) if self.record.attempts == 1 && e.resend.applies(inner.retries) => {}
                 Err(e) => return self.broken(&e),
             }
         };

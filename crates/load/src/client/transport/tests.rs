@@ -33,14 +33,3 @@ fn a_redirect_tells_where_to_and_no_more() {
         assert_eq!(location(status, &headers, &asked).as_deref(), want, "{to}");
     }
 }
-
-#[test]
-fn a_connection_is_new_once() {
-    let unused = Unused::default();
-    let ends = |port| (SocketAddr::from(([127, 0, 0, 1], port)), SocketAddr::from(([127, 0, 0, 1], 80)));
-    assert!(!unused.first_use(&ends(1)), "never opened");
-    unused.opened(ends(1));
-    assert!(unused.first_use(&ends(1)) && !unused.first_use(&ends(1)));
-    unused.opened(ends(1));
-    assert!(unused.first_use(&ends(1)), "the system may give a port out again");
-}

@@ -3,6 +3,7 @@
 use super::answers::closing;
 use super::http::{self, MAX_REQUEST, Parsed};
 use super::server::{Reply, Server};
+use crate::pages::HEAD_TIMEOUT;
 use crate::sim::rules::{EVENTS, JSON, Order, Page, json_string};
 use std::{
     cell::RefCell,
@@ -15,7 +16,7 @@ use std::{
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout_at},
 };
 
 /// Size of a read, in bytes.
@@ -33,7 +34,7 @@ thread_local! {
 /// Serves a connection until the client closes it or asks to. An error ends the connection.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(io: S, server: &Server) {
     let rest = Vec::new();
-    let mut connection = Connection { io, server, rest, least: 1, read: Instant::now() };
+    let mut connection = Connection { io, server, rest, least: 1, read: Instant::now(), half_since: None };
     if let Err(error) = connection.run().await {
         tracing::debug!("a connection of the null server ended: {error}");
     }
@@ -48,6 +49,8 @@ struct Connection<'a, S> {
     least: usize,
     /// Time of the last read.
     read: Instant,
+    /// Time since when there has been a part of a head without its end.
+    half_since: Option<Instant>,
 }
 
 /// The next action after a read.
@@ -90,9 +93,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
                         break;
                     }
                 }
-                next = poll_fn(|cx| self.poll_next(cx)).await?;
+                next = self.next().await?;
             }
         }
+    }
+
+    /// Reads more and returns the next action. Gives up on a head that is still half sent after ten seconds.
+    async fn next(&mut self) -> io::Result<Next> {
+        let half = !self.rest.is_empty() && memchr::memmem::find(&self.rest, b"\r\n\r\n").is_none();
+        self.half_since = if half { self.half_since.or(Some(self.read)) } else { None };
+        let Some(since) = self.half_since else { return poll_fn(|cx| self.poll_next(cx)).await };
+        let read = timeout_at(since + HEAD_TIMEOUT, poll_fn(|cx| self.poll_next(cx))).await;
+        read.unwrap_or(Ok(Next::Gone))
     }
 
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Next>> {

@@ -28,9 +28,10 @@ pub(super) fn table(table: &Table, caption: &str) -> String {
     let body: String = table.rows.iter().map(row).collect();
     let caption = escape(&visible(caption));
     let sort = if sorts { " data-sort" } else { "" };
+    let omission = table.omission().map(|said| format!("<p>{}</p>\n", escape(&said))).unwrap_or_default();
     format!(
         "<div class=\"scroll\" role=\"region\" aria-label=\"{caption}\" tabindex=\"0\"><table{sort}>\n<caption>{caption}</caption>\n\
-         <thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n"
+         <thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table></div>\n{omission}"
     )
 }
 

@@ -1,6 +1,6 @@
 //! The words of caveats on the outcome of requests and the content of their answers.
 
-use super::CaveatWords;
+use super::{CaveatWords, percent};
 use goodput_core::caveat::AnswersCaveat;
 use goodput_core::units::short;
 
@@ -35,6 +35,20 @@ pub(super) fn words(caveat: &AnswersCaveat) -> CaveatWords {
                 kind.name()
             ),
             "See failures.csv for the kinds and one body of each.",
+        ),
+        AnswersCaveat::Resets { resets, attempts, retried } => CaveatWords::new(
+            format!(
+                "Connections closed or were reset under {resets} of {attempts} attempts to send a measured request ({}){}.",
+                percent(*resets as f64 / (*attempts).max(1) as f64),
+                match retried {
+                    0 => String::new(),
+                    n => format!(
+                        "; {n} requests were sent again for it, and count as answered where the second attempt was"
+                    ),
+                }
+            ),
+            "Find out who closes connections: the server under load, or a balancer that closes idle ones. client.retries = 0 counts each as a \
+             failure, slo.count-retries = true counts retried requests in the error rate; server.connections = \"cold\" avoids idle connections.",
         ),
     }
 }

@@ -132,13 +132,13 @@ impl Cell for String {
     }
 
     fn parse(cell: &str) -> Result<Self, CellError> {
-        Ok(bare(cell).to_owned())
+        Ok(bare(cell).into_owned())
     }
 
     /// Keeps the allocation: a million requests have the same series.
     fn read(&mut self, cell: &str) -> Result<(), CellError> {
         self.clear();
-        self.push_str(bare(cell));
+        self.push_str(&bare(cell));
         Ok(())
     }
 }

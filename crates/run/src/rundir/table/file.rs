@@ -38,6 +38,9 @@ pub(crate) fn read_rows<T: TableRow>(dir: &Path, caveats: &mut Vec<Caveat>) -> R
             caveats.push(SweepCaveat::TornRow { file: T::FILE.into() }.into());
             return Ok(rows);
         }
+        if rows.len() == T::MOST_ROWS {
+            bail!("{} has more than {} rows, which no sweep writes", path.display(), T::MOST_ROWS);
+        }
         rows.push(row.with_context(|| format!("failed to read line {line} of {}", path.display()))?);
     }
 }

@@ -67,7 +67,8 @@ impl Cell for Vec<CoMisses> {
     }
 
     fn parse(cell: &str) -> Result<Self, CellError> {
-        let entries = bare(cell).split(';').filter(|entry| !entry.is_empty());
+        let cell = bare(cell);
+        let entries = cell.split(';').filter(|entry| !entry.is_empty());
         let parsed = |entry| co_misses(entry).ok_or_else(|| CellError::new(format_args!("holds {entry:?}")));
         entries.map(parsed).collect()
     }
@@ -246,6 +247,8 @@ pub(crate) struct Bucket {
 
 impl TableRow for Bucket {
     const FILE: &'static str = HISTOGRAMS;
+    // Hundreds for each step.
+    const MOST_ROWS: usize = 2_000_000;
 
     fn empty() -> Self {
         Self::default()
@@ -273,6 +276,8 @@ pub(crate) struct OwnTokenCount {
 
 impl TableRow for OwnTokenCount {
     const FILE: &'static str = COUNTED;
+    // One for each request.
+    const MOST_ROWS: usize = 5_000_000;
 
     fn empty() -> Self {
         Self::default()

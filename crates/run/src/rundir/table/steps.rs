@@ -10,6 +10,8 @@ use goodput_stats::stats::step::{HostLoad, Step, TracePart};
 /// columns of new metrics come after it.
 impl TableRow for Step {
     const FILE: &'static str = STEPS;
+    // A step with all that belongs to it takes about 70 kB while a report is made.
+    const MOST_ROWS: usize = 5_000;
 
     fn empty() -> Self {
         Self::blank(Level::rate(0.0))
@@ -77,7 +79,9 @@ impl TableRow for Step {
         host(c, &mut self.host)?;
         added(c, &mut self.latency, |_| true)?;
         c.later("unsent", &mut self.unsent)?;
-        c.cell("halted_ms", &mut self.halted_ms)
+        c.cell("halted_ms", &mut self.halted_ms)?;
+        c.later("attempts", &mut self.attempts)?;
+        c.later("resets", &mut self.resets)
     }
 }
 

@@ -326,6 +326,27 @@ fn a_client_at_its_limit_decides_nothing() {
     assert_eq!(refused.verdict, Verdict::Fails, "a refused connection is the server's");
 }
 
+/// Every tenth request was reset and sent again; every fifth of these was reset again.
+#[test]
+fn attempts_and_resets_are_counted() {
+    let change = |r: &mut Record| {
+        r.attempts = 1 + u8::from(r.id.is_multiple_of(10));
+        if r.id.is_multiple_of(50) {
+            fail(r, Failure::Reset);
+        }
+    };
+    for (count_retries, missed) in [(false, "failed"), (true, "retried")] {
+        let slo = format!("{TTFT}\nerror-rate = 0.5\ncount-retries = {count_retries}");
+        let s = step(&slo, change, |_| ());
+        assert!(s.retried > 500 && s.failed > 100, "{} {}", s.retried, s.failed);
+        assert_eq!((s.attempts, s.resets), (s.due_n + s.retried, s.retried + s.failed));
+        let errors = s.limits.iter().find(|row| row.limit == "error-rate").unwrap();
+        assert_eq!(errors.misses, if count_retries { s.retried } else { s.failed }, "{missed}");
+        let latency = s.limits.iter().find(|row| row.limit == "ttft.p99").unwrap();
+        assert_eq!(latency.misses, s.failed, "a retry in time is no miss of a latency");
+    }
+}
+
 #[test]
 fn gaps_and_tiers_have_rows_of_their_own() {
     let mut records = FAST.records(100.0, 10.0, 60.0, 3);

@@ -1,0 +1,6 @@
+//! Characters that set the direction of the text around them, so that what is shown differs from what is there (CVE-2021-42574).
+
+/// Returns true for a character that sets the direction of text.
+pub const fn is_control(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
