@@ -23,7 +23,7 @@ fn mistakes_in_the_plan_are_shown_in_their_place() {
     let dir = tempdir().unwrap();
     let server = format!("url = \"http://{}\"", nobody());
     for (from, to, say) in [
-        ("settle =", "setle =", vec!["unknown field `setle`", "`settle`", "`measure`"]),
+        ("settle =", "setle =", vec!["unknown key `setle`: did you mean `settle`?", "`measure`"]),
         ("rates = [5]", "rates = [-5]", vec!["a rate must be positive and finite", "got -5"]),
         ("ttft.p90", "ttft.p199", vec!["a percentile is written p50"]),
         (

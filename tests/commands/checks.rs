@@ -20,10 +20,8 @@ fn plan(server: &str, more: &str) -> String {
 fn sweep(dir: &Path, plan: &str) -> (String, serde_json::Value) {
     fs::write(dir.join("plan.toml"), plan).unwrap();
     fs::write(dir.join("schema.json"), "{\"type\": [\"object\", \"null\"]}").unwrap();
-    let done = goodput()
-        .current_dir(dir)
-        .args(["sweep", "--no-charts", "plan.toml", "--out", "run", "--virtual-time"])
-        .assert();
+    let done =
+        goodput().current_dir(dir).args(["sweep", "plan.toml", "--out", "run", "--virtual-time"]).assert();
     let said = String::from_utf8_lossy(&done.get_output().stdout).into_owned();
     (said, result(&dir.join("run")))
 }

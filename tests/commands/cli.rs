@@ -185,7 +185,7 @@ fn virtual_time_needs_a_simulated_server() {
 #[test]
 fn set_changes_the_plan_and_says_where_it_went_wrong() {
     goodput().args(["check", "demo", "--set", "step.mesure=3s"]).assert().code(1).stderr(
-        contains("unknown field `mesure`").and(contains("--set").or(contains("with step.mesure changed"))),
+        contains("unknown key `mesure`").and(contains("--set").or(contains("with step.mesure changed"))),
     );
     goodput().args(["check", "demo", "--set", "seed"]).assert().code(1).stderr(contains("write key=value"));
 }

@@ -120,7 +120,7 @@ fn what_cannot_be_served_says_what_could() {
             &["does not divide gpus (4)"],
         ),
         (&["--model", "parameters=8B", "--gpu", "L4"], &["add layers, kv-heads and head-size"]),
-        (&["--model", "parameters=8B,depth=3", "--gpu", "L4"], &["unknown field `depth`"]),
+        (&["--model", "parameters=8B,depth=3", "--gpu", "L4"], &["unknown key `depth`"]),
         (&["--model", "missing.json", "--gpu", "L4"], &["cannot read missing.json"]),
         (&["--model", "qwen3-8b", "--gpu", "L4", "--precision", "half"], &["unknown variant `half`"]),
         (

@@ -28,7 +28,7 @@ fn sweep(plan: &Path) -> Seen {
     let dir = tempfile::tempdir().unwrap();
     let out = goodput()
         .current_dir(dir.path())
-        .args(["sweep", "--no-charts", "--virtual-time", "--out", "run"])
+        .args(["sweep", "--virtual-time", "--out", "run"])
         .arg(plan)
         .output();
     let out = out.unwrap();
@@ -123,7 +123,7 @@ fn steps_replay_parts_of_their_own() {
     };
     let run = |more: &str| {
         std::fs::write(dir.path().join("plan.toml"), plan(more)).unwrap();
-        let args = ["sweep", "--no-charts", "plan.toml", "--virtual-time", "--force", "--out", "run"];
+        let args = ["sweep", "plan.toml", "--virtual-time", "--force", "--out", "run"];
         let out = goodput().current_dir(dir.path()).args(args).output().unwrap();
         assert_ne!(out.status.code(), Some(1), "{}", String::from_utf8_lossy(&out.stderr));
         let parts = |s: &serde_json::Value| -> (u64, u64) {
@@ -211,7 +211,7 @@ fn a_bad_row_is_shown_by_file_line_and_field() {
     };
     let run = |more: &str| {
         std::fs::write(dir.path().join("plan.toml"), plan(more)).unwrap();
-        let args = ["sweep", "--no-charts", "plan.toml", "--virtual-time", "--force", "--out", "run"];
+        let args = ["sweep", "plan.toml", "--virtual-time", "--force", "--out", "run"];
         goodput().current_dir(dir.path()).args(args).output().unwrap()
     };
     let out = run("");

@@ -461,7 +461,7 @@ fn mistakes_in_the_plan_are_told() {
     for (server, tables, says) in [
         ("metrics-url = \"gpu:9400\"", "", "does not begin with http"),
         ("metrics-interval = \"1ms\"", "", "must be between 100ms and 60s"),
-        ("metrics = \"no\"", "", "expected a boolean"),
+        ("metrics = \"no\"", "", "true or false is needed"),
         ("", "[[metrics]]\nurl = \"http://a\"\nseries = []", "the list is empty"),
         ("", "[[metrics]]\nurl = \"http://a\"\nseries = [\"rate(a[5m])\"]", "names no series"),
         ("", "[[metrics]]\nseries = [\"a\"]", "url"),

@@ -223,7 +223,7 @@ fn what_cannot_go_on_says_why() {
         assert_eq!(before, fs::read(run.join("steps.csv")).unwrap(), "{says}: nothing was touched");
     };
     broken(|run| fs::remove_file(run.join("plan.toml")).unwrap(), "is not a run folder: it has no plan.toml");
-    broken(|run| edit(run, "plan.toml", "seed = 3", "seed = \"three\""), "invalid type");
+    broken(|run| edit(run, "plan.toml", "seed = 3", "seed = \"three\""), "a whole number");
     broken(|run| edit(run, "plan.toml", "seed = 3", "seed = 4"), "\n  seed was 3 and is 4\n");
     broken(|run| edit(run, "plan.toml", "20ms", "30ms"), "\n  slo.ttft.p99 was \"20ms\" and is \"30ms\"\n");
     broken(|run| edit(run, "result.json", "goodput/1", "goodput/9"), "use the version that made it");

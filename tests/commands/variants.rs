@@ -94,7 +94,7 @@ fn every_variant_is_a_row_whatever_becomes_of_its_server() {
     let says = contains("sound")
         .and(contains("ends could not be measured: out of memory"))
         .and(contains("engine lost"));
-    goodput().args(["sweep", "--no-charts"]).arg(&path).arg("--out").arg(&out).assert().stdout(says);
+    goodput().arg("sweep").arg(&path).arg("--out").arg(&out).assert().stdout(says);
 
     let found = result(&out);
     let of = |name: &str| {
@@ -156,7 +156,7 @@ fn a_resumed_sweep_starts_what_is_left_and_no_more() {
     let variants = [variant("first", &script("first"), ""), variant("wanting", &wanting, "")];
     let path = plan(dir.path(), port, &variants.concat());
     goodput()
-        .args(["sweep", "--no-charts"])
+        .arg("sweep")
         .arg(&path)
         .arg("--out")
         .arg(&out)
@@ -164,7 +164,7 @@ fn a_resumed_sweep_starts_what_is_left_and_no_more() {
         .stdout(contains("wanting could not be measured"));
     assert_eq!(fs::read_to_string(&starts).unwrap(), "first\n");
     goodput()
-        .args(["sweep", "--no-charts", "--resume"])
+        .args(["sweep", "--resume"])
         .arg(&out)
         .env("GO_AHEAD", "1")
         .assert()
@@ -181,11 +181,7 @@ fn a_resumed_sweep_starts_what_is_left_and_no_more() {
         found["variants"]
     );
     assert_eq!(found["steps"].as_array().unwrap().len(), 2);
-    goodput()
-        .args(["sweep", "--no-charts", "--resume"])
-        .arg(&out)
-        .assert()
-        .stderr(contains("nothing is left to measure"));
+    goodput().args(["sweep", "--resume"]).arg(&out).assert().stderr(contains("nothing is left to measure"));
     assert_eq!(fs::read_to_string(&starts).unwrap().lines().count(), 2);
     assert_eq!(with_word(&format!("--port {port}")), Vec::<String>::new());
 }
@@ -198,7 +194,7 @@ fn an_interrupted_sweep_leaves_no_server() {
         let script = format!("{} & touch {}; wait", simulate(port), up.display());
         let path = plan(dir.path(), port, &variant("a", &script, "set = { \"step.measure\" = \"60s\" }"));
         let mut sweep = std::process::Command::new(assert_cmd::cargo::cargo_bin!("goodput"));
-        let sweep = sweep.args(["sweep", "--no-charts"]).arg(&path).arg("--out").arg(&out);
+        let sweep = sweep.arg("sweep").arg(&path).arg("--out").arg(&out);
         let mut sweep = sweep.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let pid = rustix::process::Pid::from_child(&sweep);
         let signal = || rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -229,7 +225,7 @@ fn a_server_that_was_left_behind_is_named_by_the_next_run() {
     let script = format!("{} & touch {}; wait", simulate(port), up.display());
     let path = plan(dir.path(), port, &variant("a", &script, ""));
     let mut sweep = std::process::Command::new(assert_cmd::cargo::cargo_bin!("goodput"));
-    let sweep = sweep.args(["sweep", "--no-charts"]).arg(&path).arg("--out").arg(&out);
+    let sweep = sweep.arg("sweep").arg(&path).arg("--out").arg(&out);
     let mut sweep = sweep.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let note = out.join("logs/a.pid");
     until(&mut sweep, "its server is up", || up.exists() && !fs::read(&note).unwrap_or_default().is_empty());
@@ -244,24 +240,16 @@ fn a_server_that_was_left_behind_is_named_by_the_next_run() {
     };
     let resume = || {
         let mut command = goodput();
-        command.args(["sweep", "--no-charts", "--resume"]).arg(&out);
+        command.args(["sweep", "--resume"]).arg(&out);
         command
     };
     resume().assert().code(1).stderr(named().and(contains("a: process")));
-    goodput()
-        .args(["sweep", "--no-charts"])
-        .arg(&path)
-        .arg("--force")
-        .arg("--out")
-        .arg(&out)
-        .assert()
-        .code(1)
-        .stderr(named());
+    goodput().arg("sweep").arg(&path).arg("--force").arg("--out").arg(&out).assert().code(1).stderr(named());
     // Another run, whether the port is open yet or not.
     let other = dir.path().join("other");
     let said = format!("was started for the run {}", out.display());
     goodput()
-        .args(["sweep", "--no-charts"])
+        .arg("sweep")
         .arg(&path)
         .arg("--out")
         .arg(&other)
@@ -341,13 +329,7 @@ fn a_variant_that_no_level_suits_is_rejected_and_not_measured_again() {
         );
         fs::write(&file, text).unwrap();
         let mut command = goodput();
-        command
-            .args(["sweep", "--no-charts"])
-            .arg(&file)
-            .args(["--virtual-time", "--out"])
-            .arg(&out)
-            .assert()
-            .code(code);
+        command.arg("sweep").arg(&file).args(["--virtual-time", "--out"]).arg(&out).assert().code(code);
         let page = fs::read_to_string(out.join("report.md")).unwrap();
         (out, page)
     };

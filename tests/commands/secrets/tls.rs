@@ -118,7 +118,7 @@ fn files_that_cannot_be_used_are_named() {
         (format!("client-cert = {cert:?}"), &["server.tls.client-cert", "has no key", "client-key ="]),
         (format!("client-key = {:?}", pem("client.key")), &["[server.tls]", "client-cert ="]),
         (format!("insecure = true, ca = {:?}", pem("ca.pem")), &["[server.tls]", "verifies no certificate"]),
-        ("cacert = \"x\"".into(), &["unknown field `cacert`", "`ca`"]),
+        ("cacert = \"x\"".into(), &["unknown key `cacert`", "`ca`"]),
     ];
     for (table, says) in rows {
         let file =
