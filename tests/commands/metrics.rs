@@ -170,7 +170,7 @@ fn text_of(page: Page, n: u32) -> String {
             "# TYPE DCGM_FI_DEV_GPU_UTIL gauge\nDCGM_FI_DEV_GPU_UTIL{{gpu=\"0\"}} 80\nDCGM_FI_DEV_GPU_UTIL{{gpu=\"1\"}} 60\n\
              DCGM_FI_DEV_POWER_USAGE{{gpu=\"0\"}} 250.{}\n# TYPE node_energy counter\nnode_energy {count}\n",
             // A power that never varies is that of a page that is not renewed.
-            if count % 2 == 0 { 5 } else { 4 }
+            if count.is_multiple_of(2) { 5 } else { 4 }
         ),
         _ => format!(
             "vllm:num_requests_running 0\nvllm:num_requests_waiting {}\nvllm:kv_cache_usage_perc 0.5\n\
