@@ -281,7 +281,7 @@ fn what_is_no_file_of_a_run() {
     );
 }
 
-/// What a link in a run folder from elsewhere leads to may be private: no line of it is read or quoted.
+/// A link in a run folder from elsewhere may lead to something private: no line of that is read or quoted.
 #[cfg(unix)]
 #[test]
 fn no_link_is_followed() {

@@ -50,7 +50,7 @@ impl FolderArgs {
 pub(crate) struct Output {
     /// Print the answer as JSON.
     pub(crate) json: bool,
-    /// Whether the reports have charts.
+    /// Presence of charts in the reports.
     pub(crate) charts: ChartFiles,
 }
 

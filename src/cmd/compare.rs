@@ -3,11 +3,11 @@
 mod measure;
 
 use crate::cli::CompareArgs;
-use crate::cmd::{print_line, show, warn_if_unprinted};
+use crate::cmd::{print_result, warn_if_unprinted};
 use crate::compare::gate::{self, Gate, GateResult};
 use crate::compare::{self, Comparison, Side};
 use crate::report::render::markdown;
-use crate::report::sections::comparison::{self, json_of};
+use crate::report::sections::comparison;
 use crate::report::write::write_comparison;
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::OpenOptions;
@@ -79,11 +79,8 @@ fn write_and_print(
     if let Some(file) = &args.summary {
         append(file, &markdown::page(&comparison::summary(comparison), 2))?;
     }
-    if args.json {
-        warn_if_unprinted(print_line(&json_of(comparison)?));
-    } else {
-        warn_if_unprinted(show(&comparison::brief(comparison, &files)));
-    }
+    let content = comparison::content(comparison);
+    warn_if_unprinted(print_result(args.json, &content, || comparison::brief(comparison, &files)));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! `trace`: describes a recorded trace as text and charts, or anonymises it.
 
 use crate::cli::TraceArgs;
-use crate::cmd::{print_line, show};
+use crate::cmd::print_result;
 use crate::report::charts;
 use crate::report::sections::trace as report;
 use crate::rundir;
@@ -33,7 +33,7 @@ pub(crate) fn trace(args: &TraceArgs) -> Result<()> {
         }
         tracing::info!("charts: {0}/trace.png, {0}/trace.svg", dir.display());
     }
-    if args.json { print_line(&report::json(&trace)?) } else { show(&report::brief(&trace)) }
+    print_result(args.json, &report::json(&trace), || report::brief(&trace))
 }
 
 fn source(args: &TraceArgs) -> Result<TraceSource> {

@@ -27,6 +27,14 @@ fn run(dir: &TempDir, name: &str, sets: &[&str]) -> PathBuf {
     out
 }
 
+/// Returns the command that sweeps the A40 within a budget, in simulated time and without charts.
+fn a40_without_charts(budget: &str) -> assert_cmd::Command {
+    let mut command = goodput();
+    let budget = format!("search.adaptive.budget=\"{budget}\"");
+    command.args(["sweep", "--no-charts", "a40-qwen3-0.6b", "--virtual-time", "--set", &budget]);
+    command
+}
+
 fn json(args: &[&str]) -> serde_json::Value {
     let out = goodput().arg("capacity").args(args).arg("--json").assert().success();
     serde_json::from_slice(&out.get_output().stdout).unwrap()
@@ -248,15 +256,7 @@ fn a_plan_may_limit_what_tokens_cost() {
     let dir = tempdir().unwrap();
     for (limit, code, says) in [("0.2", 0, "accepted"), ("0.05", 2, "rejected")] {
         let out = dir.path().join(limit);
-        goodput()
-            .args([
-                "sweep",
-                "--no-charts",
-                "a40-qwen3-0.6b",
-                "--virtual-time",
-                "--set",
-                "search.adaptive.budget=\"12m\"",
-            ])
+        a40_without_charts("12m")
             .args(["--set", &format!("hardware.max-cost-per-mtok={limit}"), "--out"])
             .arg(&out)
             .assert()
@@ -363,15 +363,7 @@ fn a_mix_is_not_sized_by_one_of_its_classes() {
 fn a_limit_above_the_highest_rate_is_open() {
     let dir = tempdir().unwrap();
     let out = dir.path().join("low");
-    goodput()
-        .args([
-            "sweep",
-            "--no-charts",
-            "a40-qwen3-0.6b",
-            "--virtual-time",
-            "--set",
-            "search.adaptive.budget=\"3m\"",
-        ])
+    a40_without_charts("3m")
         .args(["--set", "search.max-rate=10", "--set", "hardware.max-cost-per-mtok=0.3", "--out"])
         .arg(&out)
         .assert()

@@ -88,24 +88,20 @@ async fn check_one(
         Some(refused) => refused.clone().into(),
         None => through(client, target, unreachable(client.http_version(), base, &e)),
     })?;
-    match status {
-        200..=299 => {}
-        401 | 403 => bail!(unauthorized(client, base, status, &body)),
-        407 => bail!(
+    match (status, wanted) {
+        (200..=299, _) => {}
+        (401 | 403, _) => bail!(unauthorized(client, base, status, &body)),
+        (407, _) => bail!(
             "the proxy {} wants a user and a password (HTTP 407): write them into the variable that names it, HTTP_PROXY=http://USER:PASSWORD@…, \
              from where they go nowhere else; or go past it with server.proxy = \"none\"",
             client.proxy(target).unwrap_or("on the way")
         ),
-        404 | 405 => {
-            return wanted.map(as_named).ok_or_else(|| {
-                anyhow!("{base} has no {MODELS} (HTTP {status}), so it cannot be asked which model it serves: set model = \
-                         \"…\" in [server], or give --model")
-            });
-        }
         // Some servers list what is in a cache, not what they serve: without a cache they fail, and the list may be empty.
-        500 | 501 if wanted.is_some() => {
-            return wanted.map(as_named).ok_or_else(|| NoModelListed(base.clone()).into());
-        }
+        (404 | 405 | 500 | 501, Some(id)) => return Ok(as_named(id)),
+        (404 | 405, None) => bail!(
+            "{base} has no {MODELS} (HTTP {status}), so it cannot be asked which model it serves: set model = \
+             \"…\" in [server], or give --model"
+        ),
         _ => bail!("{base}{MODELS} answered HTTP {status}: {}", shown(client, &body)),
     }
     let Ok(list) = serde_json::from_slice::<List>(&body) else {

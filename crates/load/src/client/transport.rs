@@ -32,7 +32,7 @@ pub(crate) enum Transport {
     /// A client for each URL. TCP URLs on this machine share one client and its pool, and all other TCP URLs another.
     Http {
         clients: Vec<reqwest::Client>,
-        /// The same clients without a pool, for retries; `None` if there are none, or if no client has a pool.
+        /// Clients without a pool, but otherwise like these, for retries; `None` if there are none, or if no client has a pool.
         fresh: Option<Vec<reqwest::Client>>,
         unused: Unused,
         /// True if every request opens a new connection.

@@ -6,7 +6,7 @@ mod page;
 mod parts;
 
 pub use brief::brief;
-pub use notes::json_of;
+pub use notes::content;
 pub(crate) use page::page;
 pub use page::summary;
 

@@ -3,10 +3,9 @@
 use crate::document::{
     Block, Bullet, Cell, Column, Document, Entry, Field, Section, Setting, Table, UNKNOWN,
 };
-use anyhow::{Context, Result};
 use goodput_core::units::{short, thousands};
 use goodput_workload::trace::{Dispersion, Distribution, Summary, Trace, duration_text};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Ratio of the index of dispersion to that of Poisson arrivals: below the range arrivals are called steady, above
 /// bursty.
@@ -46,20 +45,15 @@ fn in_one_text(note: &Entry) -> String {
 }
 
 /// Returns the description as JSON.
-///
-/// # Errors
-///
-/// It cannot be serialized.
-pub fn json(trace: &Trace) -> Result<String> {
-    let whole = json!({
+pub fn json(trace: &Trace) -> Value {
+    json!({
         "file": trace.source().file,
         "title": trace.title(),
         "summary": trace.summary(),
         "prefix_note": trace.prefix_note(),
         "burstiness": bursts(trace.summary()),
         "notes": notes(trace.summary()).iter().map(in_one_text).collect::<Vec<_>>(),
-    });
-    serde_json::to_string_pretty(&whole).context("failed to write the description as JSON")
+    })
 }
 
 fn lengths(s: &Summary) -> Table {

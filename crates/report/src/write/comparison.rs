@@ -59,7 +59,9 @@ pub fn write_comparison(c: &Comparison, sides: &[Side], dir: &Path) -> Result<Ve
     let file = dir.join("compare.md");
     replace(&file, markdown::render(&comparison::page(c, &drawn)).as_bytes())?;
     let json = dir.join("compare.json");
-    replace(&json, comparison::json_of(c)?.as_bytes())?;
+    let text = serde_json::to_string_pretty(&comparison::content(c))
+        .context("failed to write the comparison as JSON")?;
+    replace(&json, text.as_bytes())?;
     let pictures = drawn.iter().map(|c| pictures.join(format!("{}.png", c.name)));
     Ok([file, json].into_iter().chain(pictures).collect())
 }

@@ -11,7 +11,7 @@ use goodput_run::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, va
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Whether a report has charts. Drawing them takes most of the time of a report.
+/// Presence of charts in a report. Drawing them takes most of the time of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChartFiles {
     /// As files, and within the report.

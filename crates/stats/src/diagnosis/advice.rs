@@ -86,8 +86,7 @@ pub(super) fn advice(s: &Subject<'_>, change: Change) -> Option<Advice> {
 /// changed. More replicas answer no faster one request alone, and faster GPUs that wait for their host only wait longer.
 pub(super) fn of(kind: Kind, s: &Subject<'_>) -> Vec<Advice> {
     let idle = Figure::GpusIdle.of(s).is_some_and(|idle| idle.value > IDLE);
-    let faster =
-        |change: &Change| matches!(Altered::of(change), Some(Altered::FasterCompute | Altered::FasterMemory));
+    let faster = |change: &Change| Altered::of(change).is_some_and(Altered::is_of_gpus);
     let helps = |change: &Change| {
         !(is_one(s.at) && *change == DeploymentChange::MoreReplicas.into() || idle && faster(change))
     };

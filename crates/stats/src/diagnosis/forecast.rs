@@ -133,6 +133,11 @@ impl Altered {
         }
     }
 
+    /// Returns true for what faster GPUs do, whichever part of them is faster.
+    pub(super) const fn is_of_gpus(self) -> bool {
+        matches!(self, Self::FasterCompute | Self::FasterMemory)
+    }
+
     /// Returns true if it changes a setting less than another change of the same setting in the same direction.
     const fn is_smaller(self, other: Self) -> bool {
         match (self, other) {
@@ -294,8 +299,7 @@ pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast
         return;
     }
     let idle = findings.iter().any(|f| own(f) && f.kind == Kind::IdleGpus);
-    let of_gpus = |e: &Effect| matches!(e.altered, Altered::FasterCompute | Altered::FasterMemory);
-    let best = forecast.best().filter(|e| !(idle && of_gpus(e)));
+    let best = forecast.best().filter(|e| !(idle && e.altered.is_of_gpus()));
     // A model that meets the SLO at no rate, whatever is changed, does not weigh one change against another.
     if forecast.present <= 0.0 && best.is_none() {
         return;

@@ -45,9 +45,7 @@ impl Pace {
         let base_ms = s.quantiles(alone, Metric::Tpot).p50.filter(|t| *t > 0.0)?;
         let line = super::fit::line(&s.facts.lengths, &s.curve.deployment);
         let is_upper_bound = line.is_none();
-        let flat = super::fit::is_flat(&s.facts.lengths, &s.curve.deployment);
-        let most = || most_token_ms(s, base_ms).filter(|_| !flat);
-        let token_ms = line.map(|line| line.per_token_ms).or_else(most);
+        let token_ms = line.map(|line| line.per_token_ms).or_else(|| most_token_ms(s, base_ms));
         Some(Self { base_ms, token_ms, is_upper_bound })
     }
 
@@ -58,8 +56,11 @@ impl Pace {
 }
 
 /// Returns the longest time per prompt token that a step with one request at a time allows: what its TTFT leaves after an
-/// iteration for each part of its prompt.
+/// iteration for each part of its prompt. `None` if longer prompts are not slower, so that reading is no part of it.
 fn most_token_ms(s: &Subject<'_>, base_ms: f64) -> Option<f64> {
+    if super::fit::is_flat(&s.facts.lengths, &s.curve.deployment) {
+        return None;
+    }
     let alone = s.alone?;
     let ttft = s.quantiles(alone, Metric::Ttft).p50?;
     let read = uncached(alone)?;

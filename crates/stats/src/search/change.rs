@@ -20,11 +20,12 @@ use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use serde::{Deserialize, Serialize};
 
-/// Least reported change of the logarithm of a median: for one request at a time, and under load.
+/// Least reported change of the logarithm of a median for one request at a time.
 ///
 /// A change costs all evidence before it: for a smaller one, the interval of what is left would widen by more than the answer
 /// moves.
 const LEAST: f64 = 0.08;
+/// Least reported change of the logarithm of a median under load.
 const LEAST_LOADED: f64 = 0.1;
 /// Least reported change of a median, in ms: in simulated time latencies are whole milliseconds, so a median may move
 /// by one without a cause.

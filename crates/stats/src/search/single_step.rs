@@ -1,4 +1,4 @@
-//! What the search takes from a single step.
+//! Facts that the search takes from a single step.
 
 use super::reason::StepEvidence;
 use crate::stats::step::{Abort, Step, Verdict};

@@ -362,7 +362,7 @@ pub struct Step {
     pub retried: u64,
     /// Number of times that the measured requests were sent, retries included.
     pub attempts: u64,
-    /// Of the attempts, those whose connection closed or was reset before the answer was complete.
+    /// Attempts whose connection closed or was reset before the answer was complete.
     pub resets: u64,
     /// Output tokens of requests completed within the window, per second.
     pub output_tokens_per_s: f64,

@@ -242,11 +242,9 @@ fn start(
     let attention = attention(curve);
     // With the attention of a mean prompt token to those before it.
     let attending = 1.0 + attention * (input - 0.5 * read);
-    let slope = || match is_flat(&facts.lengths, &curve.deployment) {
-        true => OF_FLAT * rest / read,
-        false => rest / read,
-    };
-    let prompt_token = per_token_ms(&facts.lengths, &curve.deployment).unwrap_or_else(slope) / attending;
+    let share = || if is_flat(&facts.lengths, &curve.deployment) { OF_FLAT } else { 1.0 };
+    let slope = per_token_ms(&facts.lengths, &curve.deployment).unwrap_or_else(|| share() * rest / read);
+    let prompt_token = slope / attending;
     let prompt = ((rest - prompt_token * attending * read) / parts).max(0.0);
     let more = targets.iter().filter(|t| !is_one(t.step)).filter_map(|t| {
         let tpot = t.step.quantiles(Metric::Tpot).p50?;

@@ -1,7 +1,6 @@
 //! The remarks of a comparison in English, and `compare.json`, which has them.
 
 use crate::words;
-use anyhow::{Context as _, Result};
 use goodput_core::level::Control;
 use goodput_run::compare::answer::Answer;
 use goodput_run::compare::gate::Outcome;
@@ -56,14 +55,11 @@ struct WrittenOutcome<'a> {
     why: String,
 }
 
-/// Returns the text of `compare.json`.
-///
-/// # Errors
-/// The comparison cannot be written as JSON.
-pub fn json_of(c: &Comparison) -> Result<String> {
+/// Returns the content of `compare.json`.
+pub fn content(c: &Comparison) -> impl Serialize {
     let answer = |answer| WrittenAnswer { answer, text: words::comparison(answer) };
     let outcome = |outcome| WrittenOutcome { outcome, why: words::gate_reason(outcome) };
-    let written = Written {
+    Written {
         schema: c.schema,
         goodput_version: c.goodput_version,
         sides: &c.sides,
@@ -79,6 +75,5 @@ pub fn json_of(c: &Comparison) -> Result<String> {
         asked: &c.asked,
         runs: &c.runs,
         notes: notes(c),
-    };
-    serde_json::to_string_pretty(&written).context("failed to write the comparison as JSON")
+    }
 }
