@@ -23,6 +23,15 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
             blocks.extend([Block::paragraph(said), table(run, &c).into()]);
             continue;
         };
+        if is_alike(&safe, &c) {
+            let said = format!(
+                "Held all the time{within} {}.{price} Tokens per request as in step {}.",
+                words::safe_basis(a, &safe),
+                safe.step,
+            );
+            blocks.extend([Block::paragraph(said), table(run, &safe).into()]);
+            continue;
+        }
         let said = format!(
             "Held all the time{within} {}, and beside it {basis}, with nothing in reserve.{price} Tokens per request as in step {}.",
             words::safe_basis(a, &safe),
@@ -39,6 +48,11 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         );
     }
     blocks
+}
+
+/// Returns true if both capacities are at the same rate, as where nothing but a safe rate is known.
+fn is_alike(safe: &Capacity, other: &Capacity) -> bool {
+    (safe.requests_per_s - other.requests_per_s).abs() < 1e-9
 }
 
 /// Returns the capacity at a level: the server's figures, and those of one GPU if it has several.
@@ -108,9 +122,12 @@ pub(super) fn brief(run: &Run, a: &Answer) -> Option<Section> {
         let title = format!("Held all the time {within}{}, with nothing in reserve", words::basis(a, &c));
         return Some(Section::titled(title, vec![facts(&c)]));
     };
+    let title = format!("Held all the time {within}{}", words::safe_basis(a, &safe));
+    if is_alike(&safe, &c) {
+        return Some(Section::titled(title, vec![facts(&safe)]));
+    }
     let beside = words::in_short(run, &c).into_iter().filter(|(name, _)| *name != words::PER_GPU);
     let beside: Vec<String> = beside.map(named).collect();
     let more = format!("And {}, with nothing in reserve: {}", words::basis(a, &c), beside.join("; "));
-    let title = format!("Held all the time {within}{}", words::safe_basis(a, &safe));
     Some(Section::titled(title, vec![facts(&safe), Block::paragraph(more)]))
 }
