@@ -235,8 +235,16 @@ impl Plan {
     /// # Errors
     /// As for [`Plan::load`], without the file name.
     pub fn from_text(text: &str) -> Result<Self> {
-        let plan = Self::parse(text).map_err(|e| anyhow!("{}", quote::shown(text, &e)))?;
+        let plan = Self::parse_explained(text)?;
         plan.resolve().map_err(|problem| anyhow!("{problem}"))
+    }
+
+    /// Parses the text of a plan. Errors show the line in words of this program, without what may be a secret.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse).
+    pub fn parse_explained(text: &str) -> Result<Self> {
+        Self::parse(text).map_err(|e| anyhow!("{}", quote::shown(text, &e)))
     }
 
     /// Parses the text of a plan. Errors show line and column.

@@ -84,7 +84,7 @@ pub fn answered(dir: &Path) -> Result<(Run, Plan)> {
     }
     FILES.iter().try_for_each(|name| files::is_there(&dir.join(name)).map(drop))?;
     let plan_toml = files::plan_text(&plan_path)?;
-    let plan = Plan::parse(&plan_toml).map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
+    let plan = Plan::parse_explained(&plan_toml).with_context(|| format!("in {}", plan_path.display()))?;
     plan.try_series().map_err(|e| anyhow::anyhow!("in {}: {e}", plan_path.display()))?;
     let meta = read_meta(dir)?;
     let mut caveats = meta.noted.clone();

@@ -185,7 +185,7 @@ pub fn settings(dir: &Path) -> Result<Settings> {
 /// Fails if the file cannot be read, or is not a plan.
 pub fn plan(dir: &Path) -> Result<Plan> {
     let path = dir.join(PLAN);
-    Plan::parse(&files::plan_text(&path)?).map_err(|e| anyhow::anyhow!("in {}: {e}", path.display()))
+    Plan::parse_explained(&files::plan_text(&path)?).with_context(|| format!("in {}", path.display()))
 }
 
 /// Initialises a folder with the plan of all runs and their settings.

@@ -3,7 +3,7 @@
 
 use super::requests::each_record;
 use super::{PLAN, RESULT, files, read};
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result};
 use goodput_core::record::{Outcome, Phase, Record};
 use goodput_core::slo::{Judged, Limit, LimitGroup, Slo};
 use goodput_core::units::ms;
@@ -92,8 +92,8 @@ impl Sensitivity {
             return Ok(None);
         }
         let path = folder.join(PLAN);
-        let paired =
-            Plan::parse(&files::plan_text(&path)?).map_err(|e| anyhow!("in {}: {e}", path.display()))?;
+        let paired = Plan::parse_explained(&files::plan_text(&path)?)
+            .with_context(|| format!("in {}", path.display()))?;
         if paired.slo != plan.slo {
             return Ok(None);
         }
