@@ -8,27 +8,52 @@ use crate::rundir::{self, RESULT, Run};
 use crate::sweep::Resumption;
 use std::path::Path;
 
-/// Measures the first `most` remedies of a finished run, in the folder `advice` of the run. What was measured there before is
-/// kept, unless it is to be measured `again`.
+/// Measures the first `most` remedies of a finished run, in the folder `advice` of the run, and the next one for each with which
+/// the server could not be measured. What was measured there before is kept, unless it is to be measured `again`.
 pub(crate) fn after_sweep(dir: &Path, plan: &Plan, most: usize, again: bool) -> Outcome {
-    within::or_warn("the advice was not tried", try_first(dir, plan, most, again))
+    within::or_warn("the advice was not tried", try_all(dir, plan, most, again))
 }
 
-fn try_first(dir: &Path, plan: &Plan, most: usize, again: bool) -> Outcome {
+fn try_all(dir: &Path, plan: &Plan, most: usize, again: bool) -> Outcome {
     let run = rundir::read(dir)?;
     if !within::is_whole(&run) || !run.purpose.is_goodput() {
         return Ok(Ok(()));
     }
     let all = plan.series();
-    let Some((series, remedies)) = first_remedies(&run, &all, most) else {
+    let Some((series, mut remedies)) = first_remedies(&run, &all) else {
         tracing::info!(
             "no advice can be tried: none names a value for a setting of a server that the plan simulates or starts"
         );
         return Ok(Ok(()));
     };
+    let mut next = remedies.split_off(most.min(remedies.len())).into_iter();
+    let mut measured = try_these(dir, plan, &run, series, &remedies, again)?;
+    // Read again, since what was tried is part of the run.
+    while measured.is_ok() && succeeded(&rundir::read(dir)?, &remedies) < most {
+        let Some(one) = next.next() else { break };
+        remedies.push(one);
+        measured = try_these(dir, plan, &run, series, &remedies, false)?;
+    }
+    Ok(measured)
+}
+
+/// Returns how many of these remedies a server could be measured with.
+fn succeeded(run: &Run, remedies: &[(String, Trial)]) -> usize {
+    let outcomes = run.why.tried.iter().flat_map(|tried| &tried.outcomes);
+    outcomes.filter(|o| o.status.is_some() && remedies.iter().any(|(name, _)| *name == o.remedy)).count()
+}
+
+fn try_these(
+    dir: &Path,
+    plan: &Plan,
+    run: &Run,
+    series: &Series,
+    remedies: &[(String, Trial)],
+    again: bool,
+) -> Outcome {
     let names: Vec<String> = remedies.iter().map(|(name, _)| name.clone()).collect();
     tracing::info!("trying the advice: {}", names.join(", "));
-    let trying = plan.trying(series, &remedies)?;
+    let trying = plan.trying(series, remedies)?;
     let folder = dir.join(FOLDER);
     if let Some(earlier) = earlier(&folder, &trying).filter(|_| !again) {
         let remedies = earlier.plan().variants.iter().map(|v| v.name.clone()).collect();
@@ -36,7 +61,7 @@ fn try_first(dir: &Path, plan: &Plan, most: usize, again: bool) -> Outcome {
         return within::resume(dir, &folder, earlier);
     }
     ChosenRemedies { series: series.name.clone(), remedies: names }.write(dir)?;
-    within::measure(dir, &run, FOLDER, &trying, None)
+    within::measure(dir, run, FOLDER, &trying, None)
 }
 
 /// Opens an earlier trial in a folder, to go on with the remedies of `trying` as well. Returns `None` if there is none, or if it
@@ -62,21 +87,17 @@ fn with_earlier(trying: &Plan, earlier: &Plan) -> Plan {
     Plan { variants, ..trying.clone() }
 }
 
-/// Returns the first remedies of the first series that has any, each with the change that it makes.
-fn first_remedies<'a>(
-    run: &Run,
-    all: &'a [Series],
-    most: usize,
-) -> Option<(&'a Series, Vec<(String, Trial)>)> {
+/// Returns the remedies of the first series that has any, in the order of its findings, each with the change that it makes.
+fn first_remedies<'a>(run: &Run, all: &'a [Series]) -> Option<(&'a Series, Vec<(String, Trial)>)> {
     run.why.findings.iter().find_map(|finding| {
         let series = all.iter().find(|s| s.name == finding.series)?;
-        let remedies = remedies(run, series, most);
+        let remedies = remedies(run, series);
         (!remedies.is_empty()).then_some((series, remedies))
     })
 }
 
-/// Returns the first remedies of a series, each once.
-fn remedies(run: &Run, series: &Series, most: usize) -> Vec<(String, Trial)> {
+/// Returns the remedies of a series, each once.
+fn remedies(run: &Run, series: &Series) -> Vec<(String, Trial)> {
     let own = run.why.findings.iter().filter(|f| f.series == series.name);
     let mut all: Vec<(String, Trial)> = Vec::new();
     for (name, trial) in own.flat_map(|f| &f.advice).filter_map(|advice| trial(advice, series)) {
@@ -84,7 +105,6 @@ fn remedies(run: &Run, series: &Series, most: usize) -> Vec<(String, Trial)> {
             all.push((name, trial));
         }
     }
-    all.truncate(most);
     all
 }
 

@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -38,9 +38,8 @@ pub enum Manner {
     ThreeTokens,
     /// Never answers a request for tokens after this number of them.
     HangsAfter(usize),
-    /// Keeps prompts in a prefix cache. After this number of requests for tokens, answers no further one until the gate
-    /// is open.
-    HoldsAfter(usize, &'static AtomicBool),
+    /// Keeps prompts in a prefix cache. Answers as many requests for tokens, and no further one until the number rises.
+    HoldsAfter(&'static AtomicUsize),
 }
 
 /// Starts a server on a free port of 127.0.0.1, which runs until the process exits.
@@ -103,8 +102,8 @@ async fn answer(manner: Manner, asked: &AtomicUsize, request: Request, next: Nex
             (StatusCode::BAD_REQUEST, message).into_response()
         }
         Manner::HangsAfter(n) if post && nth >= n => std::future::pending().await,
-        Manner::HoldsAfter(n, gate) if post && nth >= n => {
-            while !gate.load(Ordering::SeqCst) {
+        Manner::HoldsAfter(answered) if post => {
+            while nth >= answered.load(Ordering::SeqCst) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             next.run(again(text)).await
@@ -131,10 +130,11 @@ pub fn plan(dir: &Path, server: &str, search: &str) -> PathBuf {
     path
 }
 
-/// Loosens the SLO of a plan, so that a machine that halts for seconds still meets it, and extends its drain.
+/// Loosens the SLO of a plan, so that a machine that halts for seconds still meets it, and extends its drain. Few
+/// requests show that a tenth of all meets a limit: a step is not measured again because the others were halted.
 pub fn loose(path: &Path) {
     let mut text = std::fs::read_to_string(path).unwrap();
-    for (was, is) in [("p90 = \"100ms\"", "p90 = \"30s\""), ("drain = \"1s\"", "drain = \"10m\"")] {
+    for (was, is) in [("p90 = \"100ms\"", "p10 = \"30s\""), ("drain = \"1s\"", "drain = \"10m\"")] {
         assert!(text.contains(was), "{text}");
         text = text.replace(was, is);
     }

@@ -10,7 +10,7 @@ use std::fs;
 use std::io::BufRead;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::tempdir;
 
 /// Returns the rows of these steps in a file like `requests.csv`: step, cached tokens, and the whole row.
@@ -55,12 +55,18 @@ const ANSWERED: usize = 95;
 /// A sweep in the middle of its second step, which does not end before the gate is open.
 struct Begun {
     child: Child,
-    gate: &'static AtomicBool,
+    answered: &'static AtomicUsize,
 }
 
 impl Begun {
+    /// Lets the server answer all requests.
     fn open(&self) {
-        self.gate.store(true, Ordering::SeqCst);
+        self.answered.store(usize::MAX, Ordering::SeqCst);
+    }
+
+    /// Lets the server answer no further request, however few it has answered so far.
+    fn close(&self) {
+        self.answered.store(0, Ordering::SeqCst);
     }
 
     /// Kills the sweep as with `kill -9`, and opens the gate of its server.
@@ -73,8 +79,8 @@ impl Begun {
 
 /// Starts a sweep of one-second steps and waits until its second step has requests on disk.
 fn begin(dir: &Path) -> Begun {
-    let gate: &'static AtomicBool = Box::leak(Box::default());
-    let url = format!("url = \"http://{}\"", serve(Manner::HoldsAfter(ANSWERED, gate)));
+    let answered: &'static AtomicUsize = Box::leak(Box::new(AtomicUsize::new(ANSWERED)));
+    let url = format!("url = \"http://{}\"", serve(Manner::HoldsAfter(answered)));
     let path = plan(dir, &url, "rates = [50, 51, 52, 53, 54, 55]");
     loose(&path);
     let mut child = Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
@@ -90,7 +96,7 @@ fn begin(dir: &Path) -> Begun {
     until(&mut child, "the second step has requests", || {
         fs::read_to_string(&requests).unwrap_or_default().contains("\nmain,2,")
     });
-    Begun { child, gate }
+    Begun { child, answered }
 }
 
 /// Returns the number of finished steps in the folder of a sweep.
@@ -159,6 +165,7 @@ fn of_two_that_go_on_with_a_folder_the_second_is_told() {
     let mut begun = begin(dir.path());
     begun.child.kill().unwrap();
     begun.child.wait().unwrap();
+    begun.close();
     let files = || ["steps.csv", "requests.csv", "result.json"].map(|name| fs::read(run.join(name)).unwrap());
     let left = files();
     let mut first = Command::new(assert_cmd::cargo::cargo_bin!("goodput"));

@@ -3,7 +3,7 @@
 
 use super::leak::{everything, lacks};
 use super::serve::{http, model};
-use crate::common::{goodput, plan, result};
+use crate::common::{goodput, loose, plan, result};
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
@@ -135,6 +135,7 @@ fn a_sweep_that_goes_on_asks_before_load_is_sent_to_a_public_address() {
     let dir = tempfile::tempdir().unwrap();
     let (server, seen) = http(model);
     let file = plan(dir.path(), &format!("url = \"http://{server}\""), "rates = [20, 30]");
+    loose(&file);
     let out = dir.path().join("run");
     goodput().arg("sweep").arg(&file).arg("--out").arg(&out).assert().code(predicates::ord::ne(1));
     // Make the folder look interrupted after the first of its two steps, on another server.

@@ -103,7 +103,8 @@ impl Tried {
     /// Returns what a remedy gained.
     pub fn gain(&self, outcome: &Outcome) -> Gain {
         match (outcome.status, outcome.after) {
-            (None, _) | (Some(Status::None), None) => Gain::NoGain,
+            (None, _) => Gain::Unmeasured,
+            (Some(Status::None), None) => Gain::NoGain,
             (Some(Status::Invalid), _) | (Some(_), None) => Gain::Open,
             (Some(_), Some(after)) if self.before.is_none_or(|before| after > before) => Gain::Gained(after),
             // The highest rate that was tried, and the server may take more.

@@ -267,6 +267,13 @@ impl Forecast {
         Price::ALL.into_iter().find_map(of).map(|best| self.smallest_as_good(*best))
     }
 
+    /// Returns the best change of a setting that is advised at all, whether or not it is worth it.
+    fn best_setting(&self) -> Option<Effect> {
+        let settings = self.effects.iter().filter(|e| e.altered.price() == Price::Setting);
+        let best = settings.max_by(|a, b| a.goodput.total_cmp(&b.goodput))?;
+        (self.gain(best.goodput) >= LEAST_GAIN).then(|| self.smallest_as_good(*best))
+    }
+
     /// Returns the best effect of changes like this one; `None` if none was simulated.
     fn like(&self, altered: Altered) -> Option<Effect> {
         let alike = self.effects.iter().filter(|e| e.altered.is_alike(altered));
@@ -312,22 +319,44 @@ pub(super) fn weigh(findings: &mut Vec<Finding>, subject: &Subject<'_>, forecast
         refuted.extend((finding.advice.len() < advised && !is_left).then_some(finding.kind));
     }
     let Some(best) = best else { return };
-    let (kind, change) = best.altered.remedy();
-    let Some(first) = first_advice(findings, subject, forecast, best, change) else { return };
-    let names = |f: &Finding| f.advice.iter().any(|a| is_alike(a, best.altered));
-    let place = findings
+    if promote(findings, subject, forecast, best, 0) {
+        let is_advised = |f: &Finding| f.advice.iter().any(|a| is_alike(a, best.altered));
+        findings.retain(|f| !own(f) || !refuted.contains(&f.kind) || is_advised(f));
+    }
+    // A setting costs less than hardware, and the gain is the least that models foresee: it is there to be tried.
+    if best.altered.price() != Price::Setting
+        && let Some(setting) = forecast.best_setting()
+    {
+        promote(findings, subject, forecast, setting, 1);
+    }
+}
+
+/// Moves the finding that advises a change to this place among those of its curve, with that advice first; makes it if there
+/// is none. Returns false if the server has no setting for the change.
+fn promote(
+    findings: &mut Vec<Finding>,
+    subject: &Subject<'_>,
+    forecast: &Forecast,
+    effect: Effect,
+    place: usize,
+) -> bool {
+    let own = |f: &Finding| f.series == subject.curve.series;
+    let (kind, change) = effect.altered.remedy();
+    let Some(first) = first_advice(findings, subject, forecast, effect, change) else { return false };
+    let names = |f: &Finding| f.advice.iter().any(|a| is_alike(a, effect.altered));
+    let known = findings
         .iter()
         .position(|f| own(f) && names(f))
         .or_else(|| findings.iter().position(|f| own(f) && f.kind == kind));
-    let mut finding = match place {
+    let mut finding = match known {
         Some(i) => findings.remove(i),
-        None => foreseen(kind, subject),
+        None => foreseen(kind, subject, forecast, effect),
     };
     finding.advice.retain(|a| a.change != first.change);
     finding.advice.insert(0, first);
-    findings.retain(|f| !(own(f) && refuted.contains(&f.kind)));
-    let at = findings.iter().position(own).unwrap_or(findings.len());
-    findings.insert(at, finding);
+    let at = findings.iter().enumerate().filter(|(_, f)| own(f)).map(|(i, _)| i).nth(place);
+    findings.insert(at.unwrap_or(findings.len()), finding);
+    true
 }
 
 /// Adds the expected gain to an advice, with the best value. Returns false if the change gains nothing.
@@ -374,7 +403,8 @@ fn first_advice(
 }
 
 /// Returns a finding that no rule made, but a simulated change shows.
-fn foreseen(kind: Kind, subject: &Subject<'_>) -> Finding {
+fn foreseen(kind: Kind, subject: &Subject<'_>, forecast: &Forecast, effect: Effect) -> Finding {
+    let reading = reading(forecast, effect, subject);
     Finding {
         kind,
         series: subject.curve.series.clone(),
@@ -382,7 +412,7 @@ fn foreseen(kind: Kind, subject: &Subject<'_>) -> Finding {
         step: subject.at.step,
         weight: 1.0,
         confidence: Confidence::Medium,
-        evidence: super::evidence(Figure::ForecastGain, subject).into_iter().collect(),
+        evidence: super::told(Figure::ForecastGain, reading).into_iter().collect(),
         advice: Vec::new(),
         next: next::of(kind, &[], subject),
     }
@@ -391,9 +421,12 @@ fn foreseen(kind: Kind, subject: &Subject<'_>) -> Finding {
 /// Returns the gain of the best change, as a share of the present goodput.
 pub(super) fn gain(s: &Subject<'_>) -> Option<Reading> {
     let forecast = s.facts.forecasts.iter().find(|f| f.series == s.curve.series)?;
-    let best = forecast.best()?;
-    let fact = Fact::Forecast { altered: best.altered, expected: forecast.expected(best) };
-    Some(Reading::new(forecast.gain(best.goodput), [s.at.step], fact))
+    Some(reading(forecast, forecast.best()?, s))
+}
+
+fn reading(forecast: &Forecast, effect: Effect, s: &Subject<'_>) -> Reading {
+    let fact = Fact::Forecast { altered: effect.altered, expected: forecast.expected(effect) };
+    Reading::new(forecast.gain(effect.goodput), [s.at.step], fact)
 }
 
 #[cfg(test)]

@@ -23,8 +23,10 @@ pub enum Gain {
     Gained(f64),
     /// It was measured, and the time did not suffice for an answer.
     Open,
-    /// The goodput did not rise, or the server could not be measured with it.
+    /// The goodput did not rise.
     NoGain,
+    /// The server could not be measured with it: it did not start, for example.
+    Unmeasured,
 }
 
 /// The place of advice in its order.
@@ -64,10 +66,15 @@ pub(super) fn order(findings: &mut [Finding], trials: &[Trial]) {
     for finding in findings.iter_mut() {
         let place = |advice: &Advice| match gain(trials, &finding.series, advice) {
             Some(Gain::Gained(goodput)) => Place::Gained(goodput),
-            Some(Gain::NoGain) => Place::NoGain,
+            Some(Gain::NoGain | Gain::Unmeasured) => Place::NoGain,
             Some(Gain::Open) | None => Place::Untried,
         };
-        let first = finding.advice.first().map_or(Place::Untried, place);
+        // A server that did not start with a remedy tells nothing about the cause.
+        let first = finding
+            .advice
+            .iter()
+            .find(|advice| gain(trials, &finding.series, advice) != Some(Gain::Unmeasured));
+        let first = first.map_or(Place::Untried, place);
         let best = finding.advice.iter().map(place).min_by(|a, b| a.cmp(*b));
         // The first advice is the remedy of the cause: if it gained nothing, others of the same finding do not move it up.
         places.push(match (first, best) {

@@ -12,7 +12,7 @@ const FEWER_SEQUENCES: [f64; 6] = [0.75, 0.5, 0.25, 0.125, 0.0625, 0.03125];
 const MORE_SEQUENCES: [f64; 5] = [1.5, 2.0, 4.0, 8.0, 16.0];
 /// Factors on the tokens of an iteration.
 const FEWER_TOKENS: [f64; 4] = [0.5, 0.25, 0.125, 0.0625];
-const MORE_TOKENS: [f64; 2] = [2.0, 4.0];
+const MORE_TOKENS: [f64; 4] = [2.0, 4.0, 8.0, 16.0];
 /// Most sequences and tokens that are tried.
 const MOST_SEQUENCES: f64 = 4096.0;
 const MOST_TOKENS: f64 = 65_536.0;

@@ -27,7 +27,7 @@ pub(crate) fn tried(all: &Tried, outcome: &Outcome) -> String {
         }
         (Some(_), Some(after)) => {
             let verdict = match all.gain(outcome) {
-                Gain::Gained(_) | Gain::Open => "",
+                Gain::Gained(_) | Gain::Open | Gain::Unmeasured => "",
                 Gain::NoGain => NO_GAIN,
             };
             let interval = interval.unwrap_or_default();

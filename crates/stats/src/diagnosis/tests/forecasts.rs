@@ -33,6 +33,26 @@ fn a_finding_whose_remedies_gain_nothing_is_no_cause() {
     assert!(useless.contains(&Kind::Queueing), "its remedies were not simulated: {useless:?}");
 }
 
+/// Rows: the goodput with more tokens an iteration, of 30 req/s at present and 60 with faster compute, and whether that
+/// setting is advised second. No rule names it.
+#[test]
+fn a_setting_that_gains_something_comes_after_the_hardware_that_gains_more() {
+    for (goodput, second) in [(34.5, true), (31.5, false)] {
+        let more = Altered::MoreTokens(2048);
+        let (mut steps, mut facts) = usual();
+        next::started(&mut steps, &mut facts);
+        facts.forecasts = vec![forecast(30.0, &[(more, goodput), (Altered::FasterCompute, 60.0)])];
+        let findings = diagnose(&steps, &facts).findings;
+        assert_eq!(findings[0].kind, Kind::PrefillBound);
+        assert_eq!(findings[1].kind == Kind::SmallIterations, second, "{goodput}: {findings:?}");
+        if second {
+            let (advice, evidence) = (&findings[1].advice[0], &findings[1].evidence);
+            assert_eq!(advice.expected.unwrap().changed, goodput);
+            assert!((evidence[0].value - 0.15).abs() < 1e-9, "its own gain: {evidence:?}");
+        }
+    }
+}
+
 #[test]
 fn a_model_that_meets_no_rate_under_any_change_weighs_nothing() {
     let unknown = weighed(0.0, &[(Altered::MoreSequences(16), 0.0), (Altered::FasterCompute, 0.0)]);

@@ -141,6 +141,13 @@ fn what_gained_comes_first_and_what_gained_nothing_last() {
     let preemption = failed.last().unwrap();
     let last = preemption.advice.last().and_then(Remedy::of).map(|remedy| remedy.name);
     assert_eq!(last, Some(first.clone()), "failed ones come last");
+    let unmeasured = order(vec![trial(&first, Gain::Unmeasured)]);
+    assert_eq!(
+        kinds(&unmeasured),
+        kinds(&untried),
+        "a server that did not start says nothing about the cause"
+    );
+    assert_ne!(Remedy::of(&unmeasured[0].advice[0]).unwrap().name, first);
     let gained = order(vec![trial("max-num-seqs=16", Gain::Gained(40.0)), trial(&first, Gain::NoGain)]);
     assert_eq!(kinds(&gained)[0], Kind::BatchTooSmall);
     assert_eq!(gained[0].next.command, "goodput sweep advice/plan.toml");
