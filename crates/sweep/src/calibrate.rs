@@ -5,7 +5,7 @@ use anyhow::Result;
 use goodput_core::caveat::{CalibrationFailure, Caveat, LengthsCaveat};
 use goodput_core::level::Level;
 use goodput_core::message::Message;
-use goodput_core::record::{Phase, Record};
+use goodput_core::record::{Failure, Phase, Record};
 use goodput_load::client::encoder::Encoder;
 use goodput_load::client::payload::Payload;
 use goodput_load::client::{Client, Shot};
@@ -31,14 +31,19 @@ const PREFIXES: u32 = 4;
 /// words.
 const TEXTS: usize = 12;
 
+/// Parts of the list of words for a server that takes no longer prompts: of 32 words and of 16.
+const SHORT_PARTS: usize = 8;
+/// Words with which the cost of a system message is measured; it does not depend on their number.
+const SOME: usize = CENSUS / SHORT_PARTS;
+
 /// The result of a query to a server; the inner error is the reason why the server gives none.
 type Answer<T> = Result<Result<T, CalibrationFailure>>;
 
 /// Finds the relation between words and tokens from the server's `usage`, once for all series of a sweep.
 ///
 /// Prompts are words drawn from one list, all equally likely, so the mean tokens per word is that of the list itself,
-/// with no sampling error: one prompt of the first half of the list costs A tokens, one of the second half B, one of
-/// the whole list C. The template's overhead is then A + B − C. A shared prefix consists of the same few hundred words
+/// with no sampling error: one prompt of the whole list costs C tokens, one of its first half A, one of the second half
+/// B. The template's overhead is then A + B − C. A shared prefix consists of the same few hundred words
 /// in every request, so its deviation from the mean is counted as well. Natural texts have a separate rate per class.
 /// If the server reports no counts, the second value contains a caveat.
 pub(crate) async fn calibrate(
@@ -96,17 +101,32 @@ pub(crate) struct Probe<'a> {
 }
 
 impl Probe<'_> {
-    /// Measures the relation for words without a prefix.
+    /// Measures the relation for words without a prefix: with the whole list at once, or in parts where the context of the
+    /// server is too short for it.
     async fn words(&self) -> Answer<WordRate> {
-        let mut counts = [0.0; 3];
-        for (count, words) in counts.iter_mut().zip([0..CENSUS / 2, CENSUS / 2..CENSUS, 0..CENSUS]) {
-            match self.tokens(None, &census(words)).await? {
-                Ok(tokens) => *count = tokens,
-                Err(reason) => return Ok(Err(reason)),
+        match self.words_in(1).await? {
+            Err(CalibrationFailure::RequestFailed { kind: Failure::ClientError, .. }) => {
+                self.words_in(SHORT_PARTS).await
+            }
+            whole => Ok(whole),
+        }
+    }
+
+    /// Measures the relation by counting the list of words in this many parts, and in twice as many: the latter cost as much
+    /// and the overhead of each part more.
+    async fn words_in(&self, parts: usize) -> Answer<WordRate> {
+        let mut counts = [0.0; 2];
+        for (count, parts) in counts.iter_mut().zip([parts, 2 * parts]) {
+            let size = CENSUS / parts;
+            for first in (0..CENSUS).step_by(size) {
+                match self.tokens(None, &census(first..first + size)).await? {
+                    Ok(tokens) => *count += tokens,
+                    Err(reason) => return Ok(Err(reason)),
+                }
             }
         }
-        let overhead = counts[0] + counts[1] - counts[2];
-        let per_word = (counts[2] - overhead) / CENSUS as f64;
+        let overhead = (counts[1] - counts[0]) / parts as f64;
+        let per_word = (counts[0] - overhead * parts as f64) / CENSUS as f64;
         if per_word <= 0.0 {
             return Ok(Err(CalibrationFailure::ConstantCounts));
         }
@@ -126,10 +146,10 @@ impl Probe<'_> {
             return Ok(Ok((0.0, Vec::new())));
         }
         // The same words in one message and in two; then one word, first alone and later after each prefix.
-        let halves = [0..CENSUS / 2, CENSUS / 2..CENSUS].map(census);
+        let halves = [0..SOME / 2, SOME / 2..SOME].map(census);
         let mut base = [0.0; 3];
         for (count, (system, user)) in base.iter_mut().zip([
-            (None, &census(0..CENSUS)),
+            (None, &census(0..SOME)),
             (Some(halves[0].as_str()), &halves[1]),
             (None, &word),
         ]) {

@@ -31,9 +31,7 @@ pub(crate) const fn title(kind: Kind) -> &'static str {
         Kind::Throttled => "throttled: the clocks of a GPU are held down",
         Kind::IdleGpus => "idle GPUs: they wait for their host while requests are in flight",
         Kind::DraftingCosts => "drafting costs: too few of the drafted tokens are accepted",
-        Kind::SmallIterations => {
-            "small iterations: the fixed part of each takes much of its time"
-        }
+        Kind::SmallIterations => "small iterations: the fixed part of each takes much of its time",
         Kind::PrefillStalls => {
             "prefill stalls decoding: an iteration that reads a long prompt is longer than TPOT may be"
         }

@@ -3,6 +3,8 @@
 
 use super::*;
 use axum::Router;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use goodput_core::endpoint::Api;
 use goodput_load::client::encoder::Pinning;
@@ -22,21 +24,33 @@ fn counted(messages: &[Message]) -> usize {
     3 + messages.iter().map(|m| 4 + pieces(&m.content)).sum::<usize>()
 }
 
-async fn answer(axum::Json(asked): axum::Json<Value>) -> ([(&'static str, &'static str); 1], String) {
+/// Answers prompts within a context of this many tokens.
+async fn answer(context: usize, axum::Json(asked): axum::Json<Value>) -> Response {
     let messages: Vec<Message> = serde_json::from_value(asked["messages"].clone()).unwrap();
+    if counted(&messages) > context {
+        return (StatusCode::BAD_REQUEST, "the prompt is longer than the context").into_response();
+    }
     let said = json!({ "choices": [{ "index": 0, "delta": { "content": "a" }, "finish_reason": "length" }] });
     let usage =
         json!({ "choices": [], "usage": { "prompt_tokens": counted(&messages), "completion_tokens": 1 } });
-    ([("content-type", "text/event-stream")], format!("data: {said}\n\ndata: {usage}\n\ndata: [DONE]\n\n"))
+    let events = format!("data: {said}\n\ndata: {usage}\n\ndata: [DONE]\n\n");
+    ([("content-type", "text/event-stream")], events).into_response()
 }
 
 /// Calibrates for a plan. Also returns the mean requested and counted tokens of its prompts by series and class.
 async fn lengths(plan: &str) -> (WordRates, Vec<Caveat>, Vec<(String, String, f64, f64)>) {
+    lengths_within(usize::MAX, plan).await
+}
+
+async fn lengths_within(
+    context: usize,
+    plan: &str,
+) -> (WordRates, Vec<Caveat>, Vec<(String, String, f64, f64)>) {
     let mut plan = Plan::from_text(plan).unwrap();
     let traffic = plan.open_files().unwrap();
     let series = plan.series();
     let host = Host::of(&plan.client, true).unwrap();
-    let router = Router::new().route("/v1/chat/completions", post(answer));
+    let router = Router::new().route("/v1/chat/completions", post(move |asked| answer(context, asked)));
     let client = Client::in_process(router, &Server::new(Target::Simulated(toml::Table::new())));
     let pinning = Pinning { ignore_eos: false, min_tokens: false };
     let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), pinning, true);
@@ -94,6 +108,26 @@ async fn every_row_of_a_matrix_has_the_lengths_that_it_asks_for() {
         assert_eq!(found.len(), 3);
         assert_as_asked(&found, 0.002);
     }
+}
+
+/// Rows: the context, and whether lengths can be calibrated in it. The whole list takes more than 300 tokens.
+#[tokio::test(start_paused = true)]
+async fn a_short_context_takes_the_list_in_parts() {
+    let plan = format!(
+        "{HEAD}slo.ttft.p99 = \"1s\"\nsearch.rates = [1]\n[workload.prompts.synthetic]\ninput-tokens.fixed = 60\n\
+         output-tokens.fixed = 9\nshared-prefix = {{ tokens = 20, groups = 2 }}\n"
+    );
+    let (whole, noted, _) = lengths(&plan).await;
+    assert_eq!(noted, []);
+    let (parts, noted, found) = lengths_within(300, &plan).await;
+    assert_eq!(noted, [], "{parts:?}");
+    assert!((parts.overhead, parts.system) == (7.0, 4.0) && parts == whole, "{parts:?} {whole:?}");
+    assert_as_asked(&found, 0.01);
+    let (_, noted, _) = lengths_within(30, &plan).await;
+    assert!(
+        matches!(noted[..], [Caveat::Lengths(LengthsCaveat::InputNotCalibrated { .. })]),
+        "not even a part of it: {noted:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
