@@ -21,6 +21,10 @@ const LEAST_GAIN: f64 = 0.1;
 /// less of what the change costs (memory, other latencies).
 const NEARLY_ALL: f64 = 0.95;
 
+/// Factor by which twice as fast a host must gain more than faster GPUs to be what is short: models share the time of an
+/// iteration among host, sequences and compute, and give the host what they cannot place.
+const SURELY_THE_HOST: f64 = 1.5;
+
 /// The goodput of a model of one server, with its present settings and under single changes. Rates are in requests per
 /// second.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -264,7 +268,17 @@ impl Forecast {
             let worth = own.filter(|e| self.is_worth(e.goodput));
             worth.max_by(|a, b| a.goodput.total_cmp(&b.goodput))
         };
-        Price::ALL.into_iter().find_map(of).map(|best| self.smallest_as_good(*best))
+        let best = Price::ALL.into_iter().find_map(of)?;
+        Some(self.smallest_as_good(self.faster_gpus_instead(*best).unwrap_or(*best)))
+    }
+
+    /// Returns the best effect of faster GPUs if the given one is of a faster host and does not gain clearly more.
+    fn faster_gpus_instead(&self, best: Effect) -> Option<Effect> {
+        let more = |effect: &Effect| effect.goodput - self.present;
+        let of_gpus = self.effects.iter().filter(|e| e.altered.is_of_gpus());
+        let other = of_gpus.max_by(|a, b| a.goodput.total_cmp(&b.goodput))?;
+        let is_host = best.altered == Altered::FasterHost;
+        (is_host && SURELY_THE_HOST * more(other) >= more(&best)).then_some(*other)
     }
 
     /// Returns the best change of a setting that is advised at all, whether or not it is worth it.
@@ -457,8 +471,10 @@ mod tests {
         assert_eq!(best(&seats(12.5)), Some((Altered::MoreSequences(64), 12.5)));
         assert_eq!(best(&seats(11.0)), Some((Altered::FasterCompute, 40.0)));
         assert_eq!(best(&forecast(10.0, &[(Altered::FasterHost, 11.0)])), None);
-        let hosts = forecast(10.0, &[(Altered::FasterHost, 24.0), (Altered::FasterCompute, 20.0)]);
-        assert_eq!(best(&hosts), Some((Altered::FasterHost, 24.0)));
+        let hosts =
+            |goodput| forecast(10.0, &[(Altered::FasterHost, goodput), (Altered::FasterCompute, 20.0)]);
+        assert_eq!(best(&hosts(26.0)), Some((Altered::FasterHost, 26.0)));
+        assert_eq!(best(&hosts(24.0)), Some((Altered::FasterCompute, 20.0)), "not surely the host");
         assert_eq!(
             best(&forecast(0.0, &[(Altered::FewerTokens(128), 3.0)])),
             Some((Altered::FewerTokens(128), 3.0))

@@ -14,7 +14,7 @@ const REQUESTS: f64 = 1500.0;
 /// Rates that are simulated, in requests per second.
 pub(super) const RATES: Range<f64> = 0.02..4000.0;
 /// Ratio of the ends of a bracket that is narrow enough.
-const NARROW: f64 = 1.06;
+const NARROW: f64 = 1.03;
 
 /// The requests of a plan, and a tier of its SLO.
 pub(super) struct Load<'a> {
