@@ -7,6 +7,7 @@ mod import;
 mod report;
 mod sensitivity;
 mod shared;
+mod view;
 
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
@@ -16,6 +17,7 @@ pub use report::ChartArgs;
 pub use sensitivity::SensitivityArgs;
 pub(crate) use shared::Output;
 pub use shared::{FolderArgs, MeasureArgs};
+pub use view::ViewArgs;
 
 use crate::rundir::Tool;
 use crate::units::Span;
@@ -67,6 +69,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Rebuild the reports and charts of a run folder.
     Report(ReportArgs),
+    /// Serve finished runs as pages: an index, reports, the trend of the goodput, comparisons.
+    View(ViewArgs),
     /// Compare runs, tell changes from noise, and check gates in CI.
     Compare(CompareArgs),
     /// Calculate how many GPUs a demand needs and what they cost.
@@ -153,8 +157,11 @@ pub struct SweepArgs {
     /// and adds the figures to the report.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
-    /// While the sweep runs, serve its metrics for Prometheus at http://ADDR/metrics: latency, load, verdicts, the answer so far.
-    /// Port 0 picks a free port.
+    /// While the sweep runs, serve a page to watch it at http://ADDR/, and its metrics for Prometheus at http://ADDR/metrics. Port 0 picks a
+    /// free port.
+    ///
+    /// The page shows the latency of the steps, the interval of the goodput as it narrows, the running step and the caveats. It becomes the
+    /// report when the sweep ends. It cannot change the sweep.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
     /// Overrides, clock and consent.

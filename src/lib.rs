@@ -58,6 +58,7 @@ pub mod client {
 pub mod load {
     pub use goodput_core::times as config;
     pub use goodput_load::load::*;
+    pub use goodput_load::pages;
     pub use goodput_plan::client::ClientLimits;
 }
 
@@ -118,6 +119,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Report(args) => cmd::report::report(args).map(|()| ExitCode::SUCCESS),
         Command::Capacity(args) => cmd::capacity::capacity(args),
         Command::Fit(args) => cmd::fit::fit(args).map(|()| ExitCode::SUCCESS),
+        Command::View(args) => cmd::view::view(args).map(|()| ExitCode::SUCCESS),
         Command::Compare(args) => cmd::compare::compare(args),
         Command::Sensitivity(args) => cmd::sensitivity::sensitivity(args),
         Command::Simulate(args) => cmd::simulate::simulate(args).map(|()| ExitCode::SUCCESS),

@@ -83,5 +83,8 @@ mod truth;
 #[cfg(unix)]
 #[path = "commands/variants.rs"]
 mod variants;
+#[cfg(unix)]
+#[path = "commands/view.rs"]
+mod view;
 #[path = "commands/why.rs"]
 mod why;

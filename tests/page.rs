@@ -1,4 +1,5 @@
-//! `report.html` in a real browser: it fits at every width, sorts, tells values, keeps the order of the keyboard, turns dark, and prints.
+//! `report.html` in a real browser: it fits at every width, sorts, tells values, keeps the order of the keyboard, turns dark, and prints. The page
+//! of a running sweep grows, survives a cut, and becomes the report.
 //!
 //! Needs Chromium, by `CHROMIUM` or by its usual names: `cargo test --test page -- --ignored`. With `GOODPUT_PAGE_DIR` pictures of every page
 //! and its PDF are kept there, to be looked at.
@@ -8,10 +9,15 @@
 
 mod browser;
 mod common;
+#[path = "page/relay.rs"]
+mod relay;
 
 use browser::{Browser, chromium};
-use common::goodput;
+use common::{Manner, goodput, loose, plan, serve, wait_until};
+use relay::Relay;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 /// Widths of a desk, a tablet and a phone.
 const WIDTHS: [u32; 3] = [1440, 768, 390];
@@ -197,4 +203,65 @@ fn keeps_the_order_of_the_keyboard(browser: &mut Browser, page: &Path) {
     assert!(order.iter().all(Option::is_some), "{seen:?}");
     assert!(order[0] < order[1], "the contents, then the charts: {seen:?}");
     assert!(seen.iter().filter(|s| *s == "plot").count() >= 3, "{seen:?}");
+}
+
+/// Values of the page of a running sweep: the text of the connection, the number of marks and of steps, the part of the step, and rows of misses.
+const WATCHED: &str = "[document.getElementById('link').textContent, document.querySelectorAll('#latency svg > .meets, #latency svg > .undecided').length, \
+     document.querySelectorAll('#steps tr').length, document.getElementById('part').value, document.querySelectorAll('#misses tr').length]";
+
+#[test]
+#[ignore = "needs Chromium: cargo test --test page -- --ignored"]
+fn a_running_sweep_in_a_browser() {
+    let program = chromium().expect("Chromium, by CHROMIUM or in PATH");
+    let dir = tempfile::tempdir().unwrap();
+    let keep = std::env::var_os("GOODPUT_PAGE_DIR").map(PathBuf::from);
+    let url = format!("url = \"http://{}\"", serve(Manner::Plain));
+    let file = plan(dir.path(), &url, "rates = [20, 30, 40, 50]");
+    loose(&file);
+    let text = std::fs::read_to_string(&file).unwrap();
+    let named = text
+        .replace("measure = \"1s\"", "measure = \"3s\"")
+        .replace("\"test\"", "\"<img src=x onerror=alert(1)>\"");
+    std::fs::write(&file, named).unwrap();
+    let mut browser = Browser::start(&program);
+    let mut sweep = Command::new(assert_cmd::cargo::cargo_bin!("goodput"))
+        .args(["sweep", "--no-charts", "--listen", "127.0.0.1:0", "--out"])
+        .args([&dir.path().join("run"), &file])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(sweep.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = said.find(|l| l.contains("page of the sweep: ")).unwrap();
+    let drain = std::thread::spawn(move || said.count());
+    let relay = Relay::start(line.split("http://").nth(1).unwrap().trim_end_matches('/'));
+    browser.open_url(&format!("http://{}/", relay.address), 1280);
+    wait_until("a step is on the page", || {
+        let seen = browser.eval(WATCHED);
+        seen[1].as_u64() > Some(0) && seen[2].as_u64() > Some(0) && seen[4].as_u64() > Some(0)
+    });
+    let complaints: Vec<String> =
+        browser.complaints().into_iter().filter(|c| !c.contains(&relay.address)).collect();
+    assert!(complaints.is_empty(), "{complaints:?}");
+    assert_eq!(browser.eval("document.querySelectorAll('img').length"), 0, "names are text");
+    assert_eq!(browser.eval("document.getElementById('name').textContent"), "<img src=x onerror=alert(1)>");
+    for (width, scheme) in [(1280, "light"), (390, "light"), (1280, "dark")] {
+        browser.media(scheme, "");
+        browser.size(width);
+        browser.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))");
+        let wide = browser.eval("document.scrollingElement.scrollWidth - innerWidth");
+        assert!(wide.as_f64().unwrap() <= 0.0, "wider than {width}");
+        if let Some(dir) = &keep {
+            std::fs::write(dir.join(format!("watch-{width}-{scheme}.png")), browser.picture()).unwrap();
+        }
+    }
+    relay.cut(true);
+    wait_until("the cut is told", || browser.eval(WATCHED)[0].as_str().unwrap().contains("trying again"));
+    relay.cut(false);
+    wait_until("the page is back", || browser.eval(WATCHED)[0] == "live");
+    wait_until("the report takes the place of the page", || {
+        browser.eval("location.pathname + document.querySelectorAll('#main .card').length") == "/report.html1"
+    });
+    assert_eq!(sweep.wait().unwrap().code(), Some(0));
+    drain.join().unwrap();
 }

@@ -20,6 +20,7 @@ pub(crate) mod sweep;
 pub(crate) mod throughput;
 pub(crate) mod trace;
 mod try_advice;
+pub(crate) mod view;
 mod within;
 
 use crate::report::document::Document;

@@ -62,7 +62,7 @@ pub(super) fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
         virtual_time: settings.virtual_time,
         budget: settings.budget.map(|b| b.0),
         progress: std::io::IsTerminal::is_terminal(&std::io::stderr()),
-        listen: args.listen,
+        listen: super::sweep::listen(args)?,
         ..Options::default()
     };
     repeats::begin(dir, &plan, &settings)?;

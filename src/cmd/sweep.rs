@@ -8,17 +8,22 @@ use crate::cmd::within::is_whole;
 use crate::cmd::{calibrate, consent, repeat, report, sensitivity, signals, try_advice, warn_if_unprinted};
 use crate::launch::Groups;
 use crate::plan::{Plan, Source};
+use crate::report::watch;
 use crate::rundir::matrix::RowAnswer;
 use crate::rundir::repeats::{REPEATS, is_repeated};
 use crate::rundir::{self, RESULT, Run, VariantAnswer};
 use crate::search::answer::{Answer, Status};
 use crate::search::config::Mode;
-use crate::sweep::{self, Options, Resumption, forecast};
+use crate::sweep::{self, LivePage, Options, Resumption, forecast};
 use anyhow::{Context, Result, bail};
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
+
+/// File of the report as a page.
+const REPORT: &str = "report.html";
 
 /// Exit code of an interrupted sweep: 128 + SIGINT, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -57,7 +62,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
     let options = Options {
         budget: args.budget.map(|b| b.0),
         calibration: args.calibration.as_deref().map(calibrate::read).transpose()?,
-        listen: args.listen,
+        listen: listen(args)?,
         ..options(&plan, &args.measure, &args.folder)
     };
     match args.repeat {
@@ -108,7 +113,9 @@ pub(crate) fn measure(plan: &Plan, options: &Options, after: After) -> Result<Ex
     let measured = drive(options.virtual_time, &options.out, &options.groups, async |interrupt| {
         sweep::run(plan, options, interrupt).await.map(drop)
     })?;
-    measured.map_or_else(Ok, |()| finish(&options.out, plan, after))
+    let code = measured.map_or_else(Ok, |()| finish(&options.out, plan, after))?;
+    options.served.report(&options.out.join(REPORT));
+    Ok(code)
 }
 
 /// Measures the pairs that the plan asks for and tries the advice, makes the reports and prints the answer.
@@ -151,12 +158,21 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     // The folder may have been copied from elsewhere, so the user may not have confirmed its load.
     consent::ask(&[&plan], args.measure.yes)?;
     let progress = std::io::stderr().is_terminal();
-    let options = Options { progress, listen: args.listen, force: args.folder.force, ..Options::default() };
+    let options = Options { progress, listen: listen(args)?, force: args.folder.force, ..Options::default() };
     let groups = resumption.groups();
     let measured = drive(resumption.virtual_time(), dir, &groups, async |interrupt| {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
-    measured.map_or_else(Ok, |()| finish(dir, &plan, After::of(args)))
+    let code = measured.map_or_else(Ok, |()| finish(dir, &plan, After::of(args)))?;
+    options.served.report(&dir.join(REPORT));
+    Ok(code)
+}
+
+/// Returns the address of `--listen` with the page to serve there.
+pub(super) fn listen(args: &SweepArgs) -> Result<Option<(SocketAddr, LivePage)>> {
+    let Some(address) = args.listen else { return Ok(None) };
+    let (html, policy) = watch::page()?;
+    Ok(Some((address, LivePage { html, policy, words: watch::told })))
 }
 
 /// Runs a measurement on a new runtime, in real or simulated time. The inner error is the exit code of an interruption before anything was

@@ -111,9 +111,14 @@ impl Browser {
 
     /// Opens a file at a width and waits until it is loaded.
     pub(crate) fn open(&mut self, file: &Path, width: u32) {
+        self.open_url(&format!("file://{}", file.display()), width);
+    }
+
+    /// Opens an address at a width and waits until it is loaded.
+    pub(crate) fn open_url(&mut self, url: &str, width: u32) {
         self.events.clear();
         self.size(width);
-        self.call("Page.navigate", json!({ "url": format!("file://{}", file.display()) }));
+        self.call("Page.navigate", json!({ "url": url }));
         while !self.events.iter().any(|e| e["method"] == "Page.loadEventFired") {
             let event = self.read();
             self.events.push(event);

@@ -2,6 +2,11 @@
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
+use axum::http::StatusCode;
+use axum::http::header::HOST;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use std::pin::pin;
@@ -30,6 +35,21 @@ pub async fn serve(router: Router, listener: TcpListener, end: CancellationToken
             Err(_) => tokio::time::sleep(AGAIN).await,
         }
     }
+}
+
+/// Answers only requests that name this machine by a number or as `localhost`: a page on the web whose name was turned to this machine's
+/// loopback address must not read what is served there.
+pub async fn local_names_only(request: Request, next: Next) -> Response {
+    let host = request.headers().get(HOST).and_then(|h| h.to_str().ok()).unwrap_or_default();
+    let name = host
+        .rsplit_once(':')
+        .filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()))
+        .map_or(host, |(n, _)| n);
+    let is_number = name.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok();
+    if is_number || name == "localhost" {
+        return next.run(request).await;
+    }
+    (StatusCode::FORBIDDEN, "ask for this page at 127.0.0.1 or localhost").into_response()
 }
 
 async fn connection(stream: TcpStream, router: Router, end: CancellationToken) {

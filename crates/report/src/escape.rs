@@ -80,7 +80,7 @@ pub(super) const fn entity(c: char) -> &'static str {
 }
 
 /// Returns an argument quoted for a shell.
-pub(crate) fn argument(text: &str) -> String {
+pub fn argument(text: &str) -> String {
     let simple = |c: char| c.is_ascii_alphanumeric() || "/._-=:@%+,".contains(c);
     if !text.is_empty() && text.chars().all(simple) {
         text.to_owned()

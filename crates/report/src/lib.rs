@@ -9,7 +9,9 @@ pub mod document;
 pub mod escape;
 pub mod render;
 pub mod result;
+pub mod runs;
 pub mod sections;
+pub mod watch;
 pub mod words;
 pub mod write;
 

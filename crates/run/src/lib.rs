@@ -6,3 +6,4 @@ pub mod fixture;
 pub mod import;
 pub mod peers;
 pub mod rundir;
+pub mod trend;

@@ -1,13 +1,12 @@
 //! Records measurements in the run folder and in the counts over the whole sweep, and shows them on the terminal and in
 //! the live metrics.
 
-use super::listen::Listener;
 use super::live::Live;
 use super::progress::{Progress, StepProgress};
 use super::tally::{StepTally, SweepTally};
 use super::termination::{Termination, TerminationReason};
+use super::watch::{LivePage, Watched};
 use anyhow::Result;
-use goodput_core::level::Level;
 use goodput_core::record::Finished;
 use goodput_core::slo::ALL;
 use goodput_core::units::bytes;
@@ -16,14 +15,15 @@ use goodput_run::rundir::{Disk, Run, Sample, Writer, json};
 use goodput_stats::search::Ask;
 use goodput_stats::stats::step::Step;
 use std::path::Path;
+use std::time::Duration;
 
 /// The run folder of a running sweep, and all other receivers of its requests and steps.
 pub(super) struct Journal {
     writer: Writer,
     counts: SweepTally,
     progress: Progress,
-    /// The metrics of the sweep itself, while they are served.
-    live: Option<(Live, Listener)>,
+    /// The metrics and the state of the sweep itself, while they are served.
+    live: Option<Shown>,
     disk: Disk,
     /// Number of warm-up requests written so far, over all attempts. Their numbering continues from one series to the
     /// next.
@@ -35,7 +35,7 @@ impl Journal {
     pub(super) fn new(
         writer: Writer,
         progress: Progress,
-        live: Option<(Live, Listener)>,
+        live: Option<Shown>,
         disk: Disk,
         earlier: EarlierCounts,
     ) -> Self {
@@ -60,6 +60,7 @@ impl Journal {
 
     /// Removes the progress bar.
     pub(super) fn end(&self) {
+        self.show(|shown| shown.watched.measured());
         self.progress.done();
     }
 
@@ -89,9 +90,20 @@ impl Journal {
         self.counts.begin(series.plan.slo.as_slice(), classes, ask)
     }
 
-    /// Shows the start of a step. `per_s` is its offered rate in requests per second, for an open loop.
-    pub(super) fn begin_step(&self, series: &Series, step: u32, level: Level, per_s: Option<f64>) {
-        self.show(|live| live.begin(&series.name, step, level, per_s));
+    /// Shows the start of a step. `per_s` is its offered rate in requests per second, for an open loop; `spent` is the time that the sweep has
+    /// spent.
+    pub(super) fn begin_step(
+        &self,
+        series: &Series,
+        step: u32,
+        ask: &Ask,
+        per_s: Option<f64>,
+        spent: Duration,
+    ) {
+        self.show(|Shown { live, watched, .. }| {
+            live.begin(&series.name, step, ask.level, per_s);
+            watched.begin(series, step, ask.kind, ask.level, spent);
+        });
     }
 
     /// Records a finished request of a step.
@@ -101,7 +113,7 @@ impl Journal {
     pub(super) fn request(&mut self, series: &Series, step: u32, finished: &Finished) -> Result<()> {
         let class = series.plan.workload.class_name(finished.record.class);
         self.writer.request(&series.name, step, class, finished)?;
-        self.show(|live| live.add(&series.name, class, &finished.record));
+        self.show(|shown| shown.live.add(&series.name, class, &finished.record));
         self.counts.add(&series.name, class, &finished.record);
         Ok(())
     }
@@ -115,8 +127,11 @@ impl Journal {
     }
 
     /// Shows the state of a running step.
-    pub(super) fn tick(&self, shown: &StepProgress) {
-        self.show(|live| live.in_flight(shown.in_flight));
+    pub(super) fn tick(&self, shown: &StepProgress, tally: &StepTally) {
+        self.show(|Shown { live, watched, .. }| {
+            live.in_flight(shown.in_flight);
+            watched.tick(shown, tally);
+        });
         self.progress.tick(shown);
     }
 
@@ -132,7 +147,10 @@ impl Journal {
         self.writer.step(step, &gaps)?;
         self.counts.end(tally);
         self.progress.step(step);
-        self.show(|live| live.end(step));
+        self.show(|Shown { live, watched, .. }| {
+            live.end(step);
+            watched.end();
+        });
         Ok(())
     }
 
@@ -141,7 +159,10 @@ impl Journal {
     /// # Errors
     /// The file cannot be written.
     pub(super) fn result(&self, run: &Run) -> Result<()> {
-        self.show(|live| live.answers(run));
+        self.show(|Shown { live, watched, page }| {
+            live.answers(run);
+            watched.answers(run, (page.words)(run));
+        });
         self.writer.result(&json::result(run))
     }
 
@@ -167,12 +188,19 @@ impl Journal {
         Ok(())
     }
 
-    /// Updates the live metrics, if they are served.
-    fn show(&self, tell: impl FnOnce(&Live)) {
-        if let Some((live, _)) = &self.live {
-            tell(live);
+    /// Updates the live metrics and the state, if they are served.
+    fn show(&self, tell: impl FnOnce(&Shown)) {
+        if let Some(shown) = &self.live {
+            tell(shown);
         }
     }
+}
+
+/// The views of a sweep that are served while it runs.
+pub(super) struct Shown {
+    pub(super) live: Live,
+    pub(super) watched: Watched,
+    pub(super) page: LivePage,
 }
 
 /// The counts of a sweep over all of its attempts so far.

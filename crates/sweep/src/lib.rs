@@ -36,10 +36,13 @@ mod step;
 mod step_context;
 mod tally;
 mod termination;
+mod watch;
 
 pub use bounds::{Deadline, deadline, longest_step, written};
+pub use listen::Served;
 pub use resume::{Resumption, resume};
 pub use server_store::ServerStore;
+pub use watch::LivePage;
 
 use anyhow::Result;
 use goodput_core::units::Span;
@@ -70,8 +73,10 @@ pub struct Options {
     pub progress: bool,
     /// The measured limits of this machine's client.
     pub calibration: Option<Calibration>,
-    /// Address on which to serve the metrics of the running sweep.
-    pub listen: Option<SocketAddr>,
+    /// Address on which to serve the running sweep, and the page to serve there.
+    pub listen: Option<(SocketAddr, LivePage)>,
+    /// The server of the running sweep, which outlives it so that it can hand out the report.
+    pub served: Served,
     /// Source of the free space of the run folder.
     pub disk: Disk,
     /// List of process groups started for variants, so that they can be killed if this process exits abruptly.

@@ -1,10 +1,12 @@
 //! Facts about a sweep other than its steps: checks and metadata before the first step, and the metrics served while it
 //! runs.
 
-use super::listen::Listener;
+use super::journal::Shown;
 use super::live::Live;
 use super::machine::warn_of_descriptors;
 use super::prepare::Prepared;
+use super::watch::{LivePage, Watched};
+use super::{Options, own_budget};
 use anyhow::Result;
 use goodput_core::caveat::{Caveat, OriginCaveat};
 use goodput_load::client::route;
@@ -31,25 +33,27 @@ pub(super) fn preflight(plan: &Plan, series: &[Series], virtual_time: bool) -> R
     Ok(())
 }
 
-/// Starts to serve the metrics of a sweep with this plan.
-pub(super) fn serve(plan: &Plan, address: SocketAddr) -> Result<(Live, Listener)> {
+/// Starts to serve the page and the metrics of a sweep with this plan.
+pub(super) fn serve(plan: &Plan, address: SocketAddr, page: &LivePage, options: &Options) -> Result<Shown> {
     let about = vec![
         ("name", plan.name.clone()),
         ("server", plan.measured_server().to_string()),
         ("workload", plan.measured_workload().to_string()),
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
-    let (live, page) = Live::new(plan.slo.as_slice(), about);
-    let listener = Listener::start(address, page)?;
+    let (live, metrics) = Live::new(plan.slo.as_slice(), about);
+    let watched = Watched::new(plan, own_budget(plan, options.budget));
+    let bound = options.served.start(address, metrics, page, watched.clone())?;
     if !address.ip().is_loopback() {
         tracing::warn!(
-            "warning: --listen {address}: anyone who reaches this machine there can read the sweep's metrics, without a password; \
+            "warning: --listen {address}: anyone who reaches this machine there can read the sweep's page and metrics, without a password; \
              --listen 127.0.0.1:{} keeps them on it",
-            listener.address().port()
+            bound.port()
         );
     }
-    tracing::info!("metrics of the sweep: http://{}/metrics", listener.address());
-    Ok((live, listener))
+    tracing::info!("page of the sweep: http://{bound}/");
+    tracing::info!("metrics of the sweep: http://{bound}/metrics");
+    Ok(Shown { live, watched, page: page.clone() })
 }
 
 /// Sorts lengths in the order of the plan's series and classes, all classes together first.

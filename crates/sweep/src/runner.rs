@@ -118,8 +118,9 @@ impl Runner {
         journal.begin_step(
             task.series,
             task.number,
-            task.ask.level,
+            &task.ask,
             self.ready.load.share(task.ask.level).rate,
+            task.clock.now(),
         );
         let followed = self.follow(task, &mut running, &mut tally, journal, termination).await;
         let after = match &profiled {

@@ -2,9 +2,7 @@
 
 use super::clock::SweepClock;
 use super::director::Sweep;
-use super::journal::{EarlierCounts, Journal};
-use super::listen::Listener;
-use super::live::Live;
+use super::journal::{EarlierCounts, Journal, Shown};
 use super::metadata::{meta, preflight, serve};
 use super::next::{in_order, is_measured};
 use super::prepare::{self, PlanSeries, Prepared};
@@ -72,7 +70,7 @@ struct Opening<'a> {
     plan_toml: String,
     all: PlanSeries<'a>,
     host: Arc<Host>,
-    live: Option<(Live, Listener)>,
+    live: Option<Shown>,
     options: &'a Options,
     virtual_time: bool,
     termination: Termination,
@@ -99,7 +97,7 @@ pub(super) async fn conduct(setup: Setup<'_>) -> Result<Run> {
         earlier.plan_changed = changes::check_plan(&dir, &earlier.meta, &plan, options.force)?;
     }
     preflight(&plan, &series, virtual_time)?;
-    let live = options.listen.map(|address| serve(&plan, address)).transpose()?;
+    let live = options.listen.as_ref().map(|(at, page)| serve(&plan, *at, page, options)).transpose()?;
     let host = Arc::new(Host::of(&plan.client, virtual_time)?);
     let all = PlanSeries { series: &series, traffic: &traffic };
     let plan_toml = plan.to_toml()?;

@@ -294,7 +294,7 @@ impl Runner {
                     if drain.is_over() {
                         running.firing.cut();
                     }
-                    journal.tick(&running.shown(tally));
+                    journal.tick(&running.shown(tally), tally);
                 }
                 finished = running.firing.finished.recv() => match finished {
                     Some(mut finished) => {

@@ -282,6 +282,13 @@ impl StepTally {
         !self.tiers.is_empty() && self.tiers.iter().all(tier)
     }
 
+    /// Returns the misses of every limit of every tier, and the number of requests that count for it: for each group of limits those on
+    /// latencies, then that on errors.
+    pub(crate) fn misses(&self) -> impl Iterator<Item = (u64, u64)> {
+        let parts = self.tiers.iter().flat_map(|tier| &tier.parts);
+        parts.flat_map(|part| part.judged().map(|(judged, _)| (judged.misses, judged.n)))
+    }
+
     /// Returns the p99 TTFT of the measured requests so far, in milliseconds; p99 e2e if answers are not streamed.
     pub(crate) fn response_p99(&self) -> Option<f64> {
         (!self.response.is_empty()).then(|| ms(Duration::from_micros(self.response.value_at_quantile(0.99))))

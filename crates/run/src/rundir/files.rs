@@ -90,6 +90,15 @@ fn whole_up_to(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
     if bytes.len() as u64 > most { Err(too_large()) } else { Ok(Some(bytes)) }
 }
 
+/// Reads the report of a run folder as a page; returns `None` if it was not written.
+///
+/// # Errors
+/// Fails if it is a link or no file, or is larger than 64 MiB.
+pub fn report_page(dir: &Path) -> Result<Option<Vec<u8>>> {
+    is_own_folder(dir)?;
+    whole(&dir.join("report.html"))
+}
+
 /// Reads a required file as text.
 ///
 /// # Errors

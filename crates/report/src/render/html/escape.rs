@@ -4,7 +4,7 @@ use crate::escape::entity;
 
 /// Returns text escaped for elements and quoted attributes: nothing in it can start an element or end an attribute.
 /// Line breaks and tabs are kept.
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

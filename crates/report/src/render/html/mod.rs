@@ -12,7 +12,7 @@ use askama::Template;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use body::{Figures, Place};
-use escape::escape;
+pub(crate) use escape::escape;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 
@@ -117,7 +117,7 @@ pub(crate) fn render(document: &Document, charts: &Charts, dark: &str) -> Result
     let blocks = ordered(&document.sections).map(|s| builder.block(s, false)).collect();
     let name = document.lead.first().and_then(Content::text).map(|text| plain(&text.words()));
     let page = Page {
-        policy: policy(),
+        policy: policy(SCRIPT),
         version: env!("CARGO_PKG_VERSION"),
         style: style(dark),
         script: SCRIPT,
@@ -186,7 +186,7 @@ impl Ids {
 }
 
 /// Returns the styles, with the dark colours for systems and for readers that choose them; never for print.
-fn style(dark: &str) -> String {
+pub(crate) fn style(dark: &str) -> String {
     let dark = format!("{DARK}{dark}");
     format!(
         "{STYLE}\n@media screen {{\n:root[data-theme=dark] {{\n{dark}}}\n@media (prefers-color-scheme: dark) {{\n\
@@ -194,9 +194,9 @@ fn style(dark: &str) -> String {
     )
 }
 
-/// Returns the content security policy: the page may run only its inline script, and may fetch nothing.
-fn policy() -> String {
-    let hash = STANDARD.encode(Sha256::digest(SCRIPT));
+/// Returns the content security policy: the page may run only this inline script, and may fetch nothing.
+pub(crate) fn policy(script: &str) -> String {
+    let hash = STANDARD.encode(Sha256::digest(script));
     format!(
         "default-src 'none'; script-src 'sha256-{hash}'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
     )
