@@ -58,7 +58,7 @@ fn run(dir: &Path, name: &str, service: &str) {
     let text = format!(
         "name = \"<i>builds\"\nslo.ttft.p90 = \"200ms\"\n[server.simulated]\npreset = \"md1\"\nservice = \"{service}\"\n\
          [workload.prompts.synthetic]\ninput-tokens = {{ fixed = 40 }}\noutput-tokens = {{ fixed = 6 }}\n\
-         [search.adaptive]\nbudget = \"2m\"\n"
+         [search]\nmax-rate = 100\nadaptive.budget = \"4m\"\n"
     );
     fs::write(&plan, text).unwrap();
     let mut sweep = goodput();

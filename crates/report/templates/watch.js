@@ -101,7 +101,8 @@
   const width = parent => {
     const all = parent.clientWidth || 320;
     const columns = Math.max(1, Math.floor((all + 20) / 452));
-    return columns > 1 && parent.dataset.panels > 1 ? (all - 20 * (columns - 1)) / Math.min(columns, parent.dataset.panels) - (columns > parent.dataset.panels ? 0 : 0) : all;
+    const shown = Math.min(columns, parent.dataset.panels);
+    return (all - 20 * (shown - 1)) / shown;
   };
 
   const MARK = {
@@ -169,7 +170,8 @@
       // Early intervals reach far beyond the answer: they are cut off at the edge.
       const high = Math.min(Math.max(...seen), 2 * Math.max(...settled)) * 1.1;
       const times = all.map(e => e.at_s);
-      const x = { low: Math.min(...times), high: Math.max(...times, Math.min(...times) + 1), format: time, name: "time of the sweep" };
+      const end = state.budget ? state.budget.began_s + state.budget.total_s : 1;
+      const x = { low: 0, high: Math.max(...times, state.spent_s, end), format: time, name: "time of the sweep" };
       const y = { low: 0, high, format: number };
       const own = whose(last, state.estimates);
       const unit = UNITS[last.control] ?? "";
@@ -274,7 +276,7 @@
   const all = () => {
     $("name").textContent = state.name;
     document.title = `goodput: ${state.name}`;
-    if (state.words?.headline && state.steps.length) $("headline").textContent = state.words.headline;
+    if (state.words?.headline && state.steps.length) $("headline").textContent = `So far: ${state.words.headline}`;
     $("about").textContent = `${state.server} · ${state.workload} · goodput ${state.version}`;
     latencies();
     estimates();

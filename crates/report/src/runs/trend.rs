@@ -6,7 +6,7 @@ use crate::render::html::escape;
 use crate::words::{date, level, level_number};
 use goodput_core::level::Control;
 use goodput_run::trend::{Shift, shifts};
-use goodput_stats::search::answer::Answer;
+use goodput_stats::search::answer::{Answer, Status};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -38,7 +38,9 @@ pub(super) fn trends(entries: &[Entry]) -> Vec<Trend> {
     for entry in entries {
         let Ok(Summary { started, answers, question, .. }) = &entry.summary else { continue };
         for (_, answer) in answers {
-            let Some(rate) = answer.goodput.rate() else { continue };
+            // The highest level of a plan that was not exceeded is no goodput.
+            let found = answer.goodput.status() == Status::Found;
+            let Some(rate) = answer.goodput.rate().filter(|_| found) else { continue };
             let key =
                 (question.as_str(), answer.series.as_str(), answer.tier.as_str(), answer.class.as_str());
             groups.entry(key).or_default().push(Point { name: &entry.name, started, answer, rate });
