@@ -2,6 +2,7 @@
 
 mod trend;
 
+use crate::document::Section;
 use crate::escape::{lines, plain};
 use crate::render::html;
 use crate::sections::comparison;
@@ -157,7 +158,11 @@ pub fn message(title: &str, text: &str, anyway: Option<(String, String)>) -> Res
 /// # Errors
 /// The template cannot be filled in.
 pub fn compared(c: &Comparison) -> Result<String> {
-    html::render(&comparison::page(c, &[]), &html::Charts::default(), "")
+    let mut page = comparison::page(c, &[]);
+    // Pages show sections only.
+    let lead = std::mem::take(&mut page.lead);
+    page.sections.insert(0, Section::titled("Result", lead));
+    html::render(&page, &html::Charts::default(), "")
 }
 
 #[cfg(test)]
