@@ -31,7 +31,7 @@
     const whole = Math.max(0, Math.round(s));
     const two = n => String(n).padStart(2, "0");
     const [h, m, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
-    return h ? `${h}:${two(m)}:${two(rest)} h` : m ? `${m}:${two(rest)} min` : `${rest} s`;
+    return h ? `${h}:${two(m)}:${two(rest)} h` : m ? (rest ? `${m}:${two(rest)} min` : `${m} min`) : `${rest} s`;
   };
   const latency = ms => ms >= 1000 ? `${number(ms / 1000)} s` : `${number(ms)} ms`;
   const UNITS = { rate: "req/s", concurrency: "in flight", sessions: "sessions/s", "trace-scale": "× trace speed" };
@@ -93,7 +93,8 @@
       if (sx(mark) - last < 44) continue;
       last = sx(mark);
       draw(svg, "line", { x1: last, x2: last, y1: top, y2: bottom, class: "grid" });
-      draw(svg, "text", { x: last, y: bottom + 16, "text-anchor": "middle" }, x.format(mark));
+      const atEdge = last > right - 24;
+      draw(svg, "text", { x: atEdge ? right : last, y: bottom + 16, "text-anchor": atEdge ? "end" : "middle" }, x.format(mark));
     }
     draw(svg, "text", { x: (left + right) / 2, y: height - 8, "text-anchor": "middle" }, x.name);
     return { svg, x: sx, y: sy, left, right, top, bottom };
