@@ -18,7 +18,7 @@ const MOST_ANSWERS: usize = 6;
 
 const STYLE: &str = include_str!("../templates/watch.css");
 /// Styles of these pages alone.
-const OWN: &str = ".lines { white-space: pre-line; max-width: none; } .go { padding: .35rem 1rem; cursor: pointer; } .plot > svg { border: 0; }\n";
+const OWN: &str = ".lines { white-space: pre-line; max-width: none; } .go { padding: .35rem 1rem; cursor: pointer; } .plot { background: var(--ground); } .plot > svg { border: 0; }\n";
 
 /// The content security policy of these pages.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
