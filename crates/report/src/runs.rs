@@ -171,7 +171,7 @@ mod tests {
     use goodput_run::fixture;
 
     fn entry(name: &str, started: &str, factor: f64) -> Entry {
-        let mut run = fixture::found();
+        let mut run = fixture::adaptive();
         run.meta.started = started.into();
         for a in &mut run.answers {
             use goodput_stats::search::answer::{Conclusion, Located};
