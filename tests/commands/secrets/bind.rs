@@ -54,6 +54,10 @@ fn the_metrics_of_a_sweep_are_too() {
         let arguments = ["sweep", file.to_str().unwrap(), "--listen", listen, "--out", out.to_str().unwrap()];
         // The warning precedes the address.
         let said = said(&arguments, "metrics of the sweep");
-        assert_eq!(said.contains("can read the sweep's metrics, without a password"), warned, "{said}");
+        assert_eq!(
+            said.contains("can read the sweep's page and metrics, without a password"),
+            warned,
+            "{said}"
+        );
     }
 }
