@@ -262,7 +262,9 @@ fn a_running_sweep_in_a_browser() {
     relay.cut(false);
     wait_until("the page is back", || browser.eval(WATCHED)[0] == "live");
     wait_until("the report takes the place of the page", || {
-        browser.eval("location.pathname + document.querySelectorAll('#main .card').length") == "/report.html1"
+        browser.holds(
+            "location.pathname == '/report.html' && document.querySelectorAll('#main .card').length == 1",
+        )
     });
     assert_eq!(sweep.wait().unwrap().code(), Some(0));
     drain.join().unwrap();

@@ -85,6 +85,13 @@ impl Browser {
 
     /// Calls a method and waits for its result.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params);
+        assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
+        answer["result"].clone()
+    }
+
+    /// Calls a method and waits for its answer, which may be an error.
+    fn ask(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let mut message = json!({ "id": self.next, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -95,8 +102,7 @@ impl Browser {
         loop {
             let answer = self.read();
             if answer["id"] == json!(self.next) {
-                assert!(answer["error"].is_null(), "{method}: {}", answer["error"]);
-                return answer["result"].clone();
+                return answer;
             }
             self.events.push(answer);
         }
@@ -143,6 +149,12 @@ impl Browser {
         let said = self.call("Runtime.evaluate", asked);
         assert!(said["exceptionDetails"].is_null(), "{code}: {}", said["exceptionDetails"]);
         said["result"]["value"].clone()
+    }
+
+    /// Returns true if an expression is true; false too while the browser goes to another page.
+    pub(crate) fn holds(&mut self, code: &str) -> bool {
+        let asked = json!({ "expression": code, "returnByValue": true });
+        self.ask("Runtime.evaluate", asked)["result"]["result"]["value"] == json!(true)
     }
 
     /// Presses a key and lets it go.
