@@ -13,9 +13,8 @@ mod common;
 mod relay;
 
 use browser::{Browser, chromium};
-use common::{Manner, goodput, loose, plan, serve, wait_until};
+use common::{Manner, address_said, goodput, loose, plan, serve, wait_until};
 use relay::Relay;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -233,10 +232,8 @@ fn a_running_sweep_in_a_browser() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(sweep.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let line = said.find(|l| l.contains("page of the sweep: ")).unwrap();
-    let drain = std::thread::spawn(move || said.count());
-    let relay = Relay::start(line.split("http://").nth(1).unwrap().trim_end_matches('/'));
+    let (address, drain) = address_said(&mut sweep, "page of the sweep: ");
+    let relay = Relay::start(&address);
     browser.open_url(&format!("http://{}/", relay.address), 1280);
     wait_until("a step is on the page", || {
         let seen = browser.eval(WATCHED);

@@ -11,7 +11,7 @@ use crate::plan::{Plan, Source};
 use crate::report::watch;
 use crate::rundir::matrix::RowAnswer;
 use crate::rundir::repeats::{REPEATS, is_repeated};
-use crate::rundir::{self, RESULT, Run, VariantAnswer};
+use crate::rundir::{self, REPORT_PAGE, RESULT, Run, VariantAnswer};
 use crate::search::answer::{Answer, Status};
 use crate::search::config::Mode;
 use crate::sweep::{self, LivePage, Options, Resumption, forecast};
@@ -21,9 +21,6 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use tokio_util::sync::CancellationToken;
-
-/// File of the report as a page.
-const REPORT: &str = "report.html";
 
 /// Exit code of an interrupted sweep: 128 + SIGINT, as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -114,7 +111,7 @@ pub(crate) fn measure(plan: &Plan, options: &Options, after: After) -> Result<Ex
         sweep::run(plan, options, interrupt).await.map(drop)
     })?;
     let code = measured.map_or_else(Ok, |()| finish(&options.out, plan, after))?;
-    options.served.report(&options.out.join(REPORT));
+    options.served.report(&options.out.join(REPORT_PAGE));
     Ok(code)
 }
 
@@ -164,7 +161,7 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)
     })?;
     let code = measured.map_or_else(Ok, |()| finish(dir, &plan, After::of(args)))?;
-    options.served.report(&dir.join(REPORT));
+    options.served.report(&dir.join(REPORT_PAGE));
     Ok(code)
 }
 

@@ -4,20 +4,18 @@ mod folder;
 
 use crate::cli::ViewArgs;
 use crate::compare::{self, side};
+use crate::load::pages;
 use crate::report::runs;
 use crate::rundir::files::report_page;
 use anyhow::{Context, Result, ensure};
 use axum::extract::{Path, RawQuery, State};
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
-use axum::http::{HeaderName, StatusCode};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_SECURITY_POLICY;
 use axum::middleware::from_fn;
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Router, body::Bytes};
 use folder::Folder;
-use std::net::TcpListener;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
@@ -29,10 +27,7 @@ const REPORT_POLICY: &str = "sandbox allow-scripts; default-src 'none'; script-s
 /// Serves until Ctrl-C.
 pub(crate) fn view(args: &ViewArgs) -> Result<()> {
     let folder = Folder::open(&args.dir)?;
-    let context = || format!("--listen {}: cannot listen there; name another port", args.listen);
-    let socket = TcpListener::bind(args.listen).with_context(context)?;
-    socket.set_nonblocking(true).with_context(context)?;
-    let address = socket.local_addr().with_context(context)?;
+    let (socket, address) = pages::bind(args.listen)?;
     if !address.ip().is_loopback() {
         tracing::warn!(
             "warning: --listen {address}: anyone who reaches this machine there can read the runs, without a password; --listen \
@@ -46,10 +41,11 @@ pub(crate) fn view(args: &ViewArgs) -> Result<()> {
         .build()
         .context("failed to start a runtime")?;
     let served = runtime.block_on(async {
-        let socket = tokio::net::TcpListener::from_std(socket).with_context(context)?;
+        let socket = tokio::net::TcpListener::from_std(socket)
+            .with_context(|| format!("failed to serve at {address}"))?;
         let end = CancellationToken::new();
         tokio::select! {
-            () = crate::load::pages::serve(routes(folder, address.ip().is_loopback()), socket, end) => {}
+            () = pages::serve(routes(folder, address.ip().is_loopback()), socket, end) => {}
             // If no handler can be installed, the default action ends the process.
             _ = tokio::signal::ctrl_c() => {}
         }
@@ -68,11 +64,12 @@ fn routes(folder: Folder, loopback: bool) -> Router {
         .route("/", get(index))
         .route("/run/{*name}", get(report))
         .route("/compare", get(compared))
-        .with_state(Arc::new(Mutex::new(folder)));
-    if loopback { router.layer(from_fn(crate::load::pages::local_names_only)) } else { router }
+        .with_state(Arc::new(Mutex::new(folder)))
+        .layer(from_fn(pages::guarded));
+    if loopback { router.layer(from_fn(pages::local_names_only)) } else { router }
 }
 
-/// Makes a page on a thread that may block, and adds the headers that every page has.
+/// Makes a page on a thread that may block, and adds its policy.
 async fn made(shared: Shared, make: impl FnOnce(&mut Folder) -> Result<Page> + Send + 'static) -> Response {
     let work = move || make(&mut shared.lock().unwrap_or_else(PoisonError::into_inner));
     let made =
@@ -82,14 +79,7 @@ async fn made(shared: Shared, make: impl FnOnce(&mut Folder) -> Result<Page> + S
     let Ok(Page { status, policy, body }) = page else {
         return StatusCode::INTERNAL_SERVER_ERROR.into_response();
     };
-    let headers: [(HeaderName, &str); 5] = [
-        (CONTENT_SECURITY_POLICY, policy),
-        (CONTENT_TYPE, "text/html; charset=utf-8"),
-        (CACHE_CONTROL, "no-store"),
-        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (REFERRER_POLICY, "no-referrer"),
-    ];
-    (status, headers, Html(body)).into_response()
+    (status, [(CONTENT_SECURITY_POLICY, policy)], Html(body)).into_response()
 }
 
 /// A page with its status.

@@ -1,6 +1,6 @@
 //! `--listen`: a running sweep shows itself to Prometheus and to whoever watches its page, and no port stops it.
 
-use crate::common::{Manner, goodput, loose, plan, result, serve};
+use crate::common::{Manner, address_said, goodput, loose, plan, result, serve};
 use goodput::server::prometheus::samples;
 use goodput::stats::step::Verdict;
 use predicates::str::contains;
@@ -147,10 +147,7 @@ fn a_running_sweep_shows_itself() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let line = said.find(|l| l.contains("metrics of the sweep: ")).unwrap();
-    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    let drain = std::thread::spawn(move || said.count());
+    let (address, drain) = address_said(&mut child, "metrics of the sweep: ");
     // Until the second step runs: what the first one came to is on the page then.
     let mut looks = 0;
     let text = loop {

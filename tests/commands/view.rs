@@ -1,8 +1,8 @@
 //! `view`: the index of a folder of runs, reports and comparisons, and nothing else of the disk.
 
-use crate::common::goodput;
+use crate::common::{address_said, goodput};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -24,9 +24,7 @@ impl Viewed {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+        let (address, _) = address_said(&mut child, "the runs of ");
         Self { child, address }
     }
 

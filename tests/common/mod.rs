@@ -10,12 +10,13 @@ use axum::response::{IntoResponse, Response};
 use goodput::sim::config::Simulated;
 use goodput::sim::router::router;
 use std::collections::HashMap;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -164,6 +165,15 @@ pub fn goodput() -> assert_cmd::Command {
     let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("goodput"));
     command.env_remove("OPENAI_API_KEY").timeout(std::time::Duration::from_secs(300));
     command
+}
+
+/// Reads the standard error of a process until a line that has this text and an URL. Returns the address in the URL, and a thread that reads
+/// the rest, so that the process can go on writing.
+pub fn address_said(child: &mut Child, text: &str) -> (String, JoinHandle<usize>) {
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let line = said.find(|line| line.contains(text)).unwrap();
+    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
+    (address, std::thread::spawn(move || said.count()))
 }
 
 /// Timeout of a wait. The awaited events take seconds.

@@ -1,14 +1,16 @@
 //! Serves pages over HTTP/1.1 to anyone who asks, without letting a connection that never finishes its request hold anything up.
 
+use anyhow::{Context, Result};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
-use axum::http::StatusCode;
-use axum::http::header::HOST;
+use axum::http::header::{CACHE_CONTROL, HOST, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -19,6 +21,18 @@ use tower::ServiceExt;
 pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// Pause before accepting again after an error: descriptors have run out.
 const AGAIN: Duration = Duration::from_millis(100);
+
+/// Binds the address of a `--listen`, for [`serve`] on any runtime. Also returns the address with the port that it got.
+///
+/// # Errors
+/// The address is in use, or does not belong to this machine.
+pub fn bind(address: SocketAddr) -> Result<(std::net::TcpListener, SocketAddr)> {
+    let context = || format!("--listen {address}: cannot listen there; name another port");
+    let socket = std::net::TcpListener::bind(address).with_context(context)?;
+    socket.set_nonblocking(true).with_context(context)?;
+    let bound = socket.local_addr().with_context(context)?;
+    Ok((socket, bound))
+}
 
 /// Serves a router until `end`; connections are tasks of the runtime, and end with it.
 pub async fn serve(router: Router, listener: TcpListener, end: CancellationToken) {
@@ -35,6 +49,17 @@ pub async fn serve(router: Router, listener: TcpListener, end: CancellationToken
             Err(_) => tokio::time::sleep(AGAIN).await,
         }
     }
+}
+
+/// Adds the headers that every page has: it is not kept, is what its type says, and names itself to nobody.
+pub async fn guarded(request: Request, next: Next) -> Response {
+    let mut answer = next.run(request).await;
+    for (name, value) in
+        [(CACHE_CONTROL, "no-store"), (X_CONTENT_TYPE_OPTIONS, "nosniff"), (REFERRER_POLICY, "no-referrer")]
+    {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
 }
 
 /// Answers only requests that name this machine by a number or as `localhost`: a page on the web whose name was turned to this machine's

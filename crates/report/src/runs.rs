@@ -12,6 +12,7 @@ use askama::Template;
 use goodput_run::compare::Comparison;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Maximum number of answers of a run in the index.
 const MOST_ANSWERS: usize = 6;
@@ -20,10 +21,13 @@ const STYLE: &str = include_str!("../templates/watch.css");
 /// Styles of these pages alone.
 const OWN: &str = ".lines { white-space: pre-line; max-width: none; } .go { padding: .35rem 1rem; cursor: pointer; } .plot { background: var(--ground); } .plot > svg { border: 0; }\n";
 
+/// Characters of a run's name that are encoded in its address.
+const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'/');
+
 /// The content security policy of these pages.
 pub const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// What the index shows of a run.
+/// A run as the index shows it.
 #[derive(Debug, Clone)]
 pub struct Entry {
     /// Path of its folder below the folder that is viewed.
@@ -40,7 +44,7 @@ pub struct Summary {
     server: String,
     headline: String,
     answers: Vec<(String, Answer)>,
-    /// What the run measured: runs with the same text belong to one trend.
+    /// The plan, limits, model and workload: runs with the same text belong to one trend.
     question: String,
 }
 
@@ -85,7 +89,7 @@ struct Row {
 
 impl Row {
     fn of(entry: &Entry) -> Self {
-        let link = entry.name.split('/').map(percent_encoded).collect::<Vec<_>>().join("/");
+        let link = utf8_percent_encode(&entry.name, &ESCAPED).to_string();
         let name = entry.name.clone();
         match &entry.summary {
             Ok(s) => {
@@ -113,15 +117,6 @@ impl Row {
             },
         }
     }
-}
-
-/// Encodes all bytes of a part of a path but letters, digits, `-`, `_` and `.`.
-fn percent_encoded(text: &str) -> String {
-    let one = |b: u8| match b {
-        b if b.is_ascii_alphanumeric() || b"-_.".contains(&b) => char::from(b).to_string(),
-        b => format!("%{b:02X}"),
-    };
-    text.bytes().map(one).collect()
 }
 
 fn render(page: Page) -> Result<String> {

@@ -5,18 +5,16 @@ use super::live::Page;
 use super::watch::{LivePage, Watched};
 use anyhow::{Context, Result};
 use axum::Router;
-use axum::extract::Request;
 use axum::http::StatusCode;
-use axum::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
-use axum::middleware::{Next, from_fn};
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::middleware::from_fn;
 use axum::response::sse::{Event, Sse};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse};
 use axum::routing::get;
 use futures_util::stream::{Stream, unfold};
+use goodput_load::pages;
 use std::convert::Infallible;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -77,7 +75,7 @@ impl Served {
     }
 }
 
-/// What the routes share.
+/// The pages and the counts that the routes share.
 #[derive(Debug)]
 struct Shared {
     metrics: Page,
@@ -107,10 +105,7 @@ impl Listener {
     /// # Errors
     /// The address is in use, or does not belong to this machine.
     fn start(address: SocketAddr, metrics: Page, live: &LivePage, watched: Watched) -> Result<Self> {
-        let context = || format!("--listen {address}: cannot listen there; name another port");
-        let socket = TcpListener::bind(address).with_context(context)?;
-        socket.set_nonblocking(true).with_context(context)?;
-        let address = socket.local_addr().with_context(context)?;
+        let (socket, address) = pages::bind(address)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -128,7 +123,7 @@ impl Listener {
         let (ended, router) = (end.clone(), routes(&shared, address.ip().is_loopback()));
         let serve = async move {
             let socket = tokio::net::TcpListener::from_std(socket)?;
-            goodput_load::pages::serve(router, socket, ended).await;
+            pages::serve(router, socket, ended).await;
             std::io::Result::Ok(())
         };
         let last = end.clone();
@@ -188,24 +183,12 @@ fn routes(shared: &Arc<Shared>, loopback: bool) -> Router {
         let stream = Reader::admit(&of).map(|reader| Sse::new(sent(reader)));
         async move { stream.ok_or((StatusCode::SERVICE_UNAVAILABLE, "too many readers")) }
     };
-    let mut pages =
+    let mut own =
         Router::new().route("/", get(page)).route("/report.html", get(report)).route("/events", get(events));
     if loopback {
-        pages = pages.layer(from_fn(goodput_load::pages::local_names_only));
+        own = own.layer(from_fn(pages::local_names_only));
     }
-    Router::new().route("/metrics", get(metrics)).merge(pages).layer(from_fn(guarded))
-}
-
-/// Adds the headers that every page has.
-async fn guarded(request: Request, next: Next) -> Response {
-    let mut answer = next.run(request).await;
-    let headers = answer.headers_mut();
-    for (name, value) in
-        [(CACHE_CONTROL, "no-store"), (X_CONTENT_TYPE_OPTIONS, "nosniff"), (REFERRER_POLICY, "no-referrer")]
-    {
-        headers.insert(name, axum::http::HeaderValue::from_static(value));
-    }
-    answer
+    Router::new().route("/metrics", get(metrics)).merge(own).layer(from_fn(pages::guarded))
 }
 
 /// One reader of the events.

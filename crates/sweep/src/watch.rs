@@ -27,7 +27,7 @@ pub struct LivePage {
     pub words: fn(&Run) -> serde_json::Value,
 }
 
-/// What the sweep is doing.
+/// The part of a sweep that is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Phase {

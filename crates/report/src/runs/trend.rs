@@ -5,6 +5,8 @@ use crate::escape::plain;
 use crate::render::html::escape;
 use crate::words::{date, level, level_number};
 use goodput_core::level::Control;
+use goodput_core::slo::ALL;
+use goodput_plan::MAIN;
 use goodput_run::trend::{Shift, shifts};
 use goodput_stats::search::answer::{Answer, Status};
 use std::collections::BTreeMap;
@@ -51,7 +53,7 @@ pub(super) fn trends(entries: &[Entry]) -> Vec<Trend> {
         |((question, series, tier, class), mut points): ((&str, &str, &str, &str), Vec<Point<'_>>)| {
             points.sort_by(|a, b| (a.started, a.name).cmp(&(b.started, b.name)));
             let own: Vec<&str> =
-                [series, tier, class].into_iter().filter(|n| !["main", "all"].contains(n)).collect();
+                [series, tier, class].into_iter().filter(|n| ![MAIN, ALL].contains(n)).collect();
             let own = if own.is_empty() { String::new() } else { format!(" ({})", own.join(", ")) };
             let intervals: Vec<_> = points.iter().map(|p| p.answer.goodput.interval90()).collect();
             let found = shifts(&intervals);

@@ -7,7 +7,7 @@ use crate::render::html::{self, Inline};
 use crate::render::markdown;
 use crate::sections::{report, variants};
 use anyhow::{Context, Result};
-use goodput_run::rundir::{Run, Traces, VARIANTS, files, make_folder, no_link, variants_table};
+use goodput_run::rundir::{REPORT_PAGE, Run, Traces, VARIANTS, files, make_folder, no_link, variants_table};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -91,7 +91,7 @@ fn texts(dir: &Path, document: &Document, charts: &html::Charts) -> Result<Vec<P
     let page = html::render(document, charts, &charts::dark_variables())?;
     Ok(vec![
         write(dir.join("report.md"), markdown::render(document).as_bytes())?,
-        write(dir.join("report.html"), page.as_bytes())?,
+        write(dir.join(REPORT_PAGE), page.as_bytes())?,
     ])
 }
 

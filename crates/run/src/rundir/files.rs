@@ -96,7 +96,7 @@ fn whole_up_to(path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
 /// Fails if it is a link or no file, or is larger than 64 MiB.
 pub fn report_page(dir: &Path) -> Result<Option<Vec<u8>>> {
     is_own_folder(dir)?;
-    whole(&dir.join("report.html"))
+    whole(&dir.join(super::REPORT_PAGE))
 }
 
 /// Reads a required file as text.

@@ -94,6 +94,8 @@ pub(crate) const HISTOGRAMS: &str = "histograms.csv";
 pub const METRICS: &str = "server-metrics.csv";
 /// One row per series of each variant, if the plan has variants.
 pub const VARIANTS: &str = "variants.csv";
+/// The report as a page.
+pub const REPORT_PAGE: &str = "report.html";
 /// Folder with the server output of variants, one file each.
 pub const LOGS: &str = "logs";
 /// One row per step with the values of the server's own counters, if it exports any.

@@ -38,7 +38,7 @@ pub(super) const OURS: &[&str] = &[
     SUMMARIES,
     super::imported::COUNTED,
     "report.md",
-    "report.html",
+    super::REPORT_PAGE,
 ];
 
 /// A pooled distribution of one step for `histograms.csv`: class, metric, and (low, high, count) in microseconds.

@@ -1,10 +1,11 @@
 //! Changes that would help, with the server's flags and the values to set.
 
 use super::Kind;
+use super::altered::Altered;
 use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 use super::figure::{Figure, is_drafting};
 use super::flags::Knob;
-use super::forecast::{Altered, Expected};
+use super::forecast::Expected;
 use super::pace::{self, Pace};
 use super::pool::{self, PoolSize};
 use super::settings::{Current, Value};

@@ -17,8 +17,9 @@ pub use latency::{LatencyFact, LengthTtft};
 pub use server::ServerFact;
 pub use throughput::ThroughputFact;
 
+use super::altered::Altered;
 use super::facts::StepFailures;
-use super::forecast::{Altered, Expected};
+use super::forecast::Expected;
 use super::subject::is_one;
 use crate::stats::step::{Step, StepKind};
 use goodput_core::caveat::OwnFault;

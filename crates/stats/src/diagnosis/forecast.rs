@@ -2,7 +2,8 @@
 //! cause; a forecast tells what removing it gains.
 
 use super::advice::{self, Advice, Target};
-use super::change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
+use super::altered::{Altered, Price};
+use super::change::Change;
 use super::fact::Fact;
 use super::figure::{Figure, Reading};
 use super::kind::Rank;
@@ -20,7 +21,6 @@ const LEAST_GAIN: f64 = 0.1;
 /// Share of the largest gain of a setting with which a smaller change of it is preferred: it has as good as the same gain, with
 /// less of what the change costs (memory, other latencies).
 const NEARLY_ALL: f64 = 0.95;
-
 /// Factor by which twice as fast a host must gain more than faster GPUs to be what is short: models share the time of an
 /// iteration among host, sequences and compute, and give the host what they cannot place.
 const SURELY_THE_HOST: f64 = 1.5;
@@ -51,51 +51,6 @@ pub struct Effect {
     pub goodput: f64,
 }
 
-/// One thing about a server that is changed in a simulation.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Altered {
-    /// Fewer concurrent sequences: this many.
-    FewerSequences(u32),
-    /// More concurrent sequences: this many.
-    MoreSequences(u32),
-    /// Fewer tokens in an iteration: this many.
-    FewerTokens(u32),
-    /// More tokens in an iteration: this many.
-    MoreTokens(u32),
-    /// A KV cache twice as large.
-    TwiceTheKvCache,
-    /// The prefix cache is on.
-    PrefixCache,
-    /// Prompts are read in chunks.
-    ChunkedPrefill,
-    /// Compute is twice as fast: prompts are read in half the time.
-    FasterCompute,
-    /// Memory is twice as fast: weights, keys and values are read in half the time.
-    FasterMemory,
-    /// The host's work for an iteration takes half the time.
-    FasterHost,
-    /// Prompts have half as many tokens.
-    HalfThePrompts,
-    /// Answers have half as many tokens.
-    HalfTheAnswers,
-}
-
-/// The price of a change, the lowest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Price {
-    /// A setting of the server at hand.
-    Setting,
-    /// Other hardware, or weights of fewer bits.
-    Hardware,
-    /// Other requests: not what the users ask for.
-    Requests,
-}
-
-impl Price {
-    const ALL: [Self; 3] = [Self::Setting, Self::Hardware, Self::Requests];
-}
-
 /// The gain that a model of the server foresees for an advice.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Expected {
@@ -103,129 +58,6 @@ pub struct Expected {
     pub present: f64,
     /// Goodput of the model with the change.
     pub changed: f64,
-}
-
-impl Altered {
-    const fn price(self) -> Price {
-        match self {
-            Self::FewerSequences(_)
-            | Self::MoreSequences(_)
-            | Self::FewerTokens(_)
-            | Self::MoreTokens(_)
-            | Self::TwiceTheKvCache
-            | Self::PrefixCache
-            | Self::ChunkedPrefill => Price::Setting,
-            Self::FasterCompute | Self::FasterMemory | Self::FasterHost => Price::Hardware,
-            Self::HalfThePrompts | Self::HalfTheAnswers => Price::Requests,
-        }
-    }
-
-    /// Returns the number to which a setting is changed; `None` for other changes.
-    const fn count(self) -> Option<u32> {
-        match self {
-            Self::FewerSequences(n) | Self::MoreSequences(n) | Self::FewerTokens(n) | Self::MoreTokens(n) => {
-                Some(n)
-            }
-            Self::TwiceTheKvCache
-            | Self::PrefixCache
-            | Self::ChunkedPrefill
-            | Self::FasterCompute
-            | Self::FasterMemory
-            | Self::FasterHost
-            | Self::HalfThePrompts
-            | Self::HalfTheAnswers => None,
-        }
-    }
-
-    /// Returns true for what faster GPUs do, whichever part of them is faster.
-    pub(super) const fn is_of_gpus(self) -> bool {
-        matches!(self, Self::FasterCompute | Self::FasterMemory)
-    }
-
-    /// Returns true if it changes a setting less than another change of the same setting in the same direction.
-    const fn is_smaller(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::MoreSequences(own), Self::MoreSequences(its))
-            | (Self::MoreTokens(own), Self::MoreTokens(its)) => own < its,
-            (Self::FewerSequences(own), Self::FewerSequences(its))
-            | (Self::FewerTokens(own), Self::FewerTokens(its)) => own > its,
-            _ => false,
-        }
-    }
-
-    /// Returns true if both change the same thing in the same direction, whatever the number.
-    fn is_alike(self, other: Self) -> bool {
-        std::mem::discriminant(&self) == std::mem::discriminant(&other)
-    }
-
-    /// Returns the kind of finding whose cause the change removes, and the change that is advised for it.
-    const fn remedy(self) -> (Kind, Change) {
-        match self {
-            Self::FewerSequences(_) => (Kind::BatchTooLarge, Change::Batch(BatchChange::Cap)),
-            Self::MoreSequences(_) => (Kind::BatchTooSmall, Change::Batch(BatchChange::AdmitMore)),
-            Self::FewerTokens(_) => (Kind::PrefillStalls, Change::Batch(BatchChange::SmallerPrefillChunks)),
-            Self::MoreTokens(_) => (Kind::SmallIterations, Change::Batch(BatchChange::MoreTokens)),
-            Self::TwiceTheKvCache => (Kind::KvExhaustion, Change::Memory(MemoryChange::MoreKvCache)),
-            Self::PrefixCache => (Kind::CacheMisses, Change::Memory(MemoryChange::PrefixCacheOn)),
-            Self::ChunkedPrefill => (Kind::PrefillStalls, Change::Batch(BatchChange::ChunkedPrefill)),
-            Self::FasterCompute => (Kind::PrefillBound, Change::Deployment(DeploymentChange::FasterCompute)),
-            Self::FasterMemory => (Kind::DecodeBound, Change::Deployment(DeploymentChange::FasterMemory)),
-            Self::FasterHost => (Kind::DecodeBound, Change::Deployment(DeploymentChange::CheckHost)),
-            Self::HalfThePrompts => {
-                (Kind::PrefillBound, Change::Deployment(DeploymentChange::ShorterPrompts))
-            }
-            Self::HalfTheAnswers => (Kind::DecodeBound, Change::Deployment(DeploymentChange::ShorterAnswers)),
-        }
-    }
-
-    /// Returns the simulated change that an advised one comes nearest to, with any number; `None` if it was not simulated.
-    pub const fn of(change: &Change) -> Option<Self> {
-        match change {
-            Change::Client { .. } | Change::Pool(_) => None,
-            Change::Batch(change) => Some(match change {
-                BatchChange::Cap => Self::FewerSequences(0),
-                BatchChange::AdmitMore => Self::MoreSequences(0),
-                BatchChange::MoreTokens => Self::MoreTokens(0),
-                BatchChange::SmallerPrefillChunks => Self::FewerTokens(0),
-                BatchChange::ChunkedPrefill => Self::ChunkedPrefill,
-            }),
-            Change::Memory(change) => Some(match change {
-                MemoryChange::MoreKvCache
-                | MemoryChange::RoomForPrefixes
-                | MemoryChange::SmallerKvType
-                | MemoryChange::MoreGpus => Self::TwiceTheKvCache,
-                MemoryChange::PrefixCacheOn => Self::PrefixCache,
-            }),
-            Change::Compute(change) => match change {
-                ComputeChange::EightBits | ComputeChange::MoreGpusForPrefill => Some(Self::FasterCompute),
-                ComputeChange::SmallerWeights { .. } | ComputeChange::MoreGpusForDecode => {
-                    Some(Self::FasterMemory)
-                }
-                ComputeChange::CaptureGraphs { .. } => Some(Self::FasterHost),
-                ComputeChange::FewerGpusPerCopy | ComputeChange::NoDrafting => None,
-            },
-            Change::Deployment(change) => match change {
-                DeploymentChange::FasterCompute => Some(Self::FasterCompute),
-                DeploymentChange::FasterMemory | DeploymentChange::SpeculativeDecoding => {
-                    Some(Self::FasterMemory)
-                }
-                DeploymentChange::CheckHost => Some(Self::FasterHost),
-                DeploymentChange::ShorterPrompts => Some(Self::HalfThePrompts),
-                DeploymentChange::ShorterAnswers => Some(Self::HalfTheAnswers),
-                DeploymentChange::MoreReplicas
-                | DeploymentChange::RouteByPrefix
-                | DeploymentChange::CheckInterconnect
-                | DeploymentChange::MendErrors
-                | DeploymentChange::NearerClient
-                | DeploymentChange::RaisePowerLimit
-                | DeploymentChange::CoolGpus
-                | DeploymentChange::FreeClocks
-                | DeploymentChange::FewerDrafts
-                | DeploymentChange::LimitAdmission
-                | DeploymentChange::Capacity => None,
-            },
-        }
-    }
 }
 
 impl Forecast {
@@ -261,38 +93,36 @@ impl Forecast {
         Self { effects: effects.collect(), ..self }
     }
 
+    /// Returns the effect with the highest goodput of those that a test holds for.
+    fn highest(&self, holds: impl Fn(&Effect) -> bool) -> Option<Effect> {
+        let all = self.effects.iter().copied().filter(holds);
+        all.max_by(|a, b| a.goodput.total_cmp(&b.goodput))
+    }
+
     /// Returns the best of the cheapest changes of which one is worth it: settings first, then hardware, then other requests.
     pub fn best(&self) -> Option<Effect> {
-        let of = |price: Price| {
-            let own = self.effects.iter().filter(move |e| e.altered.price() == price);
-            let worth = own.filter(|e| self.is_worth(e.goodput));
-            worth.max_by(|a, b| a.goodput.total_cmp(&b.goodput))
-        };
+        let of = |price: Price| self.highest(|e| e.altered.price() == price && self.is_worth(e.goodput));
         let best = Price::ALL.into_iter().find_map(of)?;
-        Some(self.smallest_as_good(self.faster_gpus_instead(*best).unwrap_or(*best)))
+        Some(self.smallest_as_good(self.faster_gpus_instead(best).unwrap_or(best)))
     }
 
     /// Returns the best effect of faster GPUs if the given one is of a faster host and does not gain clearly more.
     fn faster_gpus_instead(&self, best: Effect) -> Option<Effect> {
-        let more = |effect: &Effect| effect.goodput - self.present;
-        let of_gpus = self.effects.iter().filter(|e| e.altered.is_of_gpus());
-        let other = of_gpus.max_by(|a, b| a.goodput.total_cmp(&b.goodput))?;
+        let more = |effect: Effect| effect.goodput - self.present;
+        let other = self.highest(|e| e.altered.is_of_gpus())?;
         let is_host = best.altered == Altered::FasterHost;
-        (is_host && SURELY_THE_HOST * more(other) >= more(&best)).then_some(*other)
+        (is_host && SURELY_THE_HOST * more(other) >= more(best)).then_some(other)
     }
 
     /// Returns the best change of a setting that is advised at all, whether or not it is worth it.
     fn best_setting(&self) -> Option<Effect> {
-        let settings = self.effects.iter().filter(|e| e.altered.price() == Price::Setting);
-        let best = settings.max_by(|a, b| a.goodput.total_cmp(&b.goodput))?;
-        (self.gain(best.goodput) >= LEAST_GAIN).then(|| self.smallest_as_good(*best))
+        let best = self.highest(|e| e.altered.price() == Price::Setting)?;
+        (self.gain(best.goodput) >= LEAST_GAIN).then(|| self.smallest_as_good(best))
     }
 
     /// Returns the best effect of changes like this one; `None` if none was simulated.
     fn like(&self, altered: Altered) -> Option<Effect> {
-        let alike = self.effects.iter().filter(|e| e.altered.is_alike(altered));
-        let best = alike.max_by(|a, b| a.goodput.total_cmp(&b.goodput))?;
-        Some(self.smallest_as_good(*best))
+        self.highest(|e| e.altered.is_alike(altered)).map(|best| self.smallest_as_good(best))
     }
 
     /// Returns the smallest change of the same setting that gains nearly as much ([`NEARLY_ALL`]) and is worth it if this one is.

@@ -6,6 +6,7 @@
 //! fire, and the kind is reported as undecidable ([`Untold`]).
 
 pub mod advice;
+mod altered;
 mod change;
 pub mod fact;
 pub mod facts;
@@ -30,6 +31,7 @@ mod trial;
 mod tests;
 
 pub use advice::{Advice, QUICK_MS, Target};
+pub use altered::Altered;
 pub use change::{BatchChange, Change, ComputeChange, DeploymentChange, MemoryChange};
 pub use fact::{
     CacheFact, DraftingFact, Fact, GpuFact, GpusTpot, HardwareFact, IterationFact, LatencyFact, LengthTtft,
@@ -40,7 +42,7 @@ pub use figure::{Evidence, Figure, LongerBy, Source};
 pub use fit::{is_flat, per_token_ms};
 pub use flags::{Flags, Knob};
 pub use floor::{Measured, Reading, Roofline, uncached};
-pub use forecast::{Altered, Effect, Expected, Forecast};
+pub use forecast::{Effect, Expected, Forecast};
 pub use kind::Kind;
 pub use next::{Measurement, Next, SetBy};
 pub use no_forecast::{Assumed, NoForecast, WithoutForecast};
