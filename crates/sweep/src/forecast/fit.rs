@@ -121,7 +121,7 @@ pub(super) fn fit(
         search((overhead, misfit(&overhead, f64::INFINITY)?), FittedPart::OVERHEAD, &LATER_FACTORS, misfit)?;
     let fits = [linear, roofline, overhead];
     for (parts, deviation) in &fits {
-        tracing::debug!("{}: {parts:?} deviates from the steps by {deviation:.3}", curve.series);
+        tracing::debug!("{}: {parts:?} deviates from the steps by {deviation:.3}", load.plan.name);
     }
     let deviation = fits.iter().map(|(_, deviation)| *deviation).fold(f64::INFINITY, f64::min);
     if deviation > BELIEVED {
