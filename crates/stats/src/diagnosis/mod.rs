@@ -46,7 +46,7 @@ pub use forecast::{Effect, Expected, Forecast};
 pub use kind::Kind;
 pub use next::{Measurement, Next, SetBy};
 pub use no_forecast::{Assumed, NoForecast, WithoutForecast};
-pub use pace::most_computing_ms;
+pub use pace::{least_computing_ms, most_computing_ms};
 pub use pool::{PoolGpus, PoolShare, PoolSize};
 pub use remedy::Remedy;
 pub use settings::{Current, Origin, Settings, Value};

@@ -75,8 +75,14 @@ fn most_token_ms(s: &Subject<'_>, base_ms: f64) -> Option<f64> {
 /// Returns the longest time, in milliseconds, that a prompt token can take by computing on the declared hardware; `None` if the plan
 /// declares none.
 pub fn most_computing_ms(curve: &Curve) -> Option<f64> {
+    Some(least_computing_ms(curve)? / LEAST_EFFICIENCY)
+}
+
+/// Returns the time, in milliseconds, that the products of a token take at the full rate of the declared hardware; `None` if the
+/// plan declares none.
+pub fn least_computing_ms(curve: &Curve) -> Option<f64> {
     let (machine, model) = curve.hardware.as_ref()?;
-    Some(machine.prefill(model, 1.0).compute_ms? / LEAST_EFFICIENCY)
+    machine.prefill(model, 1.0).compute_ms
 }
 
 /// Returns the most tokens of an iteration, if known.

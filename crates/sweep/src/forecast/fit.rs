@@ -12,13 +12,16 @@ use crate::bare::Lengths;
 use anyhow::Result;
 use goodput_core::slo::Metric;
 use goodput_stats::diagnosis::{
-    Curve, Facts, NoForecast, QUICK_MS, is_flat, is_one, most_computing_ms, per_token_ms, uncached,
+    Curve, Facts, NoForecast, QUICK_MS, is_flat, is_one, least_computing_ms, most_computing_ms, per_token_ms,
+    uncached,
 };
 use goodput_stats::stats::step::Step;
 
 /// Factors by which the parts are varied, in turn: of a sum, and once the sum is fitted.
 const FACTORS: [f64; 3] = [1.5, 1.25, 1.1];
 const LATER_FACTORS: [f64; 2] = [1.4, 1.15];
+/// Times that a factor is tried on all parts, as long as it helps.
+const ROUNDS: u32 = 4;
 /// Factor on the deviation below which a variation is taken: less is the noise of the simulation.
 const BETTER: f64 = 0.99;
 /// Largest mean deviation from the measured latencies, as a logarithm, of a fit that is believed.
@@ -39,6 +42,9 @@ const ATTENTION: f64 = 1.1e-4;
 /// Time to read the keys and values of a token, if the model is not declared: 131 kB (8 billion parameters with grouped
 /// heads, 16 bits) at 2 TB/s.
 const KV_TOKEN_MS: f64 = 65e-6;
+/// Most that the host works for a sequence in an iteration, in milliseconds: it schedules, samples and writes one token. What a
+/// sequence takes beyond that is the GPU's.
+const MOST_OF_HOST_MS: f64 = 0.08;
 /// Share of the time of reading a prompt that depends on its tokens, at the start of the fit, where longer prompts are not slower.
 const OF_FLAT: f64 = 0.05;
 /// Share of the time of reading a prompt that does not depend on its tokens, at the start of the fit with such a part.
@@ -74,6 +80,8 @@ struct Shares {
     context: f64,
     /// Longest time that a prompt token can take by computing, if the plan declares the hardware.
     most_computing_ms: Option<f64>,
+    /// Time of a token's products at the full rate of the declared hardware; 0 if the plan declares none.
+    least_computing_ms: f64,
 }
 
 /// Returns the engines that reproduce the steps: with times that are a sum, with times in which reading the weights hides a
@@ -112,7 +120,9 @@ pub(super) fn fit(
         }
         Ok(sum)
     };
-    let linear = search((start, misfit(&start, f64::INFINITY)?), FittedPart::LINEAR, &FACTORS, misfit)?;
+    // Where prompts of several lengths tell that an iteration with prompts takes longer, by how much is as uncertain as the rest.
+    let of_sum = if start.prompt > 0.0 { FittedPart::OVERHEAD } else { FittedPart::LINEAR };
+    let linear = search((start, misfit(&start, f64::INFINITY)?), of_sum, &FACTORS, misfit)?;
     let hiding = Parts { hiding: mean(shares.memory).min(MOST_HIDING), hidden: HIDDEN, ..linear.0 };
     let roofline =
         search((hiding, misfit(&hiding, f64::INFINITY)?), FittedPart::ROOFLINE, &LATER_FACTORS, misfit)?;
@@ -137,6 +147,10 @@ impl Parts {
         let seen = self.sequence - token_ms;
         let kv_token_ms = shares.kv * seen / shares.context;
         let sequence_ms = (1.0 - shares.kv) * seen;
+        // A token of an answer takes the products of a prompt token, unless they are known to be hidden.
+        let products_ms = (self.prompt_token.max(shares.least_computing_ms) - token_ms)
+            .max(sequence_ms - MOST_OF_HOST_MS)
+            .clamp(0.0, sequence_ms);
         let fixed = (self.fixed - seen).max(0.1 * self.fixed);
         let weights_ms = fixed * self.hiding;
         Iteration {
@@ -147,6 +161,7 @@ impl Parts {
             attention_ms: shares.attention * self.prompt_token,
             token_ms,
             sequence_ms,
+            products_ms,
             kv_token_ms,
             memory: shares.memory,
             computing: shares
@@ -210,14 +225,20 @@ fn search(
     misfit: impl Fn(&Parts, f64) -> Result<f64>,
 ) -> Result<(Parts, f64)> {
     for factor in factors {
-        for part in parts {
-            for factor in [*factor, 1.0 / factor] {
-                let varied = best.0.varied(*part, factor);
-                let deviation = misfit(&varied, best.1)?;
-                if deviation < BETTER * best.1 {
-                    best = (varied, deviation);
-                    break;
+        for _ in 0..ROUNDS {
+            let before = best.1;
+            for part in parts {
+                for factor in [*factor, 1.0 / factor] {
+                    let varied = best.0.varied(*part, factor);
+                    let deviation = misfit(&varied, best.1)?;
+                    if deviation < BETTER * best.1 {
+                        best = (varied, deviation);
+                        break;
+                    }
                 }
+            }
+            if best.1 >= before {
+                break;
             }
         }
     }
@@ -258,8 +279,9 @@ fn start(
     let context = input + output / 2.0;
     let (memory, kv) = memory_shares(curve, fixed, sequence, context);
     let parts = Parts { fixed, hiding: 0.0, prompt, prompt_token, sequence, hidden: 0.0 };
-    let most_computing_ms = most_computing_ms(curve);
-    Some((parts, Shares { memory, kv, attention, context, most_computing_ms }))
+    let (most_computing_ms, least_computing_ms) =
+        (most_computing_ms(curve), least_computing_ms(curve).unwrap_or(0.0));
+    Some((parts, Shares { memory, kv, attention, context, most_computing_ms, least_computing_ms }))
 }
 
 /// Returns the time in which a prompt token attends to one token before it, as a share of that of its other products.

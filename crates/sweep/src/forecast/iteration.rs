@@ -23,6 +23,8 @@ pub(super) struct Iteration {
     pub(super) token_ms: f64,
     /// For each sequence.
     pub(super) sequence_ms: f64,
+    /// Part of it that is compute: products that the reading of the weights does not hide.
+    pub(super) products_ms: f64,
     /// For each token whose keys and values are read.
     pub(super) kv_token_ms: f64,
     /// Share of the fixed part that is memory, and not the host's work: the least and the most that it can be.
@@ -32,19 +34,13 @@ pub(super) struct Iteration {
 }
 
 impl Iteration {
-    /// Returns the part of a sequence's time that is compute: a token of an answer takes the products of a prompt token,
-    /// unless they are known to be hidden.
-    fn products_ms(&self) -> f64 {
-        (self.prompt_token_ms - self.token_ms).clamp(0.0, self.sequence_ms)
-    }
-
     /// Returns the times with compute that is faster by a factor.
     pub(super) fn with_compute(&self, factor: f64) -> Self {
         Self {
             prompt_token_ms: faster(self.prompt_token_ms, self.computing, factor),
             attention_ms: faster(self.attention_ms, self.computing, factor),
             token_ms: faster(self.token_ms, self.computing, factor),
-            sequence_ms: self.sequence_ms - self.computing * self.products_ms() * (1.0 - 1.0 / factor),
+            sequence_ms: self.sequence_ms - self.computing * self.products_ms * (1.0 - 1.0 / factor),
             ..*self
         }
     }
@@ -65,7 +61,7 @@ impl Iteration {
     pub(super) fn with_host(&self, factor: f64) -> Self {
         let [_, memory] = self.memory;
         let host = 1.0 - memory;
-        let products = self.products_ms();
+        let products = self.products_ms;
         Self {
             host_ms: faster(self.host_ms, host, factor),
             weights_ms: faster(self.weights_ms, host, factor),
@@ -94,6 +90,7 @@ mod tests {
         attention_ms: 1e-6,
         token_ms: 0.0,
         sequence_ms: 0.1,
+        products_ms: 0.02,
         kv_token_ms: 0.001,
         memory: [0.25, 0.25],
         computing: 1.0,
