@@ -25,6 +25,7 @@ Exit codes:
 
 Examples:
   goodput compare runs/before runs/after --gate 'goodput >= -5%' --summary \"$GITHUB_STEP_SUMMARY\"
+  goodput compare runs/before runs/after --gate 'ttft.p99 <= +10%' --junit gates.xml
   goodput compare runs/variants             the series of one run with each other
   goodput compare runs/variants#bf16 runs/variants#fp8 --out runs/bf16-fp8
   goodput compare runs/before runs/after    folders of `sweep --repeat`: all runs of each
@@ -63,6 +64,10 @@ pub struct CompareArgs {
     /// Append a summary in GitHub Markdown to this file, such as $GITHUB_STEP_SUMMARY.
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
+    /// Write the gates into this file as JUnit's XML, a test case for each figure and side: CI servers show it as tests. A gate that fails is a
+    /// failure, one that is undecided an error.
+    #[arg(long, value_name = "FILE", requires = "gate")]
+    pub junit: Option<PathBuf>,
     /// With --measure: rate to measure at. Repeatable [default: the rates that both plans list; else one third and two thirds of the
     /// highest rate that both servers sustain in a short ramp].
     #[arg(long, value_name = "REQ/S", requires = "measure", value_parser = rate)]

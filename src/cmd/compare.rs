@@ -8,7 +8,7 @@ use crate::compare::gate::{self, Gate, GateResult};
 use crate::compare::{self, Comparison, Side};
 use crate::report::render::markdown;
 use crate::report::sections::comparison;
-use crate::report::write::write_comparison;
+use crate::report::write::{write_comparison, write_junit};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -18,6 +18,9 @@ use std::process::ExitCode;
 /// Compares the runs, writes the requested files and prints the comparison. Returns the exit code of the gates.
 pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
     let gates = gates(&args.gate)?;
+    for (flag, file) in [("--junit", &args.junit), ("--summary", &args.summary)] {
+        file.as_ref().map_or(Ok(()), |file| is_file_name(flag, file))?;
+    }
     let (runs, out) = if args.measure {
         match measure::measure(args)? {
             Err(code) => return Ok(code),
@@ -64,7 +67,7 @@ fn gates(texts: &[String]) -> Result<Vec<Gate>> {
     texts.iter().map(|text| Gate::parse(text).map_err(|e| anyhow!("--gate: {e}"))).collect()
 }
 
-/// Writes the files of `--out` and `--summary`, and prints the comparison.
+/// Writes the files of `--out`, `--summary` and `--junit`, and prints the comparison.
 fn write_and_print(
     args: &CompareArgs,
     comparison: &Comparison,
@@ -79,17 +82,30 @@ fn write_and_print(
     if let Some(file) = &args.summary {
         append(file, &markdown::page(&comparison::summary(comparison), 2))?;
     }
+    if let Some(file) = &args.junit {
+        files.push(write_junit(comparison, sides, file)?);
+    }
     let content = comparison::content(comparison);
     warn_if_unprinted(print_result(args.json, &content, || comparison::brief(comparison, &files)));
     Ok(())
 }
 
+/// Checks that a file can be of this name, before anything is measured for it.
+fn is_file_name(flag: &str, file: &Path) -> Result<()> {
+    if file.is_dir() {
+        bail!("{flag} {} is a folder: name a file", file.display());
+    }
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
+            bail!("{flag} {}: there is no folder {}: create it", file.display(), folder.display())
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// Appends text and a line break to a file, which is created if missing.
 fn append(file: &Path, text: &str) -> Result<()> {
     let failure = || format!("failed to write {}", file.display());
-    if file.is_dir() {
-        bail!("--summary {} is a folder: name a file", file.display());
-    }
     let mut to = OpenOptions::new().create(true).append(true).open(file).with_context(failure)?;
     to.write_all(format!("{text}\n").as_bytes()).with_context(failure)
 }

@@ -190,6 +190,19 @@ fn gates_have_exit_codes_and_unlike_runs_are_refused() {
     let page = fs::read_to_string(out.join("compare.md")).unwrap();
     assert!(page.find("### What differs") < page.find("### At 10 req/s"), "what differs first");
 
+    let junit = dir.path().join("gates.xml");
+    let mut judged = goodput();
+    judged.args(both).args(["--gate", "ttft.p99@10 <= +1s"]).arg("--junit").arg(&junit);
+    judged.assert().code(2).stdout(contains(junit.to_str().unwrap()));
+    let text = fs::read_to_string(&junit).unwrap();
+    assert!(
+        text.contains("<testsuites name=\"goodput compare\" tests=\"2\" failures=\"1\" errors=\"0\">"),
+        "{text}"
+    );
+    for (name, why) in [(dir.path().to_owned(), "is a folder"), (dir.path().join("no/x.xml"), "create it")] {
+        goodput().args(both).arg("--junit").arg(name).assert().code(1).stderr(contains(why));
+    }
+
     let other = sweep(dir.path(), "other", &a, &["slo.ttft.p99=\"90ms\"", "workload.arrivals=\"constant\""]);
     goodput().args(["compare", &old, &other]).assert().code(1).stderr(
         contains("did not measure the same thing")

@@ -1,6 +1,8 @@
 //! The files of a comparison, in a separate folder.
 
+use super::write;
 use crate::charts::{self, Look, Raster};
+use crate::render::junit::junit;
 use crate::render::markdown;
 use crate::sections::comparison;
 use anyhow::{Context, Result};
@@ -64,6 +66,14 @@ pub fn write_comparison(c: &Comparison, sides: &[Side], dir: &Path) -> Result<Ve
     replace(&json, text.as_bytes())?;
     let pictures = drawn.iter().map(|c| pictures.join(format!("{}.png", c.name)));
     Ok([file, json].into_iter().chain(pictures).collect())
+}
+
+/// Writes the gates of a comparison as JUnit's XML and returns the path of the file.
+///
+/// # Errors
+/// The file cannot be written; the message names it.
+pub fn write_junit(c: &Comparison, sides: &[Side], file: &Path) -> Result<PathBuf> {
+    write(file.to_owned(), junit(c, sides)?.as_bytes())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ mod comparison;
 pub mod pictures;
 mod report;
 
-pub use comparison::write_comparison;
+pub use comparison::{write_comparison, write_junit};
 pub use report::{ChartFiles, write_all};
 
 use crate::charts::{Picture, Raster};
