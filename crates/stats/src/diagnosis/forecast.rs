@@ -371,7 +371,7 @@ mod tests {
             assert!(got.iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-9), "{got:?} {want:?}");
         };
         let [one, other, third] = [of(10.0, 2.0, 1.5), of(8.0, 1.5, 1.6), of(9.0, 1.0, 3.0)];
-        near(goodputs(&[one.clone()]), [20.0, 15.0]);
+        near(goodputs(std::slice::from_ref(&one)), [20.0, 15.0]);
         near(goodputs(&[one.clone(), other.clone()]), [15.0, 15.0]);
         near(goodputs(&[one, other, third]), [15.0, 16.0]);
         assert_eq!(Forecast::median(&[]), None);
