@@ -6,7 +6,8 @@ use std::fs;
 use std::thread;
 use tempfile::tempdir;
 
-/// Sweeps a server over a socket that resets a fifth of its connections. Returns the step, and the texts of the caveats.
+/// Sweeps a server over a socket that resets a fifth of its connections. Returns the step that counts, and the texts of the caveats. On a
+/// busy machine the client may stand still in a step, which is invalid then and measured again.
 fn sweep(settings: &str) -> (Value, String) {
     let dir = tempdir().unwrap();
     let (path, run) = (dir.path().join("plan.toml"), dir.path().join("run"));
@@ -19,13 +20,15 @@ fn sweep(settings: &str) -> (Value, String) {
     fs::write(&path, plan).unwrap();
     let done = goodput().arg("sweep").arg(&path).arg("--out").arg(&run).output().unwrap();
     let result = result(&run);
-    assert!(result["steps"][0].is_object(), "{}", String::from_utf8_lossy(&done.stderr));
+    let steps = result["steps"].as_array().unwrap();
+    let step = steps.iter().find(|step| step["verdict"] != "invalid");
+    let step = step.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&done.stderr))).clone();
     let caveats: Vec<&str> =
         result["caveats"].as_array().unwrap().iter().filter_map(|c| c["text"].as_str()).collect();
     let all = format!("{}\n{}", caveats.join("\n"), fs::read_to_string(run.join("report.md")).unwrap());
     let csv = fs::read_to_string(run.join("steps.csv")).unwrap();
     assert!(csv.lines().next().unwrap().contains(",attempts,resets"), "{csv}");
-    (result["steps"][0].clone(), all)
+    (step, all)
 }
 
 #[test]
