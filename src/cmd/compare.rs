@@ -19,7 +19,9 @@ use std::process::ExitCode;
 pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
     let gates = gates(&args.gate)?;
     for (flag, file) in [("--junit", &args.junit), ("--summary", &args.summary)] {
-        file.as_ref().map_or(Ok(()), |file| is_file_name(flag, file))?;
+        if let Some(file) = file {
+            is_file_name(flag, file)?;
+        }
     }
     let (runs, out) = if args.measure {
         match measure::measure(args)? {

@@ -37,9 +37,10 @@ pub(crate) fn lines(text: &str) -> String {
     text.chars().filter(|c| *c != '\r').map(shown).collect()
 }
 
-/// Returns true for characters that change the direction or the visibility of their neighbours.
+/// Returns true for characters that change the direction or the visibility of their neighbours, and for two that XML does not
+/// allow, not even escaped.
 const fn reorders(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Returns text for a terminal: characters that it would interpret instead of show (colours, cursor, text direction)
@@ -100,6 +101,7 @@ mod tests {
             ("\u{1b}[31mred\u{1b}[0m", "␛[31mred␛[0m"), // colours of a server's answer are shown, not obeyed
             ("abc\u{202e}txt.exe", "abc\u{fffd}txt.exe"), // text direction
             ("nul\0", "nul\u{fffd}"),
+            ("none\u{ffff}", "none\u{fffd}"), // no character, and not allowed in XML
         ] {
             assert_eq!(plain(from), to);
         }

@@ -3,6 +3,7 @@
 //! Each gate is a test case for each figure and side that it was judged on. A gate that is undecided is an *error*: the test gave no
 //! answer. It is neither a success nor skipped, as the exit code is not 0 either.
 
+use crate::escape::plain;
 use crate::words;
 use anyhow::{Context, Result};
 use askama::Template;
@@ -21,18 +22,8 @@ struct Page {
 struct Case {
     side: String,
     name: String,
-    outcome: CaseOutcome,
+    result: GateResult,
     reason: String,
-}
-
-/// The outcome of a test case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CaseOutcome {
-    Passed,
-    /// What is tested is not so.
-    Failure,
-    /// The test could not tell.
-    Error,
 }
 
 /// Returns the gates of a comparison as XML. A side whose server stopped answering has a test case of its own, since gates hold
@@ -42,38 +33,28 @@ enum CaseOutcome {
 /// The template cannot be filled in.
 pub fn junit(c: &Comparison, sides: &[Side]) -> Result<String> {
     let cases: Vec<Case> = c.gates.iter().map(of_gate).chain(sides.iter().filter_map(of_server)).collect();
-    let count = |outcome| cases.iter().filter(|case| case.outcome == outcome).count();
-    let (failures, errors) = (count(CaseOutcome::Failure), count(CaseOutcome::Error));
+    let count = |result| cases.iter().filter(|case| case.result == result).count();
+    let (failures, errors) = (count(GateResult::Fails), count(GateResult::Undecided));
     Page { cases, failures, errors }.render().context("failed to fill in the JUnit template")
 }
 
 fn of_gate(gate: &Outcome) -> Case {
     Case {
-        side: legal(&gate.side),
-        name: legal(&format!("{} ({})", gate.gate, gate.row)),
-        outcome: match gate.result {
-            GateResult::Holds => CaseOutcome::Passed,
-            GateResult::Fails => CaseOutcome::Failure,
-            GateResult::Undecided => CaseOutcome::Error,
-        },
-        reason: legal(&words::gate_reason(gate)),
+        side: plain(&gate.side),
+        name: plain(&format!("{} ({})", gate.gate, gate.row)),
+        result: gate.result,
+        reason: plain(&words::gate_reason(gate)),
     }
 }
 
 fn of_server(side: &Side) -> Option<Case> {
     let step = side.gone()?;
     Some(Case {
-        side: legal(&side.label),
+        side: plain(&side.label),
         name: "the server answers to the end".into(),
-        outcome: CaseOutcome::Error,
+        result: GateResult::Undecided,
         reason: format!("it stopped answering in step {step}: gates are about the steps before"),
     })
-}
-
-/// Returns a text without the characters that XML 1.0 allows nowhere, not even escaped.
-fn legal(text: &str) -> String {
-    let is_legal = |c: char| !c.is_control() && !matches!(c, '\u{fffe}' | '\u{ffff}');
-    text.chars().map(|c| if is_legal(c) { c } else { ' ' }).collect()
 }
 
 #[cfg(test)]

@@ -79,8 +79,8 @@ impl Forecast {
     /// Combines forecasts of a server by models that reproduce it about equally well: each change gains the median of what it gains
     /// in them, the lesser of two. `None` of none.
     ///
-    /// Of the models each is wrong about some change, and denies one that gains or foresees one that does not; most of them are
-    /// right (on 77 simulated servers, the median advised well 65 times, the least gain 60 times).
+    /// Each model is wrong about some change: it denies one that gains, or foresees one that does not; most of them are right
+    /// (on 77 simulated servers, the median advised well 65 times, the least gain 60 times).
     pub fn median(all: &[Self]) -> Option<Self> {
         let first = all.first()?;
         let effects = first.effects.iter().filter_map(|effect| {

@@ -226,18 +226,30 @@ fn search(
 ) -> Result<(Parts, f64)> {
     for factor in factors {
         for _ in 0..ROUNDS {
-            let before = best.1;
-            for part in parts {
-                for factor in [*factor, 1.0 / factor] {
-                    let varied = best.0.varied(*part, factor);
-                    let deviation = misfit(&varied, best.1)?;
-                    if deviation < BETTER * best.1 {
-                        best = (varied, deviation);
-                        break;
-                    }
-                }
+            let tried = round(best, parts, *factor, &misfit)?;
+            let helped = tried.1 < best.1;
+            best = tried;
+            if !helped {
+                break;
             }
-            if best.1 >= before {
+        }
+    }
+    Ok(best)
+}
+
+/// Tries each part larger and smaller by a factor, and keeps what comes nearer.
+fn round(
+    mut best: (Parts, f64),
+    parts: &[FittedPart],
+    factor: f64,
+    misfit: impl Fn(&Parts, f64) -> Result<f64>,
+) -> Result<(Parts, f64)> {
+    for part in parts {
+        for factor in [factor, 1.0 / factor] {
+            let varied = best.0.varied(*part, factor);
+            let deviation = misfit(&varied, best.1)?;
+            if deviation < BETTER * best.1 {
+                best = (varied, deviation);
                 break;
             }
         }
