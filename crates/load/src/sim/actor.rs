@@ -132,6 +132,8 @@ struct Open {
     first: Duration,
     /// Time at which the latest token left the engine.
     last: Option<Duration>,
+    /// Number of output tokens so far.
+    output_tokens: u32,
 }
 
 impl Actor {
@@ -163,8 +165,10 @@ impl Actor {
         match command {
             Command::Submit(at, request, events) => {
                 let (arrived, input_tokens) = (self.offset(at), request.input_tokens);
-                self.open
-                    .insert(request.id, Open { events, input_tokens, arrived, first: arrived, last: None });
+                self.open.insert(
+                    request.id,
+                    Open { events, input_tokens, arrived, first: arrived, last: None, output_tokens: 0 },
+                );
                 self.model.arrive(arrived, request);
             }
             Command::Cancel(at, id) => {
@@ -215,7 +219,8 @@ impl Actor {
                 self.counters.ttft.record(latency);
             }
         }
-        let first = open.first;
+        open.output_tokens += tokens;
+        let (first, further) = (open.first, open.output_tokens.saturating_sub(1));
         self.counters.generation_tokens += u64::from(tokens);
         // The receiver is gone if the client has disconnected; its cancellation will follow.
         let progress = Progress { tokens, cached_tokens, finished };
@@ -232,6 +237,9 @@ impl Actor {
             self.counters.queue.record(started.saturating_sub(open.arrived));
             self.counters.prefill.record(first.saturating_sub(started));
             self.counters.decode.record(at.saturating_sub(first));
+            if further > 0 {
+                self.counters.tpot.record(at.saturating_sub(first) / further);
+            }
             self.open.remove(&id);
         }
     }

@@ -30,6 +30,8 @@ pub(super) struct Counters {
     pub(super) prefill: Histogram,
     /// Time from first to last token.
     pub(super) decode: Histogram,
+    /// Time per output token after the first, of whole requests.
+    pub(super) tpot: Histogram,
 }
 
 impl Counters {
@@ -51,6 +53,7 @@ impl Counters {
             queue: Histogram::new(E2E_BOUNDS),
             prefill: Histogram::new(E2E_BOUNDS),
             decode: Histogram::new(E2E_BOUNDS),
+            tpot: Histogram::new(ITL_BOUNDS),
         }
     }
 }
@@ -136,6 +139,11 @@ pub(super) fn prometheus(c: &Counters, kv_cache: Option<KvCache>, model: &str) -
     out.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", &c.ttft);
     out.histogram("inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", &c.itl);
     out.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", &c.e2e);
+    out.histogram(
+        "request_time_per_output_token_seconds",
+        "Histogram of time_per_output_token_seconds per request.",
+        &c.tpot,
+    );
     for (name, phase, histogram) in [
         ("request_queue_time_seconds", "WAITING", &c.queue),
         ("request_prefill_time_seconds", "PREFILL", &c.prefill),

@@ -206,7 +206,7 @@ mod tests {
         insta::assert_snapshot!(lines(&step), @r#"
         client: {"busy":0.08,"waiting":0.002}
         limits: null
-        server: {"accepted_mean":null,"decode":null,"drafted_mean":null,"e2e":null,"finished":null,"generation_tokens":null,"hit_rate":null,"itl":null,"kv_max":null,"kv_mean":null,"preemptions":null,"prefill":null,"prompt_tokens":null,"queue":null,"restarted":false,"running_max":null,"running_mean":null,"samples":null,"seconds":null,"ttft":null,"waiting_max":null,"waiting_mean":null}
+        server: {"accepted_mean":null,"decode":null,"drafted_mean":null,"e2e":null,"finished":null,"generation_tokens":null,"hit_rate":null,"itl":null,"kv_max":null,"kv_mean":null,"preemptions":null,"prefill":null,"prompt_tokens":null,"queue":null,"restarted":false,"running_max":null,"running_mean":null,"samples":null,"seconds":null,"tpot":null,"ttft":null,"waiting_max":null,"waiting_mean":null}
         "#);
     }
 

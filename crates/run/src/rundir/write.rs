@@ -196,7 +196,7 @@ impl Writer {
         append_step_rows(dir, step, step.groups.iter().cloned())?;
         append_step_rows(dir, step, step.replicas.iter().cloned())?;
         append_step_rows(dir, step, step.checks.iter().cloned())?;
-        append_step_rows(dir, step, step.server.is_known().then_some(step.server))?;
+        append_step_rows(dir, step, step.server.is_known().then(|| step.server.clone()))?;
         append_step_rows(dir, step, step.metrics.iter().cloned())?;
         append_step_rows(dir, step, step.limits.iter().cloned())?;
         append_rows(dir, [step.clone()])

@@ -213,11 +213,27 @@ pub enum Latency {
     Itl,
     /// Time of whole requests.
     E2e,
+    /// Time per output token after the first, a value for each request.
+    Tpot,
 }
 
 impl Latency {
     /// Every latency, in the order of their index in a reading.
-    pub const ALL: [Self; 6] = [Self::Ttft, Self::Queue, Self::Prefill, Self::Decode, Self::Itl, Self::E2e];
+    pub const ALL: [Self; 7] =
+        [Self::Ttft, Self::Queue, Self::Prefill, Self::Decode, Self::Itl, Self::E2e, Self::Tpot];
+
+    /// Returns the name in files.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft",
+            Self::Queue => "queue",
+            Self::Prefill => "prefill",
+            Self::Decode => "decode",
+            Self::Itl => "itl",
+            Self::E2e => "e2e",
+            Self::Tpot => "tpot",
+        }
+    }
 
     /// Returns the names of sum (in seconds) and count in `server-metrics.csv`.
     pub const fn names(self) -> [&'static str; 2] {
@@ -228,6 +244,7 @@ impl Latency {
             Self::Decode => ["decode_sum_s", "decode_count"],
             Self::Itl => ["itl_sum_s", "itl_count"],
             Self::E2e => ["e2e_sum_s", "e2e_count"],
+            Self::Tpot => ["tpot_sum_s", "tpot_count"],
         }
     }
 }
@@ -314,6 +331,7 @@ const VLLM: &[Source] = &[
     histogram(Latency::Decode, &["request_decode_time_seconds"]),
     histogram(Latency::Itl, &["inter_token_latency_seconds", "time_per_output_token_seconds"]),
     histogram(Latency::E2e, &["e2e_request_latency_seconds"]),
+    histogram(Latency::Tpot, &["request_time_per_output_token_seconds"]),
 ];
 
 /// The gauge `num_retracted_reqs` covers the last batch only, so only the newer counter is read. Speculative decoding has gauges

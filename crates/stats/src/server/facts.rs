@@ -2,6 +2,7 @@
 //! a page of settings may contain keys as well.
 
 use super::engine::Engine;
+use super::exposed::exposed_names;
 use super::prometheus::{labels, samples};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -33,6 +34,9 @@ pub struct Facts {
     pub flags: BTreeMap<String, String>,
     /// Description of the metrics that are read, or the reason why none are.
     pub metrics: String,
+    /// Names of the metrics on the server's page, by goodput's names of them: [`exposed_names`].
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub exposed: BTreeMap<String, String>,
 }
 
 /// Pages with settings, besides `/v1/models` and the metrics.
@@ -159,8 +163,9 @@ impl Facts {
         self.flags.entry(name.to_owned()).or_insert(value);
     }
 
-    /// Reads the settings on a page of metrics: labels of the gauges that carry them.
+    /// Reads the settings on a page of metrics, labels of the gauges that carry them, and the names of the metrics.
     pub fn read_metrics(&mut self, page: &str) {
+        self.exposed = exposed_names(page);
         for sample in samples(page) {
             if sample.name.ends_with("config_info") {
                 for (name, v) in labels(sample.labels).filter(|(name, _)| FLAGS.contains(name)) {

@@ -1,6 +1,7 @@
 //! The server's own metrics: parses the text of its `/metrics` page. Fetching the text is left to the client.
 
 pub mod engine;
+pub mod exposed;
 pub mod facts;
 pub mod histogram;
 pub mod prometheus;

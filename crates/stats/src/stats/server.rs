@@ -27,7 +27,7 @@ pub struct ServerLatency {
 
 /// The server's own counters over the measured window, summed over its engines and all servers of the plan; `None` for what it
 /// does not report. Gauges are sampled. Counters are differences between the readings nearest to both ends of the window.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ServerSide {
     /// Number of gauge samples within the window.
     pub samples: Option<u64>,
@@ -76,7 +76,26 @@ pub struct ServerSide {
     pub drafted_mean: Option<f64>,
     /// Mean number of these that the model accepts; an iteration writes one more.
     pub accepted_mean: Option<f64>,
+    /// Time per output token after the first, of whole requests.
+    pub tpot: Option<ServerLatency>,
+    /// The buckets of `ttft`; empty if the page has none, as for the next three.
+    #[serde(skip)]
+    pub ttft_buckets: Buckets,
+    /// The buckets of `tpot`.
+    #[serde(skip)]
+    pub tpot_buckets: Buckets,
+    /// The buckets of `itl`.
+    #[serde(skip)]
+    pub itl_buckets: Buckets,
+    /// The buckets of `e2e`.
+    #[serde(skip)]
+    pub e2e_buckets: Buckets,
 }
+
+/// The buckets of one of the server's own histograms over the measured window: upper bound in seconds, and number of observations
+/// at or below it, with rising bounds, the last infinite.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Buckets(pub Vec<(f64, f64)>);
 
 /// The client's observations between the two readings that the server's counters are differences of, for comparison with these.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
@@ -102,7 +121,9 @@ impl ServerSide {
             None => (None, None),
         };
         let value = |signal| counted.and_then(|c| c.value(signal));
-        let latency = |of| counted.and_then(|c| c.histogram(of)).and_then(ServerLatency::of);
+        let histogram = |of| counted.and_then(|c| c.histogram(of));
+        let latency = |of| histogram(of).and_then(ServerLatency::of);
+        let buckets = |of| histogram(of).map(|h| Buckets(h.buckets.clone())).unwrap_or_default();
         let (drafted_mean, accepted_mean) = drafting(value, gauges);
         Self {
             samples: Some(u64::from(gauges.samples)),
@@ -128,11 +149,16 @@ impl ServerSide {
             restarted: seen.restarted,
             drafted_mean,
             accepted_mean,
+            tpot: latency(Latency::Tpot),
+            ttft_buckets: buckets(Latency::Ttft),
+            tpot_buckets: buckets(Latency::Tpot),
+            itl_buckets: buckets(Latency::Itl),
+            e2e_buckets: buckets(Latency::E2e),
         }
     }
 
     /// Returns the latencies, each with its name in files.
-    pub fn latencies(&self) -> [(&'static str, Option<ServerLatency>); 6] {
+    pub fn latencies(&self) -> [(&'static str, Option<ServerLatency>); 7] {
         [
             ("ttft", self.ttft),
             ("queue", self.queue),
@@ -140,6 +166,7 @@ impl ServerSide {
             ("decode", self.decode),
             ("itl", self.itl),
             ("e2e", self.e2e),
+            ("tpot", self.tpot),
         ]
     }
 

@@ -3,7 +3,7 @@
 
 use super::co_misses::CoMisses;
 use super::groups::{Group, GroupBy};
-pub use super::server::{ClientSide, MetricRow, ServerLatency, ServerSide};
+pub use super::server::{Buckets, ClientSide, MetricRow, ServerLatency, ServerSide};
 use goodput_core::level::{Control, Level};
 use goodput_core::named_enum;
 use goodput_core::slo::{ALL, Metric, limit_key, split_limit_key};

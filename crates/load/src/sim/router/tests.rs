@@ -266,6 +266,10 @@ async fn metrics_count() {
     # TYPE vllm:e2e_request_latency_seconds histogram
     vllm:e2e_request_latency_seconds_count{engine="0",model_name="m"} 2.0
     vllm:e2e_request_latency_seconds_sum{engine="0",model_name="m"} 0.15
+    # HELP vllm:request_time_per_output_token_seconds Histogram of time_per_output_token_seconds per request.
+    # TYPE vllm:request_time_per_output_token_seconds histogram
+    vllm:request_time_per_output_token_seconds_count{engine="0",model_name="m"} 2.0
+    vllm:request_time_per_output_token_seconds_sum{engine="0",model_name="m"} 0.0
     # HELP vllm:request_queue_time_seconds Histogram of time spent in WAITING phase for request.
     # TYPE vllm:request_queue_time_seconds histogram
     vllm:request_queue_time_seconds_count{engine="0",model_name="m"} 2.0

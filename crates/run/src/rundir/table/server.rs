@@ -1,8 +1,9 @@
 //! `server.csv`: one row per step with the server's own counters, if it exports any.
 
-use super::{CellError, Columns, TableRow};
+use super::{Cell, CellError, Columns, TableRow};
 use crate::rundir::SERVER;
-use goodput_stats::stats::step::{ClientSide, ServerLatency, ServerSide};
+use goodput_stats::stats::step::{Buckets, ClientSide, ServerLatency, ServerSide};
+use std::fmt::Write;
 
 /// The columns of `server.csv`; for their meaning see the fields of [`ServerSide`].
 impl TableRow for ServerSide {
@@ -35,7 +36,35 @@ impl TableRow for ServerSide {
         c.later("restarted", &mut self.restarted)?;
         client(c, &mut self.client)?;
         c.cell("drafted_mean", &mut self.drafted_mean)?;
-        c.cell("accepted_mean", &mut self.accepted_mean)
+        c.cell("accepted_mean", &mut self.accepted_mean)?;
+        latency(c, "tpot", &mut self.tpot)?;
+        c.later("ttft_buckets", &mut self.ttft_buckets)?;
+        c.later("tpot_buckets", &mut self.tpot_buckets)?;
+        c.later("itl_buckets", &mut self.itl_buckets)?;
+        c.later("e2e_buckets", &mut self.e2e_buckets)
+    }
+}
+
+/// Written as `0.04=12;0.08=40;inf=41`: upper bound in seconds, and number of observations at or below it.
+impl Cell for Buckets {
+    fn write(&self, to: &mut String) {
+        for (i, (bound, n)) in self.0.iter().enumerate() {
+            let separator = if i > 0 { ";" } else { "" };
+            let _ = write!(to, "{separator}{bound}={n}");
+        }
+    }
+
+    fn parse(cell: &str) -> Result<Self, CellError> {
+        let bucket = |entry: &str| {
+            let (bound, n) = entry.split_once('=')?;
+            let (bound, n): (f64, f64) = (bound.parse().ok()?, n.parse().ok()?);
+            (!bound.is_nan() && (0.0..=1e15).contains(&n)).then_some((bound, n))
+        };
+        let parsed = |entry| bucket(entry).ok_or_else(|| CellError::new(format_args!("holds {entry:?}")));
+        let all: Vec<_> =
+            cell.split(';').filter(|entry| !entry.is_empty()).map(parsed).collect::<Result<_, _>>()?;
+        let rising = all.is_sorted_by(|a, b| a.0 < b.0 && a.1 <= b.1);
+        if rising { Ok(Self(all)) } else { Err(CellError::new("holds buckets that do not rise")) }
     }
 }
 

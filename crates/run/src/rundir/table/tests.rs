@@ -151,7 +151,7 @@ fn files_of_steps_keep_their_columns_and_read_back() {
     check_file(&of_step(&steps[0], &groups(&steps[0])), "series,step,by,name,n,failed,cut,achieved_rate");
     let replicas: Vec<_> = steps.iter().flat_map(|s| of_step(s, &s.replicas)).collect();
     check_file(&replicas, "series,step,target,url,n,failed,cut");
-    let servers: Vec<_> = served.iter().flat_map(|s| of_step(s, &[s.server])).collect();
+    let servers: Vec<_> = served.iter().flat_map(|s| of_step(s, std::slice::from_ref(&s.server))).collect();
     check_file(&servers, "series,step");
     let row =
         CheckRow { class: "all".into(), check: "json".into(), n: 9, failed: 1, sample: "=1\n\"x\"".into() };

@@ -54,7 +54,7 @@ pub(super) fn failed_of_misses(s: &Subject<'_>) -> Option<Reading> {
 }
 
 pub(super) fn preempted(s: &Subject<'_>) -> Option<Reading> {
-    let (v, requests) = (s.at.server, s.at.server.finished.unwrap_or(s.at.completed as f64));
+    let (v, requests) = (&s.at.server, s.at.server.finished.unwrap_or(s.at.completed as f64));
     let preemptions = v.preemptions?;
     let share = preemptions / requests.max(1.0);
     let fact = ServerFact::Preempted { preemptions, requests, share, at: Place::of(s.at) };
@@ -146,7 +146,7 @@ pub(super) fn hits_times_alone(s: &Subject<'_>) -> Option<Reading> {
 }
 
 pub(super) fn queue_of_ttft(s: &Subject<'_>) -> Option<Reading> {
-    let v = s.at.server;
+    let v = &s.at.server;
     let (queue, ttft) = (v.queue?, v.ttft?);
     let fact = ServerFact::Queue { queue_ms: queue.mean_ms, ttft_ms: ttft.mean_ms, at: Place::of(s.at) };
     (ttft.mean_ms > 0.0 && queue.n > 0.0)

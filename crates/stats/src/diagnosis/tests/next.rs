@@ -25,7 +25,7 @@ fn what_cannot_be_told_is_said() {
             ttft: histogram(14.0),
             ..ServerSide::default()
         };
-        s.iter_mut().for_each(|s| s.server = page);
+        s.iter_mut().for_each(|s| s.server = page.clone());
     };
     assert_eq!(untold(told), "", "the counters tell");
     let four: Change = |_, f| (f.curves[0].limit, f.curves[0].tensor_parallel) = (None, Some(4));

@@ -2,7 +2,9 @@
 
 use super::*;
 use goodput_stats::stats::co_misses::CoMisses;
-use goodput_stats::stats::step::{ClientSide, HostLoad, LimitRow, ServerLatency, ServerSide, TracePart};
+use goodput_stats::stats::step::{
+    Buckets, ClientSide, HostLoad, LimitRow, ServerLatency, ServerSide, TracePart,
+};
 use proptest::prelude::*;
 use serde_json::Value;
 
@@ -43,7 +45,8 @@ proptest! {
         let latency = x[0].map(|mean_ms| ServerLatency { n: 3.0, mean_ms, p50_ms: x[1], p99_ms: x[2] });
         let server = ServerSide {
             samples: Some(9), seconds: x[3], running_mean: x[4], waiting_max: x[5], hit_rate: x[0], preemptions: x[1],
-            ttft: latency, e2e: latency, restarted,
+            ttft: latency, e2e: latency, tpot: latency, restarted,
+            ttft_buckets: Buckets(vec![(0.001, 3.0), (2.5, 3.0), (f64::INFINITY, 7.0)]),
             client: x[2].map(|tokens| ClientSide {
                 first_tokens: 4, ttft_mean_ms: x[3], prompt_tokens: tokens, output_tokens: 0.1 + 0.2, in_flight_mean: x[4],
             }),
