@@ -3,6 +3,7 @@
 mod capacity;
 mod compare;
 mod fit;
+mod handoff;
 mod import;
 mod report;
 mod sensitivity;
@@ -12,6 +13,7 @@ mod view;
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
 pub use fit::{FitArgs, KvType};
+pub use handoff::HandoffArgs;
 pub use import::ImportArgs;
 pub use report::ChartArgs;
 pub use sensitivity::SensitivityArgs;
@@ -75,6 +77,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Calculate how many GPUs a demand needs and what they cost.
     Capacity(Box<CapacityArgs>),
+    /// Write files for operations: Prometheus alerts with tests, autoscaling, admission limits, a Grafana dashboard, a CI workflow.
+    Handoff(HandoffArgs),
     /// Calculate what fits on GPUs without a measurement: KV cache, sequences, and lower bounds of TTFT and TPOT.
     Fit(Box<FitArgs>),
     /// Measure how the workload changes the goodput: prompt and answer length, cache hits, burstiness, class mix.

@@ -118,6 +118,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Import(args) => cmd::import::import(args),
         Command::Report(args) => cmd::report::report(args).map(|()| ExitCode::SUCCESS),
         Command::Capacity(args) => cmd::capacity::capacity(args),
+        Command::Handoff(args) => cmd::handoff::handoff(args),
         Command::Fit(args) => cmd::fit::fit(args).map(|()| ExitCode::SUCCESS),
         Command::View(args) => cmd::view::view(args).map(|()| ExitCode::SUCCESS),
         Command::Compare(args) => cmd::compare::compare(args),

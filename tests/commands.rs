@@ -33,6 +33,8 @@ mod formats;
 mod grids;
 #[path = "commands/halted.rs"]
 mod halted;
+#[path = "commands/handoff.rs"]
+mod handoff;
 #[path = "commands/import.rs"]
 mod import;
 #[path = "commands/killed/mod.rs"]

@@ -16,6 +16,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("load", &["core", "engine", "plan", "stats", "workload"]),
     ("sweep", &["core", "engine", "load", "plan", "run", "stats", "workload"]),
     ("report", &["core", "plan", "run", "stats", "workload"]),
+    ("handoff", &["core", "plan", "run", "stats"]),
 ];
 
 /// Foreign crates, each with the only crates of ours that may depend on it, directly or through others.

@@ -7,6 +7,7 @@ pub(crate) mod compare;
 pub(crate) mod consent;
 pub(crate) mod docs;
 pub(crate) mod fit;
+pub(crate) mod handoff;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod latency;
