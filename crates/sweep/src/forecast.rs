@@ -2,7 +2,8 @@
 //!
 //! The model is the simulator's engine with the server's settings, as far as they are known, and a time per iteration
 //! that is fitted to the steps of the run (`fit`). It then runs with one thing changed at a time (`changes`). A
-//! forecast is made only if the model's own goodput, with nothing changed, is near the measured one.
+//! forecast is made only if the model's own goodput, with nothing changed, is near the measured one; models that are
+//! further off count where none is near, since they still rank the changes better than rules do.
 //!
 //! Nothing is sent: it takes some seconds of computing after a sweep.
 
@@ -30,6 +31,8 @@ use std::path::Path;
 
 /// Largest factor between the goodput of the model and the measured one.
 const ALIKE: f64 = 1.25;
+/// Largest such factor of a model that is used where none is alike.
+const SIMILAR: f64 = 1.75;
 /// Factor by which a change must raise the goodput for a larger one to be tried.
 const HELPS: f64 = 1.04;
 
@@ -87,21 +90,23 @@ fn forecast(
         Err(reason) => return Ok(Err(reason)),
     };
     let (near, measured) = (plausible.aim().unwrap_or(10.0 * RATES.start), plausible.measured);
-    let mut all: Vec<Forecast> = Vec::new();
+    let (mut all, mut similar): (Vec<Forecast>, Vec<Forecast>) = Default::default();
     let mut unlike = NoForecast::NoEstimate;
     for server in servers {
         let present = load.goodput(&server, near)?;
         tracing::debug!("{}: goodput {measured:?}, that of the model {present}: {server:?}", plan.name);
-        if plausible.holds(present) {
+        let holds = plausible.holds(present);
+        if holds || plausible.nearly_holds(present) {
             let effects = effects(&load, &changes(&server, curve), present, near)?;
             tracing::debug!("{}: {effects:?}", plan.name);
             let (series, assumed) = (curve.series.clone(), engine.assumed());
-            all.push(Forecast { series, measured, present, effects, assumed });
+            let of = if holds { &mut all } else { &mut similar };
+            of.push(Forecast { series, measured, present, effects, assumed });
         } else {
             unlike = NoForecast::Goodput { model: present, low: plausible.low, high: plausible.high };
         }
     }
-    Ok(Forecast::median(&all).ok_or(unlike))
+    Ok(Forecast::median(&all).or_else(|| Forecast::median(&similar)).ok_or(unlike))
 }
 
 /// The goodput that a model of the server may have, by what a run tells of it, in requests per second.
@@ -149,6 +154,13 @@ impl Plausible {
     /// Returns true if the model may have this goodput.
     fn holds(&self, goodput: f64) -> bool {
         (self.low..=self.high).contains(&goodput) && (goodput > 0.0 || self.measured.is_none())
+    }
+
+    /// Returns true if the goodput of the model is further off than that of one that [holds](Self::holds), but not by more than
+    /// [`SIMILAR`].
+    fn nearly_holds(&self, goodput: f64) -> bool {
+        let wider = SIMILAR / ALIKE;
+        Self { low: self.low / wider, high: self.high * wider, ..*self }.holds(goodput)
     }
 
     /// Returns a rate near the boundary; `None` if it is not known from below.
