@@ -188,3 +188,27 @@ fn effects(load: &Load<'_>, ladders: &[Vec<Changed>], present: f64, near: f64) -
     })?;
     Ok(climbed.into_iter().flatten().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows: goodput of a model, whether it is near the measured one, and whether it counts where none is.
+    #[test]
+    fn models_further_off_count_where_none_is_near() {
+        let measured = Plausible { measured: Some(10.0), low: 8.0, high: 15.0 };
+        let unknown = Plausible { measured: None, low: 0.0, high: 15.0 };
+        for (of, goodput, near, counts) in [
+            (measured, 8.0, true, true),
+            (measured, 15.1, false, true),
+            (measured, 5.8, false, true),
+            (measured, 5.6, false, false),
+            (measured, 21.5, false, false),
+            (measured, 0.0, false, false),
+            (unknown, 0.0, true, true),
+            (unknown, 20.0, false, true),
+        ] {
+            assert_eq!((of.holds(goodput), of.nearly_holds(goodput)), (near, counts), "{goodput}");
+        }
+    }
+}
