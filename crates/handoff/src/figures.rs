@@ -136,7 +136,7 @@ impl<'a> Figures<'a> {
                 .filter(|s| goodput_stats::diagnosis::is_one(s))
                 .max_by_key(|s| s.completed),
             engine: facts.iter().find_map(|f| f.engine),
-            exposed: facts.first().map(|f| f.exposed.clone()).unwrap_or_default(),
+            exposed: facts.first().map(exposed).unwrap_or_default(),
             selector: options
                 .labels
                 .iter()
@@ -239,7 +239,8 @@ impl<'a> Figures<'a> {
         if self.run.tiers.len() > 1 {
             title = format!("{title}, {}", self.answer.tier);
         }
-        line(&title)
+        // Prometheus expands templates in annotations.
+        line(&title).replace("{{", "{ {")
     }
 }
 
@@ -253,6 +254,18 @@ fn picked(run: &Run, part: Option<String>) -> Result<&Answer, NoFigures> {
         known.dedup();
         NoFigures::NoSuchPart { part, known }
     })
+}
+
+/// Returns the names of a server's metrics that are names: a run folder may come from somebody else.
+fn exposed(facts: &Facts) -> BTreeMap<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let named = |name: &str| !name.is_empty() && name.chars().all(plain);
+    facts
+        .exposed
+        .iter()
+        .filter(|(_, name)| named(name))
+        .map(|(key, name)| (key.clone(), name.clone()))
+        .collect()
 }
 
 /// Returns how many servers the rates are of: those that the plan names, else one.

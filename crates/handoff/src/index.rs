@@ -126,7 +126,7 @@ fn row(s: &EarlySignal) -> SignalRow {
             Ok(a) => format!("from {} × the goodput, over {} minutes", short(a.from), a.window_min),
             Err(NoAlert::Unknown) => "no: its values are not known".into(),
             Err(NoAlert::Level) => "no: it rises less than it scatters".into(),
-            Err(NoAlert::NotApart) => "no: it does not tell steps apart".into(),
+            Err(NoAlert::NotApart) => "no: its threshold does not tell steps apart".into(),
             Err(NoAlert::FewSamples) => "no: too few samples tell how it scatters".into(),
         },
     }

@@ -81,12 +81,17 @@ fn hostile_names_stay_text() {
     let mut run = served();
     run.name = "x\"\n- evil: {{ $value }} \u{202e}'".into();
     run.meta.model = "m\" | `rm`\n".into();
+    run.meta.facts[0].exposed.insert("waiting".into(), "a\n  - evil: 1".into());
     let made = made(&run, options(&run));
     for file in made.files.iter().filter(|f| f.path.ends_with(".yaml")) {
         let values: Vec<Value> =
             serde_saphyr::from_multiple(&file.text).unwrap_or_else(|e| panic!("{}: {e}", file.path));
         assert!(
-            !values.is_empty() && !file.text.contains("\n- evil") && !file.text.contains('\u{202e}'),
+            !values.is_empty()
+                && !file.text.contains("- evil: 1")
+                && !file.text.contains("\n- evil")
+                && !file.text.contains("{{")
+                && !file.text.contains('\u{202e}'),
             "{}",
             file.path
         );
