@@ -221,7 +221,10 @@ pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<St
         step.groups = last_of_each(groups.remove(&key), |g| (g.by, g.name.clone()));
         step.replicas = last_of_each(replicas.remove(&key), |r| r.target);
         step.checks = last_of_each(checks.remove(&key), |r| (r.class.clone(), r.check.clone()));
-        step.server = server.remove(&key).and_then(|mut all| all.pop()).unwrap_or_default();
+        // Folders of earlier versions have only the columns of steps.csv.
+        if let Some(own) = server.remove(&key).and_then(|mut all| all.pop()) {
+            step.server = own;
+        }
         step.metrics =
             last_of_each(metrics.remove(&key), |m| (m.source.clone(), m.name.clone(), m.labels.clone()));
     }
