@@ -90,23 +90,27 @@ fn forecast(
         Err(reason) => return Ok(Err(reason)),
     };
     let (near, measured) = (plausible.aim().unwrap_or(10.0 * RATES.start), plausible.measured);
-    let (mut all, mut similar): (Vec<Forecast>, Vec<Forecast>) = Default::default();
+    let (mut alike, mut similar) = (Vec::new(), Vec::new());
     let mut unlike = NoForecast::NoEstimate;
     for server in servers {
         let present = load.goodput(&server, near)?;
         tracing::debug!("{}: goodput {measured:?}, that of the model {present}: {server:?}", plan.name);
-        let holds = plausible.holds(present);
-        if holds || plausible.nearly_holds(present) {
-            let effects = effects(&load, &changes(&server, curve), present, near)?;
-            tracing::debug!("{}: {effects:?}", plan.name);
-            let (series, assumed) = (curve.series.clone(), engine.assumed());
-            let of = if holds { &mut all } else { &mut similar };
-            of.push(Forecast { series, measured, present, effects, assumed });
+        if plausible.holds(present) {
+            alike.push((server, present));
+        } else if plausible.nearly_holds(present) {
+            similar.push((server, present));
         } else {
             unlike = NoForecast::Goodput { model: present, low: plausible.low, high: plausible.high };
         }
     }
-    Ok(Forecast::median(&all).or_else(|| Forecast::median(&similar)).ok_or(unlike))
+    let mut all: Vec<Forecast> = Vec::new();
+    for (server, present) in if alike.is_empty() { similar } else { alike } {
+        let effects = effects(&load, &changes(&server, curve), present, near)?;
+        tracing::debug!("{}: {effects:?}", plan.name);
+        let (series, assumed) = (curve.series.clone(), engine.assumed());
+        all.push(Forecast { series, measured, present, effects, assumed });
+    }
+    Ok(Forecast::median(&all).ok_or(unlike))
 }
 
 /// The goodput that a model of the server may have, by what a run tells of it, in requests per second.
