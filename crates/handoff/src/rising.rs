@@ -1,18 +1,12 @@
 //! Rising curves through noisy points.
 
-/// Returns the rising curve nearest to points in order of their first coordinate (least squares, by pooling adjacent violators):
-/// a queue grows with the load, and what falls is chance.
+use goodput_stats::stats::isotonic::isotonic;
+
+/// Returns the rising curve nearest to points in order of their first coordinate: a queue grows with the load, and what falls is
+/// chance.
 pub(crate) fn rising(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
-    let mut blocks: Vec<(f64, Vec<f64>)> = Vec::new();
-    for (x, y) in points {
-        let mut last = (*y, vec![*x]);
-        while let Some((before, left)) = blocks.pop_if(|(before, _)| *before > last.0) {
-            let (m, n) = (left.len() as f64, last.1.len() as f64);
-            last = ((before * m + last.0 * n) / (m + n), [left, last.1].concat());
-        }
-        blocks.push(last);
-    }
-    blocks.into_iter().flat_map(|(y, xs)| xs.into_iter().map(move |x| (x, y))).collect()
+    let values: Vec<f64> = points.iter().map(|p| p.1).collect();
+    points.iter().map(|p| p.0).zip(isotonic(&values)).collect()
 }
 
 /// Returns the value of a curve at a place, between its points; `None` outside.

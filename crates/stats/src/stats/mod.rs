@@ -23,6 +23,7 @@ pub mod elasticity;
 pub mod gpu;
 pub mod groups;
 mod halt;
+pub mod isotonic;
 pub mod itl;
 mod limits;
 pub mod meta;

@@ -6,6 +6,7 @@
 
 use super::{Scaled, is_unscaled};
 use goodput_stats::search::answer::{AnswerLevel, Conclusion, Located, Undecided};
+use goodput_stats::stats::isotonic::isotonic;
 
 /// The ends of an estimate and what lies between: low end, safe level, median, high end. Each is in order over the factors
 /// separately, which keeps the order within an estimate.
@@ -70,26 +71,11 @@ fn move_to(at: &mut AnswerLevel, level: f64) {
 
 /// Returns the isotonic regression of some values, in which the one at `fixed` keeps its value.
 fn ordered(values: &[f64], fixed: Option<usize>) -> Vec<f64> {
-    let Some(at) = fixed else { return pooled(values) };
+    let Some(at) = fixed else { return isotonic(values) };
     let limit = values[at];
     let below: Vec<f64> = values[..at].iter().map(|v| v.min(limit)).collect();
     let above: Vec<f64> = values[at + 1..].iter().map(|v| v.max(limit)).collect();
-    [pooled(&below), vec![limit], pooled(&above)].concat()
-}
-
-/// Returns the isotonic regression of some values: the nearest values that never fall.
-fn pooled(values: &[f64]) -> Vec<f64> {
-    // Blocks of equal values: their mean and their length.
-    let mut blocks: Vec<(f64, usize)> = Vec::new();
-    for value in values {
-        let mut block = (*value, 1);
-        while let Some((mean, n)) = blocks.pop_if(|(mean, _)| *mean > block.0) {
-            let both = n + block.1;
-            block = ((mean * n as f64 + block.0 * block.1 as f64) / both as f64, both);
-        }
-        blocks.push(block);
-    }
-    blocks.into_iter().flat_map(|(mean, n)| std::iter::repeat_n(mean, n)).collect()
+    [isotonic(&below), vec![limit], isotonic(&above)].concat()
 }
 
 #[cfg(test)]
