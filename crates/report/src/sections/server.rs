@@ -163,7 +163,7 @@ fn latencies(run: &Run) -> Vec<Block> {
                 counts from a request's arrival there, its queue included.";
     table(
         run,
-        |s| s.server.latencies().iter().any(|(_, l)| l.is_some()),
+        |s| s.server.latencies().iter().any(Option::is_some),
         "Latencies by the server's own clock",
         said,
         fields,

@@ -1,7 +1,8 @@
 //! The names under which a page exposes what is read of it, for programs that read the same page later: Prometheus.
 
-use super::engine::{Aggregation, Engine, Latency, Signal, Source, SourceKind};
-use super::prometheus::{label, samples};
+use super::engine::{Aggregation, Engine, Signal, Source, SourceKind};
+use super::latency::Latency;
+use super::prometheus::samples;
 use std::collections::BTreeMap;
 
 /// Instructions to read a signal of one server with PromQL.
@@ -21,11 +22,7 @@ pub fn exposed_names(page: &str) -> BTreeMap<String, String> {
         let Some((engine, name)) = Engine::of_name(sample.name) else { continue };
         for source in engine.sources() {
             let (Some(key), Some(base)) = (key(source), base(source, name)) else { continue };
-            let is = |(key, value)| label(sample.labels, key) == Some(value);
-            let Some(rank) = source.names.iter().position(|n| *n == base) else { continue };
-            if source.only.is_some_and(|l| !is(l)) {
-                continue;
-            }
+            let Some(rank) = source.rank(base, sample.labels) else { continue };
             let exposed = match source.what {
                 SourceKind::Histogram(_) => sample.name.trim_end_matches("_bucket"),
                 _ => sample.name,

@@ -4,11 +4,13 @@ pub mod engine;
 pub mod exposed;
 pub mod facts;
 pub mod histogram;
+pub mod latency;
 pub mod prometheus;
 pub mod reading;
 pub mod selected;
 pub mod watch;
 
-pub use engine::{Engine, Latency, Signal, TokenCounting};
+pub use engine::{Engine, Signal, TokenCounting};
 pub use histogram::Histogram;
+pub use latency::Latency;
 pub use reading::{Reading, Restarted};

@@ -1,7 +1,8 @@
 //! One page of a server's metrics, normalised across engines.
 
-use super::engine::{Aggregation, Engine, Latency, Signal, Source, SourceKind};
+use super::engine::{Aggregation, Engine, Signal, Source, SourceKind};
 use super::histogram::Histogram;
+use super::latency::Latency;
 use super::prometheus::{Sample, label, samples};
 use serde_json::Value;
 
@@ -164,11 +165,7 @@ fn text(page: &str) -> Option<Reading> {
 fn add_sample(source: &Source, found: &mut Option<SourceSamples>, name: &str, sample: &Sample<'_>) {
     let histogram = matches!(source.what, SourceKind::Histogram(_));
     let base = if histogram { histogram_part(name).map_or(name, |(base, _)| base) } else { name };
-    let Some(rank) = source.names.iter().position(|n| *n == base) else { return };
-    let is = |(key, value)| label(sample.labels, key) == Some(value);
-    if source.only.is_some_and(|l| !is(l)) || source.except.is_some_and(is) {
-        return;
-    }
+    let Some(rank) = source.rank(base, sample.labels) else { return };
     // Ranks other than the first work on the same requests.
     let again = |key| label(sample.labels, key).is_some_and(|rank| rank != "0");
     if source.how == Aggregation::Sum && ["tp_rank", "pp_rank", "moe_ep_rank"].into_iter().any(again) {

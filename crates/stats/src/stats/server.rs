@@ -157,17 +157,9 @@ impl ServerSide {
         }
     }
 
-    /// Returns the latencies, each with its name in files.
-    pub fn latencies(&self) -> [(&'static str, Option<ServerLatency>); 7] {
-        [
-            ("ttft", self.ttft),
-            ("queue", self.queue),
-            ("prefill", self.prefill),
-            ("decode", self.decode),
-            ("itl", self.itl),
-            ("e2e", self.e2e),
-            ("tpot", self.tpot),
-        ]
+    /// Returns every latency.
+    pub const fn latencies(&self) -> [Option<ServerLatency>; 7] {
+        [self.ttft, self.queue, self.prefill, self.decode, self.itl, self.e2e, self.tpot]
     }
 
     /// Returns true if the server reported anything.
