@@ -217,10 +217,7 @@ fn comments(f: &Figures<'_>, o: &Objective) -> Vec<String> {
 }
 
 fn load(f: &Figures<'_>) -> Vec<LoadRule> {
-    let all = [
-        (REQUESTS, finished(f, "2m")),
-        (RUNNING, total(f, Signal::Running)),
-        (WAITING, total(f, Signal::Waiting)),
-    ];
+    let all =
+        [(REQUESTS, finished(f)), (RUNNING, total(f, Signal::Running)), (WAITING, total(f, Signal::Waiting))];
     all.into_iter().filter_map(|(record, expr)| Some(LoadRule { record, expr: Quoted(expr?) })).collect()
 }

@@ -4,7 +4,7 @@
 use super::alerts::{early_threshold, source};
 use super::early::{EarlySignal, SCRAPE_S, Signals};
 use super::figures::Figures;
-use super::objective::{Objective, Objectives};
+use super::objective::{Objective, Objectives, buckets, latency};
 use super::text::Quoted;
 use anyhow::{Context, Result};
 use askama::Template;
@@ -18,7 +18,7 @@ const SAMPLES: usize = 2 * 3600 / SCRAPE_S as usize;
 const BURN_MINUTES: usize = 3 * 24 * 60 + 60;
 /// Smallest distance of a mean from the threshold, as a share of it, at which the outcome of an early alert is tested.
 const MARGIN: f64 = 0.02;
-/// The same for burn rates.
+/// Smallest such distance of a share of requests from that of a burn rate.
 const BURN_MARGIN: f64 = 0.01;
 
 #[derive(Template)]
@@ -121,8 +121,7 @@ fn labels(f: &Figures<'_>, own: &str) -> String {
 }
 
 fn observations(o: &Objective, step: &Step) -> Option<f64> {
-    let latency = goodput_stats::server::Latency::ALL.into_iter().find(|l| o.key().starts_with(l.name()))?;
-    super::objective::buckets(step, latency).0.last().map(|b| b.1)
+    buckets(step, latency(o.limit.metric)?).0.last().map(|b| b.1)
 }
 
 /// Feeds the samples of the gauges of a step, one every quarter of a minute, over and over.

@@ -2,13 +2,11 @@
 
 use super::early::Signals;
 use super::figures::Figures;
-use super::objective::Objectives;
-use super::promql::{finished, gauge, quantile, share_above};
-use super::text::line;
+use super::objective::{Objectives, latency};
+use super::promql::{finished, finished_each, gauge, quantile, share_above};
+use super::text::{known, line};
 use anyhow::{Context, Result};
-use goodput_core::slo::Metric;
 use goodput_core::units::short;
-use goodput_stats::server::Latency;
 use serde_json::{Value, json};
 
 /// Version of Grafana's dashboards that the file is written for: that of Grafana 11.
@@ -107,10 +105,7 @@ impl Panel {
 
 /// Returns the requests per second of one server, against the safe rate and the goodput.
 fn rate(f: &Figures<'_>) -> Option<Panel> {
-    let (name, query) =
-        (f.exposed.get("finished")?, f.engine?.query(goodput_stats::server::Signal::Finished)?);
-    let matcher: Vec<String> = query.matcher.into_iter().collect();
-    let each = format!("avg(sum by (instance) (rate({}[2m])))", super::promql::select(f, name, &matcher));
+    let (each, all) = (finished_each(f)?, finished(f)?);
     let mut lines = vec![Line { value: f.safe_each(), colour: SAFE }];
     if !f.not_reached {
         lines.push(Line { value: f.each(f.goodput), colour: GOODPUT });
@@ -123,7 +118,7 @@ fn rate(f: &Figures<'_>) -> Option<Panel> {
             if f.not_reached { "which the run did not reach".into() } else { short(f.each(f.goodput)) },
         ),
         unit: "reqps",
-        queries: vec![(each, "per server".into()), (finished(f, "2m")?, "all servers".into())],
+        queries: vec![(each, "per server".into()), (all, "all servers".into())],
         lines,
     })
 }
@@ -131,14 +126,7 @@ fn rate(f: &Figures<'_>) -> Option<Panel> {
 /// Returns a panel for each limited latency: its percentile, the limit, and the unloaded percentile.
 fn latencies<'a>(f: &'a Figures<'_>) -> impl Iterator<Item = Panel> + 'a {
     f.slo.limits().into_iter().filter_map(|limit| {
-        let latency = match limit.metric {
-            Metric::Ttft => Latency::Ttft,
-            Metric::Tpot => Latency::Tpot,
-            Metric::Itl => Latency::Itl,
-            Metric::E2e => Latency::E2e,
-            Metric::Ttfc => return None,
-        };
-        let expr = quantile(f, latency, limit.percentile.share())?;
+        let expr = quantile(f, latency(limit.metric)?, limit.percentile.share())?;
         let unloaded = f.unloaded.and_then(|s| s.quantiles(limit.metric).p50).map(|ms| ms / 1e3);
         let lines = unloaded.map(|value| Line { value, colour: SAFE }).into_iter();
         let lines = lines.chain([Line { value: limit.limit.as_secs_f64(), colour: LIMIT }]).collect();
@@ -177,19 +165,19 @@ fn gauges<'a>(f: &'a Figures<'_>, early: &'a Signals) -> impl Iterator<Item = Pa
     early.0.iter().filter_map(|s| {
         let title = s.title();
         let lines = [(s.at_safe, SAFE), (s.at_goodput, GOODPUT)];
-        let known =
+        let lines =
             lines.into_iter().filter_map(|(value, colour)| Some(Line { value: value?, colour })).collect();
         Some(Panel {
             title: title.to_owned(),
             said: format!(
                 "Green: {} at the safe rate. Orange: {} at the goodput. Means over steps of the run{}.",
-                super::text::known(s.at_safe),
-                super::text::known(s.at_goodput),
+                known(s.at_safe),
+                known(s.at_goodput),
                 if s.signal.is_share() { "" } else { ", per server" },
             ),
             unit: if s.signal.is_share() { "percentunit" } else { "short" },
             queries: vec![(gauge(f, s.signal, "1m")?, "now".into())],
-            lines: known,
+            lines,
         })
     })
 }

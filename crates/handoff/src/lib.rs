@@ -36,7 +36,7 @@ pub struct HandoffFile {
 pub struct Handoff {
     /// The files, the index (`README.md`) first.
     pub files: Vec<HandoffFile>,
-    /// What is missing, each with its reason: a sentence.
+    /// Sentences on what is missing, each with its reason.
     pub missing: Vec<String>,
 }
 

@@ -148,7 +148,7 @@ fn disagree(share: Option<f64>, bound_s: f64) -> String {
 }
 
 /// Returns the server's latency that is the same quantity; `None` if servers have no such histogram.
-const fn latency(metric: Metric) -> Option<Latency> {
+pub(crate) const fn latency(metric: Metric) -> Option<Latency> {
     match metric {
         Metric::Ttft => Some(Latency::Ttft),
         Metric::Ttfc => None,

@@ -4,39 +4,52 @@ use super::figures::Figures;
 use goodput_stats::server::{Latency, Signal};
 
 /// Returns the selector of a metric: its name, with these matchers and the user's.
-pub(crate) fn select(f: &Figures<'_>, name: &str, matchers: &[String]) -> String {
+fn select(f: &Figures<'_>, name: &str, matchers: &[String]) -> String {
     let own = f.selector.iter().cloned();
     let all: Vec<String> = matchers.iter().cloned().chain(own).collect();
     if all.is_empty() { name.to_owned() } else { format!("{name}{{{}}}", all.join(",")) }
 }
 
-/// Returns the mean of a gauge per server over a window; of a share its largest value. `None` if the server does not report it.
-pub(crate) fn gauge(f: &Figures<'_>, signal: Signal, window: &str) -> Option<String> {
+/// A metric of the server: its selector, and how the samples of one server are combined.
+struct Metric {
+    selector: String,
+    aggregation: &'static str,
+}
+
+/// Returns the metric of a signal; `None` if the server does not report it.
+fn metric(f: &Figures<'_>, signal: Signal) -> Option<Metric> {
     let (name, query) = (f.exposed.get(signal.name())?, f.engine?.query(signal)?);
     let matcher: Vec<String> = query.matcher.into_iter().collect();
-    let over = format!("avg_over_time({}[{window}])", select(f, name, &matcher));
+    Some(Metric { selector: select(f, name, &matcher), aggregation: query.aggregation })
+}
+
+/// Returns the mean of a gauge per server over a window; of a share its largest value. `None` if the server does not report it.
+pub(crate) fn gauge(f: &Figures<'_>, signal: Signal, window: &str) -> Option<String> {
+    let Metric { selector, aggregation } = metric(f, signal)?;
+    let over = format!("avg_over_time({selector}[{window}])");
     if signal.is_share() {
         return Some(format!("max({over})"));
     }
-    Some(format!("avg({} by (instance) ({over}))", query.aggregation))
+    Some(format!("avg({aggregation} by (instance) ({over}))"))
 }
 
 /// Returns the total of a gauge over all servers now; `None` if the server does not report it.
 pub(crate) fn total(f: &Figures<'_>, signal: Signal) -> Option<String> {
-    let (name, query) = (f.exposed.get(signal.name())?, f.engine?.query(signal)?);
-    let matcher: Vec<String> = query.matcher.into_iter().collect();
-    let now = select(f, name, &matcher);
-    if query.aggregation == "sum" {
-        return Some(format!("sum({now})"));
+    let Metric { selector, aggregation } = metric(f, signal)?;
+    if aggregation == "sum" {
+        return Some(format!("sum({selector})"));
     }
-    Some(format!("sum({} by (instance) ({now}))", query.aggregation))
+    Some(format!("sum({aggregation} by (instance) ({selector}))"))
 }
 
-/// Returns the requests that all servers finish per second; `None` if they do not report it.
-pub(crate) fn finished(f: &Figures<'_>, window: &str) -> Option<String> {
-    let (name, query) = (f.exposed.get(Signal::Finished.name())?, f.engine?.query(Signal::Finished)?);
-    let matcher: Vec<String> = query.matcher.into_iter().collect();
-    Some(format!("sum(rate({}[{window}]))", select(f, name, &matcher)))
+/// Returns the requests that all servers finish per second over two minutes; `None` if they do not report it.
+pub(crate) fn finished(f: &Figures<'_>) -> Option<String> {
+    Some(format!("sum(rate({}[2m]))", metric(f, Signal::Finished)?.selector))
+}
+
+/// Returns the requests that a server finishes per second over two minutes, on average over the servers; `None` as for [`finished`].
+pub(crate) fn finished_each(f: &Figures<'_>) -> Option<String> {
+    Some(format!("avg(sum by (instance) (rate({}[2m])))", metric(f, Signal::Finished)?.selector))
 }
 
 /// Returns the share of observations of a histogram above one of its bounds; NaN without any.

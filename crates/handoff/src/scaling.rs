@@ -12,7 +12,7 @@ use goodput_stats::server::Signal;
 
 /// Shortest time without need before replicas are taken away, in seconds: the default of Kubernetes.
 const LEAST_DOWN_S: f64 = 300.0;
-/// The same in times that a replica takes to start: a replica that is soon needed again costs that.
+/// Shortest time without need in multiples of the time that a replica takes to start, which it costs if it is soon needed again.
 const DOWN_START_UPS: f64 = 5.0;
 
 /// A load that replicas are counted by: total over threshold.
@@ -90,7 +90,7 @@ fn scaling(f: &Figures<'_>, early: &Signals) -> Option<Scaling> {
 fn triggers(f: &Figures<'_>, early: &Signals) -> Vec<Trigger> {
     let headroom = f.headroom();
     let with_headroom = if headroom > 1.0 { format!(" / {}", short(headroom)) } else { String::new() };
-    let rate = finished(f, "2m").map(|query| Trigger {
+    let rate = finished(f).map(|query| Trigger {
         comment: format!(
             "Requests per second: the safe rate of a replica, {}{with_headroom}.",
             short(f.safe_each())
