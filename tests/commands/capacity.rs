@@ -1,6 +1,6 @@
 //! `goodput capacity`: figures, inputs and exit codes, from a rate as given and from run folders.
 
-use crate::common::{goodput, result};
+use crate::common::{a40_without_charts, goodput, result};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;
@@ -25,14 +25,6 @@ fn run(dir: &TempDir, name: &str, sets: &[&str]) -> PathBuf {
         .output()
         .unwrap();
     out
-}
-
-/// Returns the command that sweeps the A40 within a budget, in simulated time and without charts.
-fn a40_without_charts(budget: &str) -> assert_cmd::Command {
-    let mut command = goodput();
-    let budget = format!("search.adaptive.budget=\"{budget}\"");
-    command.args(["sweep", "--no-charts", "a40-qwen3-0.6b", "--virtual-time", "--set", &budget]);
-    command
 }
 
 fn json(args: &[&str]) -> serde_json::Value {

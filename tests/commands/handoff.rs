@@ -1,6 +1,6 @@
 //! `goodput handoff`: the files of a run, checked by Prometheus' own tool where it is installed.
 
-use crate::common::goodput;
+use crate::common::{a40_without_charts, goodput};
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;
@@ -12,20 +12,7 @@ use tempfile::{TempDir, tempdir};
 fn run(dir: &TempDir, sets: &[&str]) -> PathBuf {
     let out = dir.path().join("run");
     let sets = sets.iter().flat_map(|s| ["--set", s]);
-    goodput()
-        .args([
-            "sweep",
-            "a40-qwen3-0.6b",
-            "--virtual-time",
-            "--no-charts",
-            "--set",
-            "search.adaptive.budget=\"6m\"",
-            "--out",
-        ])
-        .arg(&out)
-        .args(sets)
-        .output()
-        .unwrap();
+    a40_without_charts("6m").arg("--out").arg(&out).args(sets).output().unwrap();
     out
 }
 

@@ -160,6 +160,14 @@ pub fn free_port() -> u16 {
     found.unwrap_or_else(|| std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port())
 }
 
+/// Returns the command that sweeps the A40 within a budget, in simulated time and without charts.
+pub fn a40_without_charts(budget: &str) -> assert_cmd::Command {
+    let mut command = goodput();
+    let budget = format!("search.adaptive.budget=\"{budget}\"");
+    command.args(["sweep", "--no-charts", "a40-qwen3-0.6b", "--virtual-time", "--set", &budget]);
+    command
+}
+
 /// Returns the command under test, without an API key in its environment.
 pub fn goodput() -> assert_cmd::Command {
     let mut command = assert_cmd::Command::new(assert_cmd::cargo::cargo_bin!("goodput"));

@@ -1,5 +1,6 @@
 //! Texts and numbers for configuration files.
 
+use goodput_core::bidi::is_deceptive;
 use goodput_core::units::short;
 use std::fmt::{self, Display};
 
@@ -16,10 +17,7 @@ impl Display for Quoted {
 
 /// Returns a text in one line, without control characters and marks of text direction: for comments.
 pub(crate) fn line(text: &str) -> String {
-    let hidden = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
-    };
+    let hidden = |c: char| c.is_control() || is_deceptive(c) || matches!(c, '\u{2028}' | '\u{2029}');
     text.chars().map(|c| if hidden(c) { ' ' } else { c }).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Escaping of text from outside (names, server answers, samples) for display.
 
+use goodput_core::bidi::is_deceptive;
 use std::fmt::Write;
 
 /// Returns one line of plain text: control characters (line breaks, ANSI escapes, text direction marks) become visible
@@ -19,7 +20,7 @@ pub(crate) fn visible(text: &str) -> String {
                 }
             }
             '\u{1b}' => out.push('␛'),
-            c if c.is_control() || reorders(c) => out.push('\u{fffd}'),
+            c if c.is_control() || is_deceptive(c) => out.push('\u{fffd}'),
             c => out.push(c),
         }
     }
@@ -31,16 +32,10 @@ pub(crate) fn lines(text: &str) -> String {
     let shown = |c: char| match c {
         '\n' | '\t' => c,
         '\u{1b}' => '␛',
-        c if c.is_control() || reorders(c) => '\u{fffd}',
+        c if c.is_control() || is_deceptive(c) => '\u{fffd}',
         c => c,
     };
     text.chars().filter(|c| *c != '\r').map(shown).collect()
-}
-
-/// Returns true for characters that change the direction or the visibility of their neighbours, and for two that XML does not
-/// allow, not even escaped.
-const fn reorders(c: char) -> bool {
-    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
 /// Returns text for a terminal: characters that it would interpret instead of show (colours, cursor, text direction)
@@ -50,7 +45,7 @@ pub fn shown(text: &str) -> String {
     for c in text.chars() {
         match c {
             '\n' | '\t' => out.push(c),
-            c if c.is_control() || reorders(c) => {
+            c if c.is_control() || is_deceptive(c) => {
                 write!(out, "\\u{:04x}", u32::from(c)).expect("a string takes everything");
             }
             c => out.push(c),
