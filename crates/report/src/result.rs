@@ -40,7 +40,7 @@ pub fn result(run: &Run) -> Value {
 
 /// Adds the English text to a finding.
 fn add_words(value: &mut Value, fact: &Finding) {
-    value["title"] = finding::title(fact.kind).into();
+    value["title"] = finding::title(fact).into();
     value["advice"] = fact.advice.iter().map(finding::advice).collect();
     value["changes"] = fact.advice.iter().map(change).collect();
     value["next"]["text"] = finding::next(&fact.next.measurement).into();

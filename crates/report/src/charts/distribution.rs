@@ -3,9 +3,9 @@
 
 use super::draw::{
     Align, Axis, Canvas, Entry, Frame, Mark, Plot, Point, REACH, RED, Rect, Scene, Slot, Taken, Type,
-    charted, hue_of, metric_title, of_step, rgb, shown, steady,
+    hue_of, metric_title, of_step, rgb, shown,
 };
-use crate::words;
+use crate::words::{self, messages};
 use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::{Run, Sketch, Trace, Traces};
 use goodput_stats::stats::step::{LimitRow, Quantiles, Step, Verdict};
@@ -21,25 +21,14 @@ pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
     chosen(run, traces).is_some()
 }
 
-/// Returns the highest step shown to meet the SLO, else the highest steady one that does not fail, and a description of
-/// it.
+/// Returns the step of the answer ([`messages::answer_step`]) whose requests are known, and a description of it.
 fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, &'static str)> {
-    let answer = run.answers.first()?;
-    let verdict_of = |s: &Step| shown(s, &answer.tier);
-    let failed = answer.goodput.bracket.failed.unwrap_or(f64::INFINITY);
-    let known = |s: &&Step| {
-        let trace = traces.of(s);
-        s.series == answer.series && steady(s) && trace.is_some_and(|t| !t.latency.is_empty())
+    let known = |s: &Step| traces.of(s).is_some_and(|t| !t.latency.is_empty());
+    let (step, verdict) = messages::answer_step(run, run.answers.first()?, known)?;
+    let why = match verdict {
+        Verdict::Meets => "the highest step shown to meet the SLO",
+        _ => "no step is shown to meet; this is the highest of some length that does not fail",
     };
-    let best = |verdict: Verdict| {
-        charted(run)
-            .filter(known)
-            .filter(|s| verdict_of(s) == verdict && s.level.value < failed)
-            .max_by(|a, b| a.level.value.total_cmp(&b.level.value).then(a.measure_s.total_cmp(&b.measure_s)))
-    };
-    let met = best(Verdict::Meets).map(|s| (s, "the highest step shown to meet the SLO"));
-    let open = "no step is shown to meet; this is the highest that does not fail";
-    let (step, why) = met.or_else(|| best(Verdict::Undecided).map(|s| (s, open)))?;
     Some((step, traces.of(step)?, why))
 }
 

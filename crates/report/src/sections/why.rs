@@ -6,7 +6,7 @@ use crate::words::{self, capital, finding};
 use goodput_run::rundir::Run;
 use goodput_run::rundir::forecasts::Attempt;
 use goodput_run::rundir::tried::Outcome;
-use goodput_stats::diagnosis::{Advice, Finding, Kind, Next, Remedy, Untold};
+use goodput_stats::diagnosis::{Advice, Altered, Finding, Kind, Next, Remedy, Untold};
 
 /// Maximum number of findings on a terminal; the report has all.
 const SHOWN: usize = 3;
@@ -49,15 +49,21 @@ fn entry(run: &Run, number: usize, f: &Finding) -> Entry {
     let title = format!(
         "{}{} (confidence: {})",
         whose(run, &f.series),
-        capital(finding::title(f.kind)),
+        capital(finding::title(f)),
         f.confidence.name()
     );
     let mut below = vec![Entry::line(capital(&evidence(f)))];
-    below.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, advice(run, f, a))));
+    let known = |a: &Advice| earlier(run, number - 1, |before| before.advice.contains(a));
+    below.extend(f.advice.first().map(|a| {
+        let as_before = known(a).map(|n| format!("As for {n}."));
+        Entry::new(Bullet::Arrow, as_before.unwrap_or_else(|| advice(run, f, a)))
+    }));
     // Advice beyond the first is told here if it was tried.
     let tried = f.advice.iter().skip(1).filter(|a| tried(run, f, a).is_some());
     below.extend(tried.map(|a| Entry::new(Bullet::Arrow, advice(run, f, a))));
-    below.push(Entry::line(format!("next: {}", f.next.command)));
+    if earlier(run, number - 1, |before| before.next.command == f.next.command).is_none() {
+        below.push(Entry::line(format!("next: {}", f.next.command)));
+    }
     Entry::new(Bullet::Number(number), title).over(below)
 }
 
@@ -66,10 +72,26 @@ fn tried<'a>(run: &'a Run, f: &Finding, advice: &Advice) -> Option<&'a Outcome> 
     run.why.tried.as_ref()?.of(&f.series, advice)
 }
 
+/// Returns the number of the first finding before the one at `i` in the list, of the same series, that a test holds for.
+fn earlier(run: &Run, i: usize, holds: impl Fn(&Finding) -> bool) -> Option<usize> {
+    let findings = &run.why.findings;
+    let own = |f: &Finding| findings.get(i).is_some_and(|this| this.series == f.series);
+    findings.iter().take(i).position(|f| own(f) && holds(f)).map(|at| at + 1)
+}
+
+/// Returns true if an advice is the first of its finding with this forecast: several changes may be foreseen by one simulated change.
+fn is_first_foreseen(f: &Finding, advice: &Advice) -> bool {
+    let same = |other: &&Advice| {
+        other.expected == advice.expected && Altered::of(&other.change) == Altered::of(&advice.change)
+    };
+    f.advice.iter().find(same).is_some_and(|first| first == advice)
+}
+
 /// Returns an advice as a sentence, with what it gained if it was tried, or is expected to gain. Where others were tried it
 /// says that it was not.
 fn advice(run: &Run, f: &Finding, advice: &Advice) -> String {
-    let expected = advice.expected.as_ref().map(|of| format!(" {}", finding::expected(of, &advice.change)));
+    let expected = advice.expected.as_ref().filter(|_| is_first_foreseen(f, advice));
+    let expected = expected.map(|of| format!(" {}", finding::expected(of, &advice.change)));
     let sentence = format!("{}{}", finding::advice(advice), expected.unwrap_or_default());
     match (&run.why.tried, tried(run, f, advice)) {
         (Some(all), Some(outcome)) => format!("{sentence} {}", finding::tried(all, outcome)),
@@ -86,7 +108,7 @@ const fn of_latency(kind: Kind) -> bool {
 /// Returns the first findings of one of several series, each in a line with its first advice.
 pub(super) fn of_part(part: &Run) -> Vec<Entry> {
     let lines = |f: &Finding| {
-        let (title, sure) = (capital(finding::title(f.kind)), f.confidence.name());
+        let (title, sure) = (capital(finding::title(f)), f.confidence.name());
         let mut all = vec![Entry::line(format!("Why: {title} (confidence: {sure}): {}", evidence(f)))];
         all.extend(f.advice.first().map(|a| Entry::new(Bullet::Arrow, advice(part, f, a))));
         all
@@ -136,7 +158,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         blocks.push(Block::paragraph("No rule found a cause in what was measured."));
     } else {
         blocks.push(Block::Paragraph(Text::of([
-            plain("What the steps and the server's own counters show, what binds first. Confidence: "),
+            plain("What the steps and the server's own counters show, the most likely cause first. Confidence: "),
             emphasis("high"),
             plain(" where counters, or a comparison made for it, show the mechanism itself; "),
             emphasis("medium"),
@@ -178,25 +200,49 @@ fn forecasts(run: &Run) -> impl Iterator<Item = Block> + use<'_> {
     })
 }
 
+/// Returns true if the step of a finding is none of the search: the one that kept the server full.
+fn is_auxiliary(run: &Run, f: &Finding) -> bool {
+    run.steps.iter().any(|s| s.series == f.series && s.step == f.step && s.kind.is_auxiliary())
+}
+
 fn finding_blocks(run: &Run, number: usize, f: &Finding) -> [Block; 2] {
     let about = match &f.limit {
         Some(limit) => format!(", where {} binds", words::binding(limit)),
+        None if is_auxiliary(run, f) => ", which kept the server full".into(),
         None => String::new(),
     };
     let title = Text::of([
-        strong(format!("{number}. {}{}", whose(run, &f.series), capital(finding::title(f.kind)))),
+        strong(format!("{number}. {}{}", whose(run, &f.series), capital(finding::title(f)))),
         plain(format!(" (step {}{about}; confidence: {})", f.step, f.confidence.name())),
     ]);
     let mut lines: Vec<Text> =
         f.evidence.iter().map(|e| capital(&finding::evidence(&e.fact)).into()).collect();
-    for (i, a) in f.advice.iter().enumerate() {
-        lines.push(match i {
-            0 => Text::of([emphasis("Change:"), plain(format!(" {}", advice(run, f, a)))]),
-            _ => advice(run, f, a).into(),
-        });
+    lines.extend(changes(run, number - 1, f));
+    if earlier(run, number - 1, |before| before.next.command == f.next.command).is_none() {
+        lines.push(Text::of([emphasis("Measure next:"), plain(" ")]).and(next(&f.next)));
     }
-    lines.push(Text::of([emphasis("Measure next:"), plain(" ")]).and(next(&f.next)));
     [Block::Paragraph(title), Block::List(lines)]
+}
+
+/// Returns the advice of the finding at `i` in the list, without what an earlier finding of the series advises as well.
+fn changes(run: &Run, i: usize, f: &Finding) -> Vec<Text> {
+    let label = || emphasis("Change:");
+    let known = |a: &Advice| earlier(run, i, |before| before.advice.contains(a));
+    let new: Vec<&Advice> = f.advice.iter().filter(|a| known(a).is_none()).collect();
+    let first = f.advice.first().and_then(known);
+    match (first, &new[..]) {
+        (Some(number), []) => vec![Text::of([label(), plain(format!(" as for {number}."))])],
+        (first, new) => {
+            let as_before = first.map(|number| format!("As for {number}."));
+            let new = new.iter().map(|a| advice(run, f, a));
+            let sentences = as_before.into_iter().chain(new).enumerate();
+            let line = |(n, sentence): (usize, String)| match n {
+                0 => Text::of([label(), plain(format!(" {sentence}"))]),
+                _ => sentence.into(),
+            };
+            sentences.map(line).collect()
+        }
+    }
 }
 
 /// Returns the next measurement, with the command as code.

@@ -15,10 +15,52 @@ pub(crate) use next::next;
 pub(crate) use no_forecast::{assumed, without_forecast};
 pub(crate) use tried::tried;
 
-use goodput_stats::diagnosis::{Kind, LongerBy, Source};
+use goodput_stats::diagnosis::{Altered, Fact, Figure, Finding, Kind, LongerBy, Source};
 
-/// Returns the title of a finding, in a few words.
-pub(crate) const fn title(kind: Kind) -> &'static str {
+/// Returns the title of a finding, in a few words: of a part of the latency, which its evidence shows.
+pub(crate) fn title(f: &Finding) -> &'static str {
+    let shows = |figure: Figure| f.evidence.iter().any(|e| e.figure == figure);
+    let by_model = f.evidence.iter().find_map(|e| match &e.fact {
+        Fact::Forecast { altered, .. } => foreseen_title(*altered),
+        _ => None,
+    });
+    match f.kind {
+        Kind::PrefillBound | Kind::DecodeBound if by_model.is_some() => by_model.unwrap_or_default(),
+        Kind::PrefillBound if shows(Figure::PrefillOfTtft) || shows(Figure::ServerPrefillOfTtft) => {
+            "prefill: reading the prompt is most of the TTFT of a request alone"
+        }
+        Kind::PrefillBound if shows(Figure::ReadingOverBase) => {
+            "prefill: requests wait while the prompts of others are read"
+        }
+        Kind::PrefillBound => "prefill: tokens wait while the prompts of other requests are read",
+        Kind::DecodeBound if shows(Figure::ReadingOverBase) => {
+            "decoding: requests wait for iterations that mostly write tokens"
+        }
+        Kind::DecodeBound => "decoding: a token takes long even with little load",
+        kind => fixed_title(kind),
+    }
+}
+
+/// Returns the title of a finding that only a model of the server shows; `None` for a change of a setting, whose kind has one.
+const fn foreseen_title(altered: Altered) -> Option<&'static str> {
+    match altered {
+        Altered::FasterCompute => Some("computing is the bottleneck, by a model of the server"),
+        Altered::FasterMemory => Some("memory bandwidth is the bottleneck, by a model of the server"),
+        Altered::FasterHost => Some("the host is the bottleneck, by a model of the server"),
+        Altered::HalfThePrompts => Some("the length of the prompts sets the limit, by a model of the server"),
+        Altered::HalfTheAnswers => Some("the length of the answers sets the limit, by a model of the server"),
+        Altered::FewerSequences(_)
+        | Altered::MoreSequences(_)
+        | Altered::FewerTokens(_)
+        | Altered::MoreTokens(_)
+        | Altered::TwiceTheKvCache
+        | Altered::PrefixCache
+        | Altered::ChunkedPrefill => None,
+    }
+}
+
+/// Returns the title of a kind whose findings all have the same.
+const fn fixed_title(kind: Kind) -> &'static str {
     match kind {
         Kind::ClientLimited => "the client was the limit, not the server",
         Kind::Errors => "errors: requests fail, and their failures are the misses",
@@ -36,8 +78,8 @@ pub(crate) const fn title(kind: Kind) -> &'static str {
             "prefill stalls decoding: an iteration that reads a long prompt is longer than TPOT may be"
         }
         Kind::CommunicationBound => "the GPUs wait for one another",
-        Kind::PrefillBound => "prefill-bound: reading prompts takes the most time",
-        Kind::DecodeBound => "decode-bound: writing tokens takes the most time",
+        Kind::PrefillBound => "prefill: reading prompts takes long",
+        Kind::DecodeBound => "decoding: writing tokens takes long",
         Kind::BatchingTradeOff => "batching: more tokens in total, but each of them later",
         Kind::Queueing => "queueing: requests wait before their first token",
         Kind::Unstable => "unstable: more requests arrive than the server completes",

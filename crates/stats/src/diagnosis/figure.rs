@@ -145,6 +145,8 @@ figures! {
     NetworkOfMissed = "network-of-missed-ttft" from ServerTimes, latency::network_of_missed;
     /// Time of an iteration without prompts, divided by that of reading all the prompt tokens that it can take.
     BaseOfChunk = "iteration-base-over-reading" from UnloadedStep, together::base_of_chunk;
+    /// Tokens that an iteration has to take at the examined step, or of a mean prompt if that has more, divided by those that it can.
+    IterationFilled = "iteration-filled" from Steps, together::iteration_filled;
     /// Time to read a mean prompt, divided by that of an iteration without prompts.
     ReadingOverBase = "reading-over-iteration" from UnloadedStep, together::reading_over_base;
     /// Tail of TPOT divided by its median.

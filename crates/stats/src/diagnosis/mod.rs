@@ -160,6 +160,7 @@ pub fn diagnose(steps: &[Step], facts: &Facts) -> Diagnosis {
     }
     let found = |u: &Untold| all.findings.iter().any(|f| f.kind == u.kind && f.series == u.series);
     all.untold.retain(|u| !found(u));
+    let key = |f: &Finding| (shows_the_answer(f, steps), key(f));
     all.findings.sort_by(|a, b| key(b).partial_cmp(&key(a)).unwrap_or(std::cmp::Ordering::Equal));
     weigh(&mut all.findings, steps, facts);
     for curve in &facts.curves {
@@ -206,6 +207,13 @@ fn settle(findings: &mut Vec<Finding>, series: &str) {
         finding.advice.retain(|new| !settled.iter().any(|known| known.opposes(new)));
         settled.extend(finding.advice.iter().cloned());
     }
+}
+
+/// Returns true for a finding at a step of the search, or one that broke the measurement. What a server that is kept full shows (the
+/// raw peak) is an effect of more load than the answer's.
+fn shows_the_answer(f: &Finding, steps: &[Step]) -> bool {
+    let is_auxiliary = |s: &Step| s.series == f.series && s.step == f.step && s.kind.is_auxiliary();
+    f.kind.rank() == Rank::Broken || !steps.iter().any(is_auxiliary)
 }
 
 /// Returns the sort key of a finding: causes before parts of the latency, and these before symptoms; then those at a

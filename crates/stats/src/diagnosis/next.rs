@@ -58,6 +58,10 @@ pub enum Measurement {
     HalfThePrompts,
     /// One request alone.
     OneRequestAlone,
+    /// This sweep, from a client beside the server.
+    BesideTheServer,
+    /// This sweep, once requests no longer fail.
+    WithoutErrors,
     /// A closed loop with fewer and with more requests in flight.
     ClosedLoop,
     /// This sweep with evenly spaced arrivals.
@@ -131,6 +135,8 @@ fn first(s: &Subject<'_>, candidates: Vec<Candidate>) -> Option<Next> {
         | Measurement::HalfTheGpus
         | Measurement::HalfThePrompts
         | Measurement::OneRequestAlone
+        | Measurement::BesideTheServer
+        | Measurement::WithoutErrors
         | Measurement::ClosedLoop
         | Measurement::EvenArrivals
         | Measurement::LowerLevels
@@ -150,14 +156,15 @@ fn candidates(kind: Kind, advice: &[Advice], s: &Subject<'_>) -> Vec<Candidate> 
     let lower = || (Measurement::LowerLevels, vec![format!("search.{}=[{}]", list(s), below(s))]);
     match kind {
         Kind::ClientLimited => Vec::new(),
-        Kind::Errors => vec![lower()],
+        Kind::Errors => vec![(Measurement::WithoutErrors, Vec::new())],
         Kind::Preemption
         | Kind::KvExhaustion
         | Kind::Throttled
         | Kind::DraftingCosts
         | Kind::SmallIterations
         | Kind::BatchTooLarge => vec![with_advice(s, advice)],
-        Kind::Network | Kind::IdleGpus => one_request_alone(s),
+        Kind::Network => vec![(Measurement::BesideTheServer, Vec::new())],
+        Kind::IdleGpus => one_request_alone(s),
         Kind::PrefillStalls if super::pace::reads_whole_prompts(s) => vec![with_advice(s, advice)],
         Kind::PrefillStalls => {
             let advised = with_advice(s, advice);

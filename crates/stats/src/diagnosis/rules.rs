@@ -232,11 +232,11 @@ pub const RULES: &[Rule] = &[
     },
     // An iteration full of prompt tokens spends a third of its time on its fixed part, or more: twice the tokens then read
     // prompts a fifth faster (2·(1 + r) / (2 + r) with r = fixed / reading is 1.2 at r = 0.5). Not where TPOT is at its
-    // limit: larger iterations lengthen it.
+    // limit: larger iterations lengthen it. Half: with fewer tokens on average only a few iterations are full.
     Rule {
         kind: Kind::SmallIterations,
         about: About::First,
-        when: &[over(BaseOfChunk, 0.5), under(TpotOfLimit, 0.7)],
+        when: &[over(BaseOfChunk, 0.5), over(IterationFilled, 0.5), under(TpotOfLimit, 0.7)],
         also: &[ServerQueueOfTtft],
         ..USUAL
     },

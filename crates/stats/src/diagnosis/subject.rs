@@ -231,6 +231,19 @@ impl<'a> Subject<'a> {
         limited_percentile(&self.quantiles(step, metric), limit)
     }
 
+    /// Returns the TTFT that a part of it is compared with, in milliseconds, with the percentile: the tail at the examined step, or
+    /// its limit where the tail is within that. What is a small part of the limit cannot be why it is missed beyond. The percentile
+    /// is `None` for the limit.
+    pub(super) fn missed_ttft(&self) -> Option<(f64, Option<&'static str>)> {
+        let (tail_ms, percentile) = self.tail(self.at, Metric::Ttft).filter(|(tail, _)| *tail > 0.0)?;
+        let of_ttft = |row: &&LimitRow| Metric::of_limit(&row.limit) == Some(Metric::Ttft);
+        let limit_ms = self.limit_row().filter(of_ttft).and_then(|row| row.limit_ms);
+        match limit_ms.filter(|limit_ms| *limit_ms > tail_ms) {
+            Some(limit_ms) => Some((limit_ms, None)),
+            None => Some((tail_ms, Some(percentile))),
+        }
+    }
+
     /// Returns true if the step is of an open loop. In a closed loop the offered load follows the completed one.
     pub(super) fn is_open(&self) -> bool {
         self.at.level.control != Control::Concurrency

@@ -1,5 +1,6 @@
 //! The adaptive search: baseline, ramp from below, refinement. The next step follows from the measured steps alone.
 
+use super::errors;
 use super::ask::{Ask, Ends};
 use super::config::{Adaptive, Open, Over};
 use super::posterior::{limits, void};
@@ -332,10 +333,15 @@ fn counts(steps: &[&Step], tier: &str, limit: &str) -> (f64, f64) {
 /// Returns the limit of a tier that one request at a time misses, from all baselines combined. Such a miss ends the
 /// sweep, so it takes more confidence than the verdict of a step.
 pub(super) fn missed_unloaded(baselines: &[&Step], slo: &Slo) -> Option<MissedUnloaded> {
-    limits(slo).into_iter().find_map(|(limit, p0)| {
-        let (misses, n) = counts(baselines, slo.tier(), &limit);
-        let fails =
-            expected_verdict(misses, n, p0, 1.0 - BASELINE_CONFIDENCE, UNLOADED_INFLATION) == Verdict::Fails;
-        fails.then_some(MissedUnloaded { limit, misses: misses.round() as u64, n: n.round() as u64 })
-    })
+    let limits = limits(slo);
+    let counted = |limit: &str| counts(baselines, slo.tier(), limit);
+    let fails = |(limit, p0): &&(String, f64)| {
+        let (misses, n) = counted(limit);
+        expected_verdict(misses, n, *p0, 1.0 - BASELINE_CONFIDENCE, UNLOADED_INFLATION) == Verdict::Fails
+    };
+    let (limit, _) = limits.iter().find(fails)?;
+    let limit =
+        errors::to_blame(baselines, slo.tier(), &limits, limit).unwrap_or_else(|| limit.clone());
+    let (misses, n) = counted(&limit);
+    Some(MissedUnloaded { limit, misses: misses.round() as u64, n: n.round() as u64 })
 }

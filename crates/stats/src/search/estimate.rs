@@ -6,6 +6,7 @@ use super::answer::{
     AnswerLevel, Bracket, Conclusion, Goodput, HoldingStep, Located, Misfit, Support, Undecided,
 };
 use super::change::current;
+use super::errors;
 use super::posterior::{Posterior, limits};
 use super::reason::{Evidence, NotSafe, SearchEvidence};
 use super::refine::lowest;
@@ -97,6 +98,10 @@ pub(super) fn estimate(
     if let Some(change) = change {
         reason = reason.preceded_by(Evidence::ServerChanged(change));
     }
+    let below = |s: &&Step| !s.overloaded() && verdicts.bracket.failed.is_none_or(|failed| s.level.value <= failed);
+    let counted: Vec<&Step> = now.iter().copied().filter(below).collect();
+    let blamed = |binding: &String| errors::to_blame(&counted, slo.tier(), &limits(slo), binding);
+    let binding = binding.as_ref().and_then(blamed).or(binding);
     let g = Goodput { conclusion, binding, support, reason, ..verdicts };
     match (g.safe_rate(), g.bracket.failed) {
         (Some(safe), Some(failed)) if safe >= failed => {

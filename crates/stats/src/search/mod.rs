@@ -19,6 +19,7 @@ pub mod change;
 mod conclusion;
 pub mod config;
 mod confirm;
+mod errors;
 mod estimate;
 mod halted;
 mod hold;

@@ -61,7 +61,7 @@ fn server(fact: &ServerFact) -> String {
             format!("{} of the KV cache in use at most{mean}, {}", percent(*most), place(at))
         }
         ServerFact::WaitingMost { requests, at } if *requests > 0.0 => {
-            format!("up to {} requests waiting in the server {}", level_number(*requests), place(at))
+            format!("up to {} waiting in the server {}", requests_of(*requests), place(at))
         }
         ServerFact::WaitingMost { at, .. } => {
             format!("no request was seen waiting in the server {}", place(at))
@@ -70,7 +70,7 @@ fn server(fact: &ServerFact) -> String {
             format!("{} requests waiting in the server on average {}", level_number(*requests), place(at))
         }
         ServerFact::RunningMost { requests } => {
-            format!("up to {} requests running", level_number(*requests))
+            format!("up to {} running", requests_of(*requests))
         }
         ServerFact::SeatsTaken { running, seats, at } => format!(
             "{} requests running on average, of {} at the most, {}",
@@ -79,8 +79,8 @@ fn server(fact: &ServerFact) -> String {
             place(at)
         ),
         ServerFact::SeatsReached { running, seats, at } => format!(
-            "up to {} requests running, of {} at the most, {}",
-            level_number(*running),
+            "up to {} running, of {} at the most, {}",
+            requests_of(*running),
             level_number(*seats),
             place(at)
         ),
@@ -97,6 +97,11 @@ fn server(fact: &ServerFact) -> String {
             place(at)
         ),
     }
+}
+
+/// Returns a number of requests: `1 request`, `12 requests`.
+fn requests_of(n: f64) -> String {
+    format!("{} request{}", level_number(n), if n == 1.0 { "" } else { "s" })
 }
 
 fn cache(fact: &CacheFact) -> String {
@@ -187,12 +192,24 @@ fn latency(fact: &LatencyFact) -> String {
 fn iteration(fact: &IterationFact) -> String {
     match fact {
         IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms, at_most } => format!(
-            "an iteration takes {} without any prompt, and reading the {} tokens that it may have takes {}{}",
+            "an iteration takes {} without any prompt, and reading the {} prompt tokens that fit into one takes {}{}",
             time(*base_ms),
             level_number(*tokens),
             if *at_most { "at most " } else { "" },
             time(*reading_ms)
         ),
+        IterationFact::Prompt { tokens, base_ms, reading_ms, at_most } => {
+            let reading = match (*reading_ms > 0.0, *at_most) {
+                (true, false) => format!("takes {}", time(*reading_ms)),
+                (true, true) => format!("takes at most {}", time(*reading_ms)),
+                (false, _) => "takes too little time to be measured".into(),
+            };
+            format!(
+                "an iteration takes {} without any prompt, and reading the {} tokens of a mean prompt {reading}",
+                time(*base_ms),
+                level_number(*tokens)
+            )
+        }
         IterationFact::Chunk { tokens, chunk_ms, limit_ms, at_most } => format!(
             "an iteration that reads {} tokens of a prompt takes {} {}, where a token may take {}",
             level_number(*tokens),

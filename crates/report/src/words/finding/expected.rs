@@ -45,7 +45,7 @@ fn gain(of: &Expected) -> String {
     } else {
         format!("{} times the goodput", short(factor))
     };
-    format!("{gain} ({} → {} req/s)", level_number(present), level_number(changed))
+    format!("{gain} (in the model {} → {} req/s)", level_number(present), level_number(changed))
 }
 
 fn change(altered: Altered) -> String {
@@ -74,16 +74,16 @@ mod tests {
         let more = Change::from(BatchChange::AdmitMore);
         assert_eq!(
             expected(&of, &more),
-            "A model fitted to this run foresees 5.22 times the goodput (5 → 26.1 req/s)."
+            "A model fitted to this run foresees 5.22 times the goodput (in the model 5 → 26.1 req/s)."
         );
         let of = Expected { changed: 6.5, ..of };
         assert_eq!(
             expected(&of, &more),
-            "A model fitted to this run foresees 30 % more goodput (5 → 6.5 req/s)."
+            "A model fitted to this run foresees 30 % more goodput (in the model 5 → 6.5 req/s)."
         );
         assert_eq!(
             expected(&of, &DeploymentChange::FasterCompute.into()),
-            "A model fitted to this run foresees 30 % more goodput (5 → 6.5 req/s) with compute twice as fast."
+            "A model fitted to this run foresees 30 % more goodput (in the model 5 → 6.5 req/s) with compute twice as fast."
         );
         assert_eq!(
             foreseen(Altered::MoreSequences(64), &Expected { present: 0.0, ..of }),

@@ -23,7 +23,13 @@ pub(crate) fn next(measurement: &Measurement) -> String {
             "With prompts half as long TTFT must fall by about that share, and the goodput rise".into()
         }
         Measurement::OneRequestAlone => {
-            "One request alone, without load: no batching flag can make TPOT shorter than that".into()
+            "One request alone, without load: no setting of batching makes its TTFT and TPOT shorter".into()
+        }
+        Measurement::BesideTheServer => {
+            "The same sweep from the server's own machine or rack: what TTFT loses there was spent on the way".into()
+        }
+        Measurement::WithoutErrors => {
+            "The same sweep once the failures are mended; failures.csv has their kinds, and one response of each".into()
         }
         Measurement::ClosedLoop => {
             "A closed loop with fewer and more in flight shows where TPOT passes its limit, and what that costs in tokens/s".into()

@@ -58,18 +58,51 @@ fn share_within(a: &Answer, s: &Step, l: &Limit) -> Option<String> {
     ))
 }
 
+/// Least number of requests of the step of the answer, unless all have fewer: a p99 of fewer is one request.
+const FEW: u64 = 100;
+
+/// Returns the step of the answer and its verdict: of the steps that `is_known` holds for, the highest shown to meet the SLO; else
+/// the highest steady one below the lowest failure that is undecided, of those with [`FEW`] requests or more if there are any.
+pub(crate) fn answer_step<'a>(
+    run: &'a Run,
+    a: &Answer,
+    is_known: impl Fn(&Step) -> bool,
+) -> Option<(&'a Step, Verdict)> {
+    let failed = a.goodput.bracket.failed.unwrap_or(f64::INFINITY);
+    let near: Vec<(&Step, Verdict)> = loaded(run, a)
+        .into_iter()
+        .filter(|s| is_steady(s) && s.level.value < failed && is_known(s))
+        .map(|s| (s, tier_verdict(&s.limits, &a.tier).0))
+        .collect();
+    let highest = |wanted, least| near.iter().rfind(|(s, v)| *v == wanted && s.due_n >= least).copied();
+    highest(Verdict::Meets, 0)
+        .or_else(|| highest(Verdict::Undecided, FEW))
+        .or_else(|| highest(Verdict::Undecided, 0))
+}
+
 /// Returns what the step of the answer shows: the share of its requests within the limit that binds.
 pub(crate) fn distribution(run: &Run) -> Option<String> {
     let a = run.answers.first()?;
     let limit = main_limit(run, a)?;
-    let failed = a.goodput.bracket.failed.unwrap_or(f64::INFINITY);
-    let verdict = |s: &Step| tier_verdict(&s.limits, &a.tier).0;
-    let near: Vec<&Step> =
-        loaded(run, a).into_iter().filter(|s| is_steady(s) && s.level.value < failed).collect();
-    let of = |wanted: Verdict| near.iter().rev().find(|s| verdict(s) == wanted);
-    let step = of(Verdict::Meets).or_else(|| of(Verdict::Undecided))?;
-    let said = share_within(a, step, &limit)?;
-    Some(format!("{said}; the SLO asks for {} %", short(100.0 * limit.percentile.share())))
+    let (step, _) = answer_step(run, a, |_| true)?;
+    let q = step.quantiles(limit.metric);
+    let name = limit.name();
+    let tail = match name.rsplit_once('.') {
+        Some((_, "p99")) => q.p99,
+        Some((_, "p95")) => q.p95,
+        Some((_, "p90")) => q.p90,
+        _ => None,
+    };
+    let Some((p50, tail)) = q.p50.zip(tail) else { return share_within(a, step, &limit) };
+    Some(format!(
+        "At {} half of the requests have a {} of at most {}, {} % of at most {}; the limit is {}",
+        level(a.control, step.level.value),
+        limit.metric.title(),
+        latency(p50),
+        short(100.0 * limit.percentile.share()),
+        latency(tail),
+        latency(limit.limit_ms())
+    ))
 }
 
 /// Returns what the search came to: `14 steps in 24 min narrow the limit down to 33.5 – 35.9 requests/s`.

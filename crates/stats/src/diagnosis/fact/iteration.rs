@@ -16,6 +16,17 @@ pub enum IterationFact {
         /// True if that time is an upper bound, since it includes what every request costs.
         at_most: bool,
     },
+    /// An iteration that reads a mean prompt.
+    Prompt {
+        /// Tokens of the prompt that are not in the cache.
+        tokens: f64,
+        /// Time of an iteration that reads none.
+        base_ms: f64,
+        /// Time to read these tokens.
+        reading_ms: f64,
+        /// True if that time is an upper bound, since it includes what every request costs.
+        at_most: bool,
+    },
     /// An iteration that reads a chunk of a long prompt.
     Chunk {
         /// Prompt tokens of the chunk.

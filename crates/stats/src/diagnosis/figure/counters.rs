@@ -1,6 +1,6 @@
 //! Figures from the server's counters, and from the client's.
 
-use super::super::fact::{CacheFact, Fact, LatencyFact, Place, ServerFact};
+use super::super::fact::{CacheFact, Fact, Place, ServerFact};
 use super::super::facts::StepFailures;
 use super::super::flags::Knob;
 use super::super::settings::Value;
@@ -8,7 +8,7 @@ use super::super::subject::Subject;
 use super::Reading;
 use crate::stats::step::{Step, Verdict};
 use goodput_core::record::Failure;
-use goodput_core::slo::{Metric, limit_percentile};
+use goodput_core::slo::limit_percentile;
 use goodput_core::units::Percentile;
 
 pub(super) fn client_was_limit(s: &Subject<'_>) -> Option<Reading> {
@@ -164,8 +164,6 @@ pub(super) fn prefill_of_ttft(s: &Subject<'_>) -> Option<Reading> {
 
 pub(super) fn prefill_of_missed(s: &Subject<'_>) -> Option<Reading> {
     let alone = s.alone?;
-    let (prefill, (tail_ms, percentile)) = (alone.server.prefill?, s.tail(s.at, Metric::Ttft)?);
-    let share = (prefill.mean_ms / tail_ms).min(1.0);
-    let fact = LatencyFact::ShareOfTail { share, percentile, tail_ms, at: Place::of(s.at) };
-    (tail_ms > 0.0).then(|| Reading::new(share, [alone.step, s.at.step], fact))
+    let (prefill, (missed_ms, percentile)) = (alone.server.prefill?, s.missed_ttft()?);
+    Some(super::latency::part_of_missed(s, prefill.mean_ms / missed_ms, missed_ms, percentile, alone))
 }

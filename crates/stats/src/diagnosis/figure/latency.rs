@@ -44,6 +44,25 @@ pub(super) fn wait_of_missed(s: &Subject<'_>) -> Option<Reading> {
     Some(Reading::new(share, [alone.step, s.at.step], LatencyFact::WaitOfTail { share, percentile }))
 }
 
+/// Returns the reading of a part of the TTFT of one request alone as a share of the TTFT that misses, at most 1. The fact is left out
+/// where that is the limit (no percentile), or the backlog grows, so that the tail has no steady value.
+pub(super) fn part_of_missed(
+    s: &Subject<'_>,
+    share: f64,
+    missed_ms: f64,
+    percentile: Option<&'static str>,
+    alone: &Step,
+) -> Reading {
+    let (share, steps) = (share.min(1.0), [alone.step, s.at.step]);
+    match percentile.filter(|_| s.at.stable != Some(false)) {
+        Some(percentile) => {
+            let at = Place::of(s.at);
+            Reading::new(share, steps, LatencyFact::ShareOfTail { share, percentile, tail_ms: missed_ms, at })
+        }
+        None => Reading::silent(share, steps),
+    }
+}
+
 fn tpot(s: &Subject<'_>, step: &Step) -> Option<f64> {
     s.quantiles(step, Metric::Tpot).p50.filter(|t| *t > 0.0)
 }
@@ -103,8 +122,8 @@ pub(super) fn network_of_ttft(s: &Subject<'_>) -> Option<Reading> {
 
 pub(super) fn network_of_missed(s: &Subject<'_>) -> Option<Reading> {
     let (client_ms, server_ms, at) = clocks(s)?;
-    let (tail_ms, _) = s.tail(s.at, Metric::Ttft).filter(|(tail, _)| *tail > 0.0)?;
-    Some(Reading::silent((client_ms - server_ms) / tail_ms, [at.step, s.at.step]))
+    let (missed_ms, _) = s.missed_ttft()?;
+    Some(Reading::silent((client_ms - server_ms) / missed_ms, [at.step, s.at.step]))
 }
 
 pub(super) fn tpot_times_low(s: &Subject<'_>) -> Option<Reading> {

@@ -35,15 +35,8 @@ pub(super) fn prefill_of_missed(s: &Subject<'_>) -> Option<Reading> {
     if alone.step == s.at.step {
         return Some(Reading::silent(reading / ttft.max(1e-9), [alone.step]));
     }
-    let (tail_ms, percentile) = s.tail(s.at, Metric::Ttft).filter(|(tail, _)| *tail > 0.0)?;
-    let share = (reading / tail_ms).min(1.0);
-    let steps = [alone.step, s.at.step];
-    // If the backlog grows, the tail has no steady value.
-    if s.at.stable == Some(false) {
-        return Some(Reading::silent(share, steps));
-    }
-    let fact = LatencyFact::ShareOfTail { share, percentile, tail_ms, at: Place::of(s.at) };
-    Some(Reading::new(share, steps, fact))
+    let (missed_ms, percentile) = s.missed_ttft()?;
+    Some(super::latency::part_of_missed(s, reading / missed_ms, missed_ms, percentile, alone))
 }
 
 pub(super) fn line_rises(s: &Subject<'_>) -> Option<Reading> {
@@ -58,6 +51,18 @@ pub(super) fn base_of_chunk(s: &Subject<'_>) -> Option<Reading> {
     let fact = IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms, at_most };
     let alone: Vec<u32> = s.alone.map(|alone| alone.step).into_iter().collect();
     Some(Reading::new(base_ms / reading_ms, alone, fact).on(pace.reading_side().inverse()))
+}
+
+/// Compares the prompt and output tokens that arrive while an iteration lasts, or those of a mean prompt, with the tokens that it can
+/// take. An iteration writes one token of each running sequence, so that it lasts as long as a token: the median TPOT.
+pub(super) fn iteration_filled(s: &Subject<'_>) -> Option<Reading> {
+    let most = pace::iteration_tokens(s)?;
+    let prompt = uncached(s.at)?;
+    let arriving = s.quantiles(s.at, Metric::Tpot).p50.map(|iteration_ms| {
+        let per_s = s.at.achieved_rate * prompt + s.at.output_tokens_per_s;
+        per_s / s.copies() * iteration_ms / 1e3
+    });
+    Some(Reading::silent(arriving.unwrap_or(0.0).max(prompt) / most, [s.at.step]))
 }
 
 pub(super) fn chunk_of_limit(s: &Subject<'_>) -> Option<Reading> {
@@ -85,7 +90,7 @@ pub(super) fn reading_over_base(s: &Subject<'_>) -> Option<Reading> {
     // Prompts too short to tell take hardly longer than a token.
     let reading_ms = pace.token_ms.unwrap_or(0.0) * tokens;
     let (base_ms, at_most) = (pace.base_ms, pace.is_upper_bound);
-    let fact = IterationFact::IterationOfPrompts { tokens, base_ms, reading_ms, at_most };
+    let fact = IterationFact::Prompt { tokens, base_ms, reading_ms, at_most };
     Some(Reading::new(reading_ms / base_ms, [alone.step], fact).on(pace.reading_side()))
 }
 
