@@ -2,8 +2,8 @@
 //! and target as a crosshair.
 
 use super::draw::{
-    Align, Axis, Canvas, Entry, Frame, Mark, Plot, Point, REACH, RED, Rect, Scene, Slot, Taken, Type,
-    hue_of, metric_title, of_step, rgb, shown,
+    Align, Axis, Canvas, Entry, Frame, Mark, Plot, Point, REACH, RED, Rect, Scene, Slot, Taken, Type, hue_of,
+    metric_title, of_step, rgb, shown,
 };
 use crate::words::{self, messages};
 use goodput_core::slo::{Limit, Metric};

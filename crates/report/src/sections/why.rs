@@ -6,7 +6,7 @@ use crate::words::{self, capital, finding};
 use goodput_run::rundir::Run;
 use goodput_run::rundir::forecasts::Attempt;
 use goodput_run::rundir::tried::Outcome;
-use goodput_stats::diagnosis::{Advice, Altered, Finding, Kind, Next, Remedy, Untold};
+use goodput_stats::diagnosis::{Advice, Altered, Evidence, Fact, Finding, Kind, Next, Remedy, Untold};
 
 /// Maximum number of findings on a terminal; the report has all.
 const SHOWN: usize = 3;
@@ -79,8 +79,16 @@ fn earlier(run: &Run, i: usize, holds: impl Fn(&Finding) -> bool) -> Option<usiz
     findings.iter().take(i).position(|f| own(f) && holds(f)).map(|at| at + 1)
 }
 
-/// Returns true if an advice is the first of its finding with this forecast: several changes may be foreseen by one simulated change.
+/// Returns true if an advice is the first of its finding with this forecast, and the evidence does not have it: several changes may be
+/// foreseen by one simulated change.
 fn is_first_foreseen(f: &Finding, advice: &Advice) -> bool {
+    let shown = |e: &Evidence| match &e.fact {
+        Fact::Forecast { expected, .. } => advice.expected.as_ref() == Some(expected),
+        _ => false,
+    };
+    if f.evidence.iter().any(shown) {
+        return false;
+    }
     let same = |other: &&Advice| {
         other.expected == advice.expected && Altered::of(&other.change) == Altered::of(&advice.change)
     };
@@ -150,7 +158,7 @@ fn by_missing(untold: &[Untold]) -> Vec<(String, Vec<String>)> {
 /// Returns the blocks of the section of the report; empty if nothing was found and nothing is missing.
 pub(super) fn section(run: &Run) -> Vec<Block> {
     let why = &run.why;
-    if why.findings.is_empty() && why.untold.is_empty() {
+    if why.findings.is_empty() && why.untold.is_empty() && why.forecasts.is_empty() {
         return Vec::new();
     }
     let mut blocks = Vec::new();
@@ -229,19 +237,13 @@ fn changes(run: &Run, i: usize, f: &Finding) -> Vec<Text> {
     let label = || emphasis("Change:");
     let known = |a: &Advice| earlier(run, i, |before| before.advice.contains(a));
     let new: Vec<&Advice> = f.advice.iter().filter(|a| known(a).is_none()).collect();
-    let first = f.advice.first().and_then(known);
-    match (first, &new[..]) {
-        (Some(number), []) => vec![Text::of([label(), plain(format!(" as for {number}."))])],
-        (first, new) => {
-            let as_before = first.map(|number| format!("As for {number}."));
-            let new = new.iter().map(|a| advice(run, f, a));
-            let sentences = as_before.into_iter().chain(new).enumerate();
-            let line = |(n, sentence): (usize, String)| match n {
-                0 => Text::of([label(), plain(format!(" {sentence}"))]),
-                _ => sentence.into(),
-            };
-            sentences.map(line).collect()
-        }
+    let line = |(n, a): (usize, &&Advice)| match n {
+        0 => Text::of([label(), plain(format!(" {}", advice(run, f, a)))]),
+        _ => advice(run, f, a).into(),
+    };
+    match f.advice.first().and_then(known) {
+        Some(number) if new.is_empty() => vec![Text::of([label(), plain(format!(" as for {number}."))])],
+        _ => new.iter().enumerate().map(line).collect(),
     }
 }
 
@@ -259,8 +261,8 @@ mod tests {
     use goodput_run::fixture;
     use goodput_run::rundir::Why;
     use goodput_stats::diagnosis::{
-        Confidence, DeploymentChange, Diagnosis, Evidence, Figure, Flag, Measurement, MemoryChange,
-        NoForecast, Place, ServerFact, Source, WithoutForecast,
+        Change, Confidence, DeploymentChange, Diagnosis, Evidence, Expected, Figure, Flag, Measurement,
+        MemoryChange, NoForecast, Place, ServerFact, Source, WithoutForecast,
     };
 
     fn finding_of(kind: Kind, series: &str) -> Finding {
@@ -329,13 +331,48 @@ mod tests {
         assert!(said.contains("and 1 more in the report") && !said.contains("4. "), "{said}");
         assert!(said.contains("Cannot be told: preemption (that takes the server's counters)."), "{said}");
         let section = markdown::blocks(&section(&run), 3);
-        assert_eq!(section.matches("*Measure next:*").count(), 4);
+        assert_eq!(section.matches("*Measure next:*").count(), 1, "the same command once");
+        assert_eq!(section.matches("*Change:* as for 1.").count(), 3, "the same advice once: {section}");
         assert!(section.contains("raise --gpu\\|memory"), "cells are escaped: {section}");
         assert!(section.contains("where p99 TTFT binds; confidence: high"), "{section}");
         assert!(
             section.contains("- Spread the load over more replicas.")
                 && section.contains("`goodput sweep plan.toml --set 'a=1'`")
         );
+    }
+
+    #[test]
+    fn a_finding_leaves_out_what_an_earlier_one_of_its_series_advises() {
+        let mut second = finding_of(Kind::Queueing, "main");
+        second.advice[0].change = DeploymentChange::LimitAdmission.into();
+        let other = finding_of(Kind::Queueing, "other");
+        let run = run_with(vec![finding_of(Kind::KvExhaustion, "main"), second, other], vec![]);
+        let changes = |i: usize| {
+            let lines = changes(&run, i, &run.why.findings[i]);
+            markdown::blocks(&[Block::List(lines)], 3)
+        };
+        assert_eq!(changes(1).matches("Refuse requests beyond the safe rate").count(), 1, "{}", changes(1));
+        assert!(!changes(1).contains("replicas") && !changes(1).contains("as for"), "{}", changes(1));
+        assert!(changes(2).contains("raise") && changes(2).contains("replicas"), "{}", changes(2));
+    }
+
+    #[test]
+    fn changes_with_one_forecast_show_it_once() {
+        let expected = Some(Expected { present: 5.0, changed: 9.0 });
+        let of = |change: Change| Advice { change, flag: None, from: None, to: None, expected };
+        let mut finding = finding_of(Kind::DecodeBound, "main");
+        finding.advice = vec![
+            of(DeploymentChange::FasterMemory.into()),
+            of(DeploymentChange::SpeculativeDecoding.into()),
+            of(DeploymentChange::FasterCompute.into()),
+        ];
+        let shown = |f: &Finding| f.advice.iter().map(|a| is_first_foreseen(f, a)).collect::<Vec<_>>();
+        assert_eq!(shown(&finding), [true, false, true]);
+        let altered = Altered::FasterMemory;
+        let fact = Fact::Forecast { altered, expected: expected.unwrap() };
+        finding.evidence[0].fact = fact;
+        finding.advice.truncate(2);
+        assert_eq!(shown(&finding), [false, false], "the evidence has it");
     }
 
     #[test]

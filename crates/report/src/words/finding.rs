@@ -149,6 +149,51 @@ pub(crate) fn source(source: Source) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_stats::diagnosis::{Confidence, Evidence, Expected, Measurement, Next, ServerFact};
+
+    /// Rows: kind, figures that show it, and the start of the title.
+    #[test]
+    fn the_title_of_a_part_of_the_latency_says_what_its_evidence_shows() {
+        let fact = || Fact::Server(ServerFact::RunningMost { requests: 4.0 });
+        let of = |kind, figures: &[Figure]| {
+            let evidence = figures.iter().map(|figure| Evidence {
+                figure: *figure,
+                value: 1.0,
+                steps: vec![3],
+                fact: fact(),
+            });
+            let command = String::new();
+            Finding {
+                kind,
+                series: "main".into(),
+                limit: None,
+                step: 3,
+                weight: 1.0,
+                confidence: Confidence::High,
+                evidence: evidence.collect(),
+                advice: Vec::new(),
+                next: Next { measurement: Measurement::Again, command },
+            }
+        };
+        for (kind, figures, starts) in [
+            (Kind::PrefillBound, &[Figure::PrefillOfTtft][..], "prefill: reading the prompt is most"),
+            (Kind::PrefillBound, &[Figure::ServerPrefillOfTtft], "prefill: reading the prompt is most"),
+            (Kind::PrefillBound, &[Figure::ReadingOverBase], "prefill: requests wait"),
+            (Kind::PrefillBound, &[Figure::PrefillBusy], "prefill: tokens wait"),
+            (Kind::DecodeBound, &[Figure::ReadingOverBase], "decoding: requests wait"),
+            (Kind::DecodeBound, &[Figure::TpotAloneOfLoaded], "decoding: a token takes long"),
+            (Kind::KvExhaustion, &[Figure::KvMost], "the KV cache is full"),
+        ] {
+            assert!(title(&of(kind, figures)).starts_with(starts), "{kind:?} {figures:?}");
+        }
+        let mut foreseen = of(Kind::PrefillBound, &[Figure::ForecastGain]);
+        let expected = Expected { present: 5.0, changed: 9.0 };
+        foreseen.evidence[0].fact = Fact::Forecast { altered: Altered::FasterCompute, expected };
+        assert!(title(&foreseen).starts_with("computing is the bottleneck"));
+        foreseen.kind = Kind::SmallIterations;
+        foreseen.evidence[0].fact = Fact::Forecast { altered: Altered::MoreTokens(4096), expected };
+        assert!(title(&foreseen).starts_with("small iterations"));
+    }
 
     #[test]
     fn missing_data_says_how_much_there_was_and_what_to_do() {

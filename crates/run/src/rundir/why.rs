@@ -225,11 +225,13 @@ fn examined<'a>(run: &'a Run, a: &Answer) -> Option<(&'a Step, Option<String>)> 
         let at = g.rate().filter(|_| g.interval90().is_some() && g.binding.is_some())?;
         let close =
             |s: &&Step| (s.level.value / at).ln().abs() < NEAR.ln() && s.due_n >= ENOUGH && !s.overloaded();
-        let far = |s: &&Step| (s.level.value / at).ln().abs();
-        loaded()
-            .filter(close)
-            .filter(|s| s.verdict != Verdict::Invalid)
-            .min_by(|a, b| far(a).total_cmp(&far(b)))
+        // A step beyond a cliff shows what one before it does not.
+        let meets = |s: &Step| run.judged(a, s).0 == Verdict::Meets;
+        let far = |s: &&Step| (meets(s), (s.level.value / at).ln().abs());
+        loaded().filter(close).filter(|s| s.verdict != Verdict::Invalid).min_by(|a, b| {
+            let (a, b) = (far(a), far(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })
     };
     let missing = || loaded().filter(misses).min_by(lightest);
     if let Some(step) = near().or_else(missing).or_else(named) {

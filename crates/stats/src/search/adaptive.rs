@@ -1,8 +1,8 @@
 //! The adaptive search: baseline, ramp from below, refinement. The next step follows from the measured steps alone.
 
-use super::errors;
 use super::ask::{Ask, Ends};
 use super::config::{Adaptive, Open, Over};
+use super::errors;
 use super::posterior::{limits, void};
 use super::refine;
 use super::refused::served;
@@ -340,8 +340,7 @@ pub(super) fn missed_unloaded(baselines: &[&Step], slo: &Slo) -> Option<MissedUn
         expected_verdict(misses, n, *p0, 1.0 - BASELINE_CONFIDENCE, UNLOADED_INFLATION) == Verdict::Fails
     };
     let (limit, _) = limits.iter().find(fails)?;
-    let limit =
-        errors::to_blame(baselines, slo.tier(), &limits, limit).unwrap_or_else(|| limit.clone());
+    let limit = errors::to_blame(baselines, slo.tier(), &limits, limit).unwrap_or_else(|| limit.clone());
     let (misses, n) = counted(&limit);
     Some(MissedUnloaded { limit, misses: misses.round() as u64, n: n.round() as u64 })
 }

@@ -98,7 +98,8 @@ pub(super) fn estimate(
     if let Some(change) = change {
         reason = reason.preceded_by(Evidence::ServerChanged(change));
     }
-    let below = |s: &&Step| !s.overloaded() && verdicts.bracket.failed.is_none_or(|failed| s.level.value <= failed);
+    let below =
+        |s: &&Step| !s.overloaded() && verdicts.bracket.failed.is_none_or(|failed| s.level.value <= failed);
     let counted: Vec<&Step> = now.iter().copied().filter(below).collect();
     let blamed = |binding: &String| errors::to_blame(&counted, slo.tier(), &limits(slo), binding);
     let binding = binding.as_ref().and_then(blamed).or(binding);

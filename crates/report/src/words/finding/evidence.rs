@@ -5,7 +5,7 @@ mod gpu;
 
 use super::expected::foreseen;
 use super::value::by;
-use crate::words::level_number;
+use crate::words::{level_number, thousands};
 use goodput_core::units::short;
 use goodput_stats::diagnosis::{
     CacheFact, Fact, HardwareFact, IterationFact, LatencyFact, LengthTtft, Place, Reference, ServerFact,
@@ -38,10 +38,15 @@ fn failures(failed: u64, due: u64, kinds: &[StepFailures], at: &Place) -> String
         let status = f.status.map(|status| format!(" {status}")).unwrap_or_default();
         format!("{} × {}{status}", f.count, f.kind)
     };
+    // Those that were due before or after the measured window are among the kinds.
+    let whole = kinds.iter().map(|f| f.count).sum::<u64>() > failed;
+    let of = if whole { "; in the whole step " } else { ": " };
     let kinds: Vec<String> = kinds.iter().map(kind).collect();
-    let kinds = if kinds.is_empty() { String::new() } else { format!(": {}", kinds.join(", ")) };
+    let kinds = if kinds.is_empty() { String::new() } else { format!("{of}{}", kinds.join(", ")) };
     format!(
-        "{failed} of {due} requests failed ({}) {}{kinds}",
+        "{} of {} requests failed ({}) {}{kinds}",
+        thousands(failed as f64),
+        thousands(due as f64),
         percent(failed as f64 / due.max(1) as f64),
         place(at)
     )
