@@ -108,8 +108,6 @@ pub struct Settings {
     pub kv_tokens: Option<u64>,
     /// Number of engines that together count as the server, each with these settings.
     pub copies: Option<u32>,
-    /// True if the engine computes on CPUs, by its version.
-    pub on_cpu: bool,
     /// True if every slot has its own part of the context, as in llama-server without `--kv-unified`.
     pub divided_context: bool,
     /// Input and output tokens of the longest request that was sent.

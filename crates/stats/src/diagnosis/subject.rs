@@ -5,6 +5,7 @@ use super::figure::{LongerBy, Source};
 use crate::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
 use goodput_core::level::Control;
 use goodput_core::slo::{ALL, AnswerPart, Metric, split_limit_key};
+use std::cmp::Reverse;
 
 /// Steps with up to this multiple of the examined step's load are also examined by some rules. What only more load fills
 /// is an effect of that load.
@@ -52,9 +53,10 @@ impl<'a> Subject<'a> {
                 && !s.kind.is_auxiliary()
                 && !s.overloaded()
         };
+        // Of several with as many requests the first: a later one may follow an overload.
         own()
             .filter(one)
-            .max_by_key(|s| s.due_n)
+            .max_by_key(|s| (s.due_n, Reverse(s.step)))
             .or_else(|| own().filter(lighter).min_by(|a, b| a.level.value.total_cmp(&b.level.value)))
     }
 

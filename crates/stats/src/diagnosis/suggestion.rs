@@ -186,10 +186,6 @@ impl<'a> Server<'a> {
         if knob == Knob::KvType && self.settings.get(Knob::KvBlocks).is_some() {
             return None;
         }
-        // FP8 and captured graphs are of GPUs.
-        if self.settings.on_cpu && matches!(knob, Knob::KvType | Knob::Quantisation | Knob::Graphs) {
-            return None;
-        }
         let knob = self.resolved(knob);
         let takes = !self.flags.is_simulated() || self.settings.get(knob).is_some();
         let name = self.flags.flag(knob).filter(|_| takes)?;

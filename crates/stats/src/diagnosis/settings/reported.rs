@@ -62,8 +62,6 @@ impl Settings {
             let value = first.flags.get(name)?;
             servers.iter().all(|f| f.flags.get(name) == Some(value)).then_some(value.as_str())
         };
-        // vLLM's builds are named `0.32.0+cpu`.
-        self.on_cpu = servers.iter().all(|f| f.version.as_deref().is_some_and(|v| v.ends_with("+cpu")));
         let Some(engine) = first.engine else { return };
         let flags = Flags::from(engine);
         for (name, knob) in names(engine) {
