@@ -27,7 +27,7 @@ fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, 
     let (step, verdict) = messages::answer_step(run, run.answers.first()?, known)?;
     let why = match verdict {
         Verdict::Meets => "the highest step shown to meet the SLO",
-        _ => "no step is shown to meet; this is the highest of some length that does not fail",
+        _ => "no step is shown to meet; the highest that does not fail",
     };
     Some((step, traces.of(step)?, why))
 }
