@@ -15,29 +15,57 @@ pub(crate) use next::next;
 pub(crate) use no_forecast::{assumed, without_forecast};
 pub(crate) use tried::tried;
 
-use goodput_stats::diagnosis::{Altered, Fact, Figure, Finding, Kind, LongerBy, Source};
+use goodput_stats::diagnosis::{Altered, Evidence, Fact, Figure, Finding, Kind, LongerBy, Source};
 
-/// Returns the title of a finding, in a few words: of a part of the latency, which its evidence shows.
+/// Returns the title of a finding, in a few words.
 pub(crate) fn title(f: &Finding) -> &'static str {
-    let shows = |figure: Figure| f.evidence.iter().any(|e| e.figure == figure);
-    let by_model = f.evidence.iter().find_map(|e| match &e.fact {
+    match f.kind {
+        Kind::ClientLimited => "the client was the limit, not the server",
+        Kind::Errors => "errors: requests fail, and their failures are the misses",
+        Kind::Preemption => "requests are preempted: they lose their KV cache and are computed again",
+        Kind::KvExhaustion => "the KV cache is full",
+        Kind::BatchTooSmall => "the batch is too small: requests wait while the server has room",
+        Kind::CacheMisses => "the prefix cache hits less than the prompts allow",
+        Kind::BatchTooLarge => "the batch is too large for the limit on TPOT",
+        Kind::Network => "network: time passes between the client and the server's clock",
+        Kind::Throttled => "throttled: the clocks of a GPU are held down",
+        Kind::IdleGpus => "idle GPUs: they wait for their host while requests are in flight",
+        Kind::DraftingCosts => "drafting costs: too few of the drafted tokens are accepted",
+        Kind::SmallIterations => "small iterations: the fixed part of each takes much of its time",
+        Kind::PrefillStalls => {
+            "prefill stalls decoding: an iteration that reads a long prompt is longer than TPOT may be"
+        }
+        Kind::CommunicationBound => "the GPUs wait for one another",
+        Kind::BatchingTradeOff => "batching: more tokens in total, but each of them later",
+        Kind::Queueing => "queueing: requests wait before their first token",
+        Kind::Unstable => "unstable: more requests arrive than the server completes",
+        Kind::PrefillBound | Kind::DecodeBound => title_of_part(f),
+    }
+}
+
+/// Returns the title of a finding about a part of the latency: what its evidence shows.
+fn title_of_part(f: &Finding) -> &'static str {
+    let by_model = |e: &Evidence| match &e.fact {
         Fact::Forecast { altered, .. } => foreseen_title(*altered),
         _ => None,
-    });
-    match f.kind {
-        Kind::PrefillBound | Kind::DecodeBound if by_model.is_some() => by_model.unwrap_or_default(),
-        Kind::PrefillBound if shows(Figure::PrefillOfTtft) || shows(Figure::ServerPrefillOfTtft) => {
-            "prefill: reading the prompt is most of the TTFT of a request alone"
-        }
-        Kind::PrefillBound if shows(Figure::ReadingOverBase) => {
-            "prefill: requests wait while the prompts of others are read"
-        }
-        Kind::PrefillBound => "prefill: tokens wait while the prompts of other requests are read",
-        Kind::DecodeBound if shows(Figure::ReadingOverBase) => {
+    };
+    if let Some(title) = f.evidence.iter().find_map(by_model) {
+        return title;
+    }
+    let shows = |figure: Figure| f.evidence.iter().any(|e| e.figure == figure);
+    if f.kind == Kind::DecodeBound {
+        return if shows(Figure::ReadingOverBase) {
             "decoding: requests wait for iterations that mostly write tokens"
-        }
-        Kind::DecodeBound => "decoding: a token takes long even with little load",
-        kind => fixed_title(kind),
+        } else {
+            "decoding: a token takes long even with little load"
+        };
+    }
+    if shows(Figure::PrefillOfTtft) || shows(Figure::ServerPrefillOfTtft) {
+        "prefill: reading the prompt is most of the TTFT of a request alone"
+    } else if shows(Figure::ReadingOverBase) {
+        "prefill: requests wait while the prompts of others are read"
+    } else {
+        "prefill: tokens wait while the prompts of other requests are read"
     }
 }
 
@@ -56,33 +84,6 @@ const fn foreseen_title(altered: Altered) -> Option<&'static str> {
         | Altered::TwiceTheKvCache
         | Altered::PrefixCache
         | Altered::ChunkedPrefill => None,
-    }
-}
-
-/// Returns the title of a kind whose findings all have the same.
-const fn fixed_title(kind: Kind) -> &'static str {
-    match kind {
-        Kind::ClientLimited => "the client was the limit, not the server",
-        Kind::Errors => "errors: requests fail, and their failures are the misses",
-        Kind::Preemption => "requests are preempted: they lose their KV cache and are computed again",
-        Kind::KvExhaustion => "the KV cache is full",
-        Kind::BatchTooSmall => "the batch is too small: requests wait while the server has room",
-        Kind::CacheMisses => "the prefix cache hits less than the prompts allow",
-        Kind::BatchTooLarge => "the batch is too large for the limit on TPOT",
-        Kind::Network => "network: time passes between the client and the server's clock",
-        Kind::Throttled => "throttled: the clocks of a GPU are held down",
-        Kind::IdleGpus => "idle GPUs: they wait for their host while requests are in flight",
-        Kind::DraftingCosts => "drafting costs: too few of the drafted tokens are accepted",
-        Kind::SmallIterations => "small iterations: the fixed part of each takes much of its time",
-        Kind::PrefillStalls => {
-            "prefill stalls decoding: an iteration that reads a long prompt is longer than TPOT may be"
-        }
-        Kind::CommunicationBound => "the GPUs wait for one another",
-        Kind::PrefillBound => "prefill: reading prompts takes long",
-        Kind::DecodeBound => "decoding: writing tokens takes long",
-        Kind::BatchingTradeOff => "batching: more tokens in total, but each of them later",
-        Kind::Queueing => "queueing: requests wait before their first token",
-        Kind::Unstable => "unstable: more requests arrive than the server completes",
     }
 }
 
@@ -149,7 +150,7 @@ pub(crate) fn source(source: Source) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use goodput_stats::diagnosis::{Confidence, Evidence, Expected, Measurement, Next, ServerFact};
+    use goodput_stats::diagnosis::{Confidence, Expected, Measurement, Next, ServerFact};
 
     /// Rows: kind, figures that show it, and the start of the title.
     #[test]
