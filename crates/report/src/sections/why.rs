@@ -358,8 +358,9 @@ mod tests {
 
     #[test]
     fn changes_with_one_forecast_show_it_once() {
-        let expected = Some(Expected { present: 5.0, changed: 9.0 });
-        let of = |change: Change| Advice { change, flag: None, from: None, to: None, expected };
+        let expected = Expected { present: 5.0, changed: 9.0 };
+        let of =
+            |change: Change| Advice { change, flag: None, from: None, to: None, expected: Some(expected) };
         let mut finding = finding_of(Kind::DecodeBound, "main");
         finding.advice = vec![
             of(DeploymentChange::FasterMemory.into()),
@@ -368,9 +369,7 @@ mod tests {
         ];
         let shown = |f: &Finding| f.advice.iter().map(|a| is_first_foreseen(f, a)).collect::<Vec<_>>();
         assert_eq!(shown(&finding), [true, false, true]);
-        let altered = Altered::FasterMemory;
-        let fact = Fact::Forecast { altered, expected: expected.unwrap() };
-        finding.evidence[0].fact = fact;
+        finding.evidence[0].fact = Fact::Forecast { altered: Altered::FasterMemory, expected };
         finding.advice.truncate(2);
         assert_eq!(shown(&finding), [false, false], "the evidence has it");
     }

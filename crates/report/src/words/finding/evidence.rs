@@ -106,7 +106,9 @@ fn server(fact: &ServerFact) -> String {
 
 /// Returns a number of requests: `1 request`, `12 requests`.
 fn requests_of(n: f64) -> String {
-    format!("{} request{}", level_number(n), if n == 1.0 { "" } else { "s" })
+    let number = level_number(n);
+    let noun = if number == "1" { "request" } else { "requests" };
+    format!("{number} {noun}")
 }
 
 fn cache(fact: &CacheFact) -> String {
