@@ -210,6 +210,13 @@ fn tiers_share_the_steps_and_have_their_own_answers() {
     let of = |i: usize| both[i].goodput.interval90().unwrap();
     assert!(of(0)[0] < 92.576 && 92.576 < of(0)[1], "{:?}", both[0].goodput);
     assert!(of(1)[0] > of(0)[1], "{:?} and {:?}", of(0), of(1));
+    // The step that held the safe rate of the tight one tells nothing about the loose one, whose safe rate is its own.
+    let safe = |i: usize| both[i].goodput.safe_rate().unwrap();
+    assert!(
+        both[0].goodput.support.held.as_ref().is_some_and(|h| (h.level - safe(0)).abs() < 0.02 * safe(0))
+    );
+    assert!(safe(1) > of(0)[1] && safe(1) <= of(1)[0] * 1.01, "{} of {:?}", safe(1), of(1));
+    assert_eq!(both[1].goodput.support.held, None);
     // One that nothing can meet does not end the sweep for the other.
     let one = answers(&(slo("never", "4ms") + &slo("tight", "20ms")));
     assert_eq!(one[0].goodput.status(), Status::None, "{:?}", one[0].goodput.reason);

@@ -7,6 +7,7 @@ use super::answer::{
 };
 use super::change::current;
 use super::errors;
+use super::hold;
 use super::posterior::{Posterior, limits};
 use super::reason::{Evidence, NotSafe, SearchEvidence};
 use super::refine::lowest;
@@ -62,9 +63,11 @@ pub(super) fn estimate(
     let client = loaded().filter(|s| policy.invalid(s)).map(|s| s.level.value).min_by(f64::total_cmp);
     let sent = tested().filter(|l| client.is_none_or(|c| *l < c)).fold(0.0, f64::max);
     let from = lowest(policy, slo);
+    let safe = safe_level(policy, slo, steps, posterior);
+    let holding = hold::step_of(policy, slo, &now, safe);
     // The step that held the safe rate does not raise it: no higher level was held.
-    let held_at = now.iter().rfind(|s| s.kind == StepKind::Hold).map_or(f64::INFINITY, |s| s.level.value);
-    let safe = safe_level(policy, slo, steps, posterior).map(|s| s.min(held_at));
+    let held_at = holding.map_or(f64::INFINITY, |s| s.level.value);
+    let safe = safe.map(|s| s.min(held_at));
     let (rate, high) = (posterior.quantile(0.5), whole(policy, posterior.quantile(0.95)));
     // Not above the levels that were measured, nor above the load that the client could send.
     let tried = safe.map(|s| s.min(sent)).filter(|s| *s > 0.0);
@@ -72,7 +75,7 @@ pub(super) fn estimate(
         throughput: Some(throughput(policy, steps, level)),
         ..AnswerLevel::new(level)
     };
-    let mut support = Support { held: held(slo, steps), change, ..Support::default() };
+    let mut support = Support { held: holding.and_then(|s| held(slo, s)), change, ..Support::default() };
     let mut binding = verdicts.binding;
     let (conclusion, says) = if verdicts.bracket.met.is_none() && posterior.below(from) >= SHOWN {
         binding = Some(posterior.missed(from).to_owned());
@@ -169,10 +172,9 @@ impl Estimate {
     }
 }
 
-/// Returns the step that held the safe rate at the end, with the limit of the tier whose misses are the highest
-/// relative to the allowed share.
-fn held(slo: &Slo, steps: &[&Step]) -> Option<HoldingStep> {
-    let step = steps.iter().rfind(|s| s.kind == StepKind::Hold)?;
+/// Returns what the step that held the safe rate showed, by the limit of the tier whose misses are the highest relative to
+/// the allowed share.
+fn held(slo: &Slo, step: &Step) -> Option<HoldingStep> {
     let over = |p0: f64, misses: u64, n: u64| misses as f64 / (p0.max(1e-9) * n.max(1) as f64);
     let rows = limits(slo).into_iter().filter_map(|(limit, p0)| Some((p0, step.row(slo.tier(), &limit)?)));
     let (_, row) =

@@ -33,6 +33,20 @@ fn held(policy: &Policy, seen: &StepsByPurpose<'_>) -> Option<f64> {
     (!failed(policy, last)).then_some(last.level.value)
 }
 
+/// Returns the last step that held the safe rate, if it is about this tier, whose safe level is `safe`. One step holds the safe
+/// rate of one tier, the first that has one: it tells nothing about a looser tier, whose safe level is far above.
+pub(super) fn step_of<'a>(
+    policy: &Policy,
+    slo: &Slo,
+    steps: &[&'a Step],
+    safe: Option<f64>,
+) -> Option<&'a Step> {
+    let step = steps.iter().rfind(|s| s.kind == StepKind::Hold)?;
+    let is_first = policy.tiers.first().is_some_and(|first| first.tier() == slo.tier());
+    let is_near = safe.is_none_or(|safe| safe <= HIGHER * step.level.value);
+    (is_first || is_near).then_some(*step)
+}
+
 fn failed(policy: &Policy, step: &Step) -> bool {
     let fails = |tier: &str| tier_verdict(&step.limits, tier).0 == Verdict::Fails;
     step.too_much() || policy.tiers.iter().any(|slo| fails(slo.tier()))
