@@ -10,6 +10,8 @@ mod bad_input;
 mod capacity;
 #[path = "commands/ceiling.rs"]
 mod ceiling;
+#[path = "commands/charts.rs"]
+mod charts;
 #[path = "commands/checks.rs"]
 mod checks;
 #[path = "commands/cli.rs"]

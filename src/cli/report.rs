@@ -1,7 +1,7 @@
 //! Chart options of `report`.
 
 use crate::report::charts::{Look, Theme};
-use crate::report::write::pictures::{Format, Wanted};
+use crate::report::write::pictures::{Format, Wanted, folder};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,12 @@ pub struct ChartArgs {
     /// Draw only the chart of this name, as in the name of its file in charts/. Repeatable.
     #[arg(long, value_name = "NAME")]
     pub chart: Vec<String>,
+    /// Draw the charts of this tier of the SLO: its answer and its verdicts.
+    #[arg(long, value_name = "NAME")]
+    pub tier: Option<String>,
+    /// Headline in the place of what the chart shows, as for a slide. Needs a single --chart.
+    #[arg(long, value_name = "TEXT", requires = "chart", value_parser = title)]
+    pub title: Option<String>,
     /// File format [default: both; slides are always PNG].
     #[arg(long, value_enum)]
     pub format: Option<Format>,
@@ -25,7 +31,8 @@ pub struct ChartArgs {
     /// PNG pixels per px of width: 1 is 96 dpi, 3 is 288 dpi [default: 3].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=8))]
     pub scale: Option<u32>,
-    /// Folder for the charts; created if missing [default: charts/ in the run folder, charts-dark/ for the dark theme].
+    /// Folder for the charts; created if missing [default: charts/ in the run folder, charts-dark/ for the dark theme, charts-NAME/ for a
+    /// tier].
     #[arg(long, value_name = "DIR")]
     pub charts_dir: Option<PathBuf>,
 }
@@ -55,10 +62,24 @@ fn width(text: &str) -> Result<u32, String> {
     Ok(px.round() as u32)
 }
 
+/// Longest headline, in characters: two lines of a chart.
+const LONGEST: usize = 120;
+
+/// Checks a headline.
+fn title(text: &str) -> Result<String, String> {
+    let text = text.trim();
+    match text.chars().count() {
+        0 => Err("it is empty".into()),
+        n if n > LONGEST => Err(format!("it has {n} characters: a headline has at most {LONGEST}")),
+        _ => Ok(text.to_owned()),
+    }
+}
+
 impl ChartArgs {
     /// Returns the charts to draw and their folder; `None` if no option asks for charts only.
     pub fn wanted(&self, run: &Path) -> Option<(Wanted, PathBuf)> {
         let none = self.chart.is_empty()
+            && self.tier.is_none()
             && self.format.is_none()
             && self.theme.is_none()
             && self.width.is_none()
@@ -74,9 +95,10 @@ impl ChartArgs {
             width: self.width.unwrap_or(usual.width),
             scale: self.scale.unwrap_or(usual.scale),
         };
-        let folder = if theme == Theme::Dark { "charts-dark" } else { "charts" };
+        let folder = folder(self.tier.as_deref(), theme);
         let dir = self.charts_dir.clone().unwrap_or_else(|| run.join(folder));
-        Some((Wanted { only: self.chart.clone(), format: self.format, look }, dir))
+        let title = self.title.clone();
+        Some((Wanted { only: self.chart.clone(), title, format: self.format, look }, dir))
     }
 }
 

@@ -35,8 +35,14 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
         warn_if_unprinted(print(&run, written.as_deref().unwrap_or_default(), args.json));
         return written.map(drop);
     };
-    let scale = args.json || wanted.needs_scale();
-    let run = if scale { rundir::read_with_scale(&args.run)? } else { rundir::read(&args.run)? };
+    if wanted.title.is_some() && wanted.only.len() != 1 {
+        bail!("--title is the headline of one chart: name it with a single --chart");
+    }
+    let run = match &args.charts.tier {
+        Some(tier) => rundir::read_tier(&args.run, tier).context("--tier")?,
+        None if args.json || wanted.needs_scale() => rundir::read_with_scale(&args.run)?,
+        None => rundir::read(&args.run)?,
+    };
     let files = pictures::draw(&run, &args.run, &wanted, &dir)
         .with_context(|| format!("failed to draw charts into {}", dir.display()))?;
     if args.json {

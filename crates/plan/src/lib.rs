@@ -37,7 +37,7 @@ pub use remedies::Trial;
 pub use row::{Bottleneck, MatrixRow};
 pub use schema::schema;
 pub use sensitivity::SensitivityPlan;
-pub use series::{MAIN, Series, class_alone};
+pub use series::{MAIN, Series, class_alone, measured_alone};
 pub use set::apply as apply_set;
 pub use source::{LARGEST_PLAN, SWEEPS, Source};
 pub use start::{ReadyCommand, ReadyUrl, Start};

@@ -89,9 +89,17 @@ fn alone(of: Series) -> Vec<Series> {
 /// Name of the mix beside its classes alone.
 const MIX: &str = "mix";
 
+/// Beginning of the name of a class alone.
+const ONLY: &str = "only ";
+
 /// Returns the name of a class alone.
 fn only(class: &str) -> String {
-    format!("only {class}")
+    format!("{ONLY}{class}")
+}
+
+/// Returns the class that a series measures alone: `chat` of `only chat, warm`; `None` for a series of another kind.
+pub fn measured_alone(series: &str) -> Option<&str> {
+    series.split(", ").find_map(|part| part.strip_prefix(ONLY))
 }
 
 /// Returns the name of the series that measures a class of a mix alone: `only chat, warm` of `mix, warm`; `None` if the series
@@ -185,6 +193,8 @@ mod tests {
             ("main", None),
         ] {
             assert_eq!(class_alone(series, "chat").as_deref(), want);
+            assert_eq!(want.and_then(measured_alone), want.map(|_| "chat"));
+            assert_eq!(measured_alone(series), None);
         }
     }
 }

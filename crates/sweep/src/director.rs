@@ -246,7 +246,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// Replaces `result.json` by the current results.
-    pub(super) fn write_result(&self, servers: &Servers) -> Result<()> {
+    pub(super) fn write_result(&mut self, servers: &Servers) -> Result<()> {
         let counts = self.journal.counts();
         let mut meta = Meta {
             sent: sent_in_order(counts.sent(), self.plan),

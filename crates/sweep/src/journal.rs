@@ -93,7 +93,7 @@ impl Journal {
     /// Shows the start of a step. `per_s` is its offered rate in requests per second, for an open loop; `spent` is the time that the sweep has
     /// spent.
     pub(super) fn begin_step(
-        &self,
+        &mut self,
         series: &Series,
         step: u32,
         ask: &Ask,
@@ -104,6 +104,7 @@ impl Journal {
             live.begin(&series.name, step, ask.level, per_s);
             watched.begin(series, step, ask.kind, ask.level, spent);
         });
+        self.progress.begin(series, step, spent);
     }
 
     /// Records a finished request of a step.
@@ -158,7 +159,8 @@ impl Journal {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(super) fn result(&self, run: &Run) -> Result<()> {
+    pub(super) fn result(&mut self, run: &Run) -> Result<()> {
+        self.progress.answers(run);
         self.show(|Shown { live, watched, page }| {
             live.answers(run);
             watched.answers(run, (page.words)(run));

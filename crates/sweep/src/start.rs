@@ -130,7 +130,7 @@ impl<'a> Opening<'a> {
         let folder = self.folder(origin, only.as_ref())?;
         let Self { plan, plan_toml, all, host, live, options, termination, .. } = self;
         let OpenedFolder { writer, meta, steps, waits, counted } = folder;
-        let progress = Progress::new(options.progress, Latency::of(plan));
+        let progress = Progress::new(options.progress, Latency::of(plan), own_budget(plan, options.budget));
         let journal = Journal::new(writer, progress, live, options.disk, counted);
         let clock = SweepClock::at(spent);
         let mut sweep = Sweep { plan, plan_toml, all, meta, steps, clock, waits, termination, journal };

@@ -3,10 +3,11 @@
 
 use super::draw::{
     Align, Axis, Canvas, Entry, Frame, Mark, Plot, Point, REACH, RED, Rect, Scene, Slot, Taken, Type, hue_of,
-    metric_title, of_step, rgb, shown,
+    of_step, rgb, shown,
 };
+use super::panel::Panel;
 use crate::words::{self, messages};
-use goodput_core::slo::{Limit, Metric};
+use goodput_core::slo::{Limit, Metric, Slo};
 use goodput_run::rundir::{Run, Sketch, Trace, Traces};
 use goodput_stats::stats::step::{LimitRow, Quantiles, Step, Verdict};
 
@@ -23,7 +24,7 @@ pub(super) fn applies(run: &Run, traces: &Traces) -> bool {
 
 /// Returns the step of the answer ([`messages::answer_step`]) whose requests are known, and a description of it.
 fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, &'static str)> {
-    let known = |s: &Step| traces.of(s).is_some_and(|t| !t.latency.is_empty());
+    let known = |s: &Step| traces.of(s).is_some_and(|t| !t.all.of.is_empty());
     let (step, verdict) = messages::answer_step(run, run.answers.first()?, known)?;
     let why = match verdict {
         Verdict::Meets => "the highest step shown to meet the SLO",
@@ -34,23 +35,34 @@ fn chosen<'a>(run: &'a Run, traces: &'a Traces) -> Option<(&'a Step, &'a Trace, 
 
 /// The content of one plot.
 struct Spread<'a> {
-    metric: Metric,
+    panel: Panel<'a>,
     step: &'a Step,
     /// Milliseconds in one unit of the axis.
     unit: f64,
     sketch: &'a Sketch,
     /// Requests that count, including failed ones.
     of: u64,
+    /// Those of them that failed.
+    failed: u64,
     limits: Vec<Limit>,
     x: Axis,
 }
 
+/// Returns the panels: of each class with limits of its own, else every metric of all requests.
+fn panels(run: &Run) -> Vec<Panel<'_>> {
+    match run.tiers.iter().any(Slo::has_class_limits) {
+        true => Panel::all(run),
+        false => Metric::PRINCIPAL.into_iter().map(|m| Panel::of_all(run, m)).collect(),
+    }
+}
+
 impl<'a> Spread<'a> {
-    fn new(run: &Run, (step, trace): (&'a Step, &'a Trace), metric: Metric) -> Option<Self> {
-        let sketch = trace.latency.get(&metric).filter(|s| s.n() > 0)?;
-        let answer = run.answers.first()?;
-        let limits = words::tier_of(run, answer).map(goodput_core::slo::Slo::limits).unwrap_or_default();
-        let limits: Vec<Limit> = limits.into_iter().filter(|l| l.metric == metric).collect();
+    fn new(run: &'a Run, (step, trace): (&'a Step, &'a Trace), panel: Panel<'a>) -> Option<Self> {
+        let own = panel.traced(trace)?;
+        let sketch = own.of.get(&panel.metric).filter(|s| s.n() > 0)?;
+        let tier = &run.answers.first()?.tier;
+        let limits = panel.limits(run).into_iter().filter(|(t, _)| t.tier() == tier);
+        let limits: Vec<Limit> = limits.map(|(_, l)| l).collect();
         let values = sketch.cumulated();
         let (least, most) = (values.first()?.0, values.last()?.0);
         if most <= NO_TIME && limits.is_empty() {
@@ -63,7 +75,8 @@ impl<'a> Spread<'a> {
         } else {
             Axis::upto(1.08 * reach / unit, 8.0)
         };
-        Some(Self { metric, step, unit, sketch, of: sketch.n() + trace.failed, limits, x })
+        let of = sketch.n() + own.failed;
+        Some(Self { panel, step, unit, sketch, of, failed: own.failed, limits, x })
     }
 
     /// Returns a percentile in milliseconds: the exact one of the step if no failed request shifts it, else that of the
@@ -71,7 +84,7 @@ impl<'a> Spread<'a> {
     fn percentile(&self, share: f64, exact: impl Fn(&Quantiles) -> Option<f64>) -> Option<f64> {
         let of_sketch = self.sketch.quantile_of(share, self.of);
         if self.of == self.sketch.n() {
-            exact(&self.step.quantiles(self.metric)).or(of_sketch)
+            exact(&self.panel.quantiles(self.step)).or(of_sketch)
         } else {
             of_sketch
         }
@@ -80,7 +93,7 @@ impl<'a> Spread<'a> {
     /// Returns the share within a limit, as judged if it was.
     fn within(&self, run: &Run, l: &Limit) -> f64 {
         let tier = run.answers.first().map(|a| a.tier.as_str());
-        let own = |r: &&LimitRow| r.is(&l.name()) && tier == Some(r.tier.as_str());
+        let own = |r: &&LimitRow| r.is(&self.panel.key(l)) && tier == Some(r.tier.as_str());
         let judged = self.step.limits.iter().find(own).and_then(|r| r.attainment);
         judged.unwrap_or_else(|| {
             let values = self.sketch.cumulated();
@@ -118,7 +131,7 @@ impl<'a> Spread<'a> {
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let Some((step, trace, why)) = chosen(scene.run, scene.traces) else { return Canvas::new(1, 1) };
     let spreads: Vec<Spread<'_>> =
-        Metric::PRINCIPAL.into_iter().filter_map(|m| Spread::new(scene.run, (step, trace), m)).collect();
+        panels(scene.run).into_iter().filter_map(|p| Spread::new(scene.run, (step, trace), p)).collect();
     let height = [300.0, 300.0, 210.0, 165.0][spreads.len().min(3)];
     let slots = vec![Slot { own_x: true, ..Slot::of(height) }; spreads.len()];
     let mark = match scene.run.answers.first() {
@@ -133,7 +146,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         let plot = Plot { area: frame.areas[i], x: spread.x, y: Axis::shares(0.0, miss) };
         let unit = if spread.unit > 1.0 { "s" } else { "ms" };
         let n = words::thousands(spread.of as f64);
-        let failed = match trace.failed {
+        let failed = match spread.failed {
             0 => String::new(),
             f => format!(", {} of them failed and never end", words::thousands(f as f64)),
         };
@@ -143,9 +156,9 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         frame.axes(
             i,
             &plot,
-            metric_title(spread.metric),
+            &spread.panel.title(),
             &notes,
-            &format!("{}, {unit}{log}", spread.metric.title()),
+            &format!("{}, {unit}{log}", spread.panel.metric.title()),
         );
         frame.spines(&plot);
         draw_one(&mut frame.canvas, scene.run, &plot, spread, mark);
@@ -186,7 +199,7 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: M
         })
         .collect();
     for (at, text) in &marks {
-        c.hint(*at, REACH, of_step(spread.step, [format!("{} {text}", spread.metric.title())], mark));
+        c.hint(*at, REACH, of_step(spread.step, [format!("{} {text}", spread.panel.metric.title())], mark));
         mark.draw(c, *at, 3.9, hue.dark);
         taken.mark(*at, 6.0);
     }

@@ -1,10 +1,11 @@
-//! The description of a plot of latencies: percentiles of a metric as curves, a mark for each step, limits, and the
-//! latency of the unloaded server.
+//! The description of a plot of latencies: percentiles of a panel as curves, a mark for each step, limits, and the latency of the
+//! unloaded server.
 
 use super::draw::{
-    Across, Axis, Bar, Curve, Dot, LevelPlot, Mark, Names, Point, Rule, Series, Symbol, achieved, baseline,
-    ceiling, metric_title, of_step, percentile, radius, steady, tier_name,
+    Across, Axis, Bar, Curve, Dot, LevelPlot, Mark, Names, Point, Rule, Series, Symbol, achieved, ceiling,
+    of_step, percentile, radius, steady, tier_name,
 };
+use super::panel::Panel;
 use crate::words;
 use goodput_core::slo::{Limit, Metric, Slo};
 use goodput_run::rundir::Run;
@@ -15,9 +16,9 @@ use plotters::style::RGBColor;
 type Pick = fn(&Quantiles) -> Option<f64>;
 const PICKS: [Pick; 3] = [|q| q.p50, |q| q.p90, |q| q.p99];
 
-/// The latencies of one metric, in the unit of their axis. A percentile is given by its index among p50, p90 and p99.
-pub(super) struct Latencies {
-    metric: Metric,
+/// The latencies of one panel, in the unit of their axis. A percentile is given by its index among p50, p90 and p99.
+pub(super) struct Latencies<'a> {
+    panel: Panel<'a>,
     across: Across,
     /// Milliseconds in one unit of the axis.
     unit: f64,
@@ -35,16 +36,14 @@ pub(super) struct Latencies {
     radius: f64,
 }
 
-impl Latencies {
+impl<'a> Latencies<'a> {
     /// Collects the latencies of some curves of a run.
-    pub(super) fn new(run: &Run, curves: &[Curve<'_>], metric: Metric, across: Across) -> Self {
-        let of_tier = |t| Slo::limits(t).into_iter().map(move |l| (t, l));
-        let limits: Vec<(&Slo, Limit)> =
-            run.tiers.iter().flat_map(of_tier).filter(|(_, l)| l.metric == metric).collect();
+    pub(super) fn new(run: &'a Run, curves: &[Curve<'_>], panel: Panel<'a>, across: Across) -> Self {
+        let limits = panel.limits(run);
         let p99s = |joined: bool| -> Vec<f64> {
             let steps = curves.iter().flat_map(|c| &c.steps);
             let shown = steps.filter(|s| across.joins(s) == joined && Mark::of(s) != Mark::Overloaded);
-            shown.filter_map(|s| s.quantiles(metric).p99).collect()
+            shown.filter_map(|s| panel.quantiles(s).p99).collect()
         };
         let (calm, wild) = (p99s(true), p99s(false));
         // The answer is about the first tier: a loose limit of another tier would squash the relevant range.
@@ -64,11 +63,11 @@ impl Latencies {
             y.max = (y.max / y.step - 1e-6).ceil() * y.step;
         }
         let limits = limits.into_iter().map(|(t, l)| limit_rule(&l, &tier_name(run, t.tier()), unit));
-        let unloaded = baseline(run, metric).and_then(|q| unloaded_rule(&q, unit));
+        let unloaded = panel.unloaded(run).and_then(|q| unloaded_rule(&q, unit));
         let unloaded = unloaded.filter(|u| u.value <= y.max);
         let limits = limits.collect();
         let (names_overloads, radius) = (curves.len() == 1, radius(run));
-        Self { metric, across, unit, y, is_clipped, marked, names_overloads, limits, unloaded, radius }
+        Self { panel, across, unit, y, is_clipped, marked, names_overloads, limits, unloaded, radius }
     }
 
     /// Describes the plot for curves in three shades, named `p50` and so on; with several series, named after these.
@@ -135,7 +134,7 @@ impl Latencies {
             limits: self.limits,
             unloaded: self.unloaded,
             say,
-            ..LevelPlot::new(format!("{}, {unit}", metric_title(self.metric)), self.y, series)
+            ..LevelPlot::new(format!("{}, {unit}", self.panel.title()), self.y, series)
         }
     }
 
@@ -143,7 +142,7 @@ impl Latencies {
     fn series(&self, curve: &Curve<'_>, pick: usize, colour: RGBColor) -> Series {
         let is_marked = pick == self.marked;
         let dot = |s: &&Step| {
-            let mark = Mark::of(s);
+            let mark = self.panel.mark(s);
             let at = self.point(s, pick)?;
             let beyond = match mark {
                 Mark::Overloaded if !self.names_overloads => None,
@@ -173,7 +172,10 @@ impl Latencies {
     /// latency that includes the wait is at infinity, since it depends on how long the step ran and not on the server.
     fn point(&self, step: &Step, pick: usize) -> Option<Point> {
         if Mark::of(step) == Mark::Overloaded {
-            let known = self.value(step, pick).filter(|_| !includes_wait(self.metric));
+            if !self.panel.is_sent_in(step) {
+                return None;
+            }
+            let known = self.value(step, pick).filter(|_| !includes_wait(self.panel.metric));
             return (pick == self.marked).then(|| (self.across.of(step), known.unwrap_or(f64::INFINITY)));
         }
         self.value(step, pick).map(|v| (self.across.of(step), v))
@@ -181,7 +183,7 @@ impl Latencies {
 
     /// Returns one percentile of a step in the unit of the axis.
     fn value(&self, step: &Step, pick: usize) -> Option<f64> {
-        PICKS[pick](&step.quantiles(self.metric)).map(|v| v / self.unit)
+        PICKS[pick](&self.panel.quantiles(step)).map(|v| v / self.unit)
     }
 
     /// Returns the thin line through failing steps, up to the edge of the plot at the first whose backlog grew: it has no
@@ -198,14 +200,14 @@ impl Latencies {
     /// Returns the tooltip of a step: the achieved rate and, if available, this percentile of the metric.
     fn hint(&self, step: &Step, pick: usize) -> String {
         let own = (Mark::of(step) != Mark::Overloaded)
-            .then(|| percentile(self.metric, &step.quantiles(self.metric), pick));
-        of_step(step, [achieved(step)].into_iter().chain(own.flatten()), Mark::of(step))
+            .then(|| percentile(self.panel.metric, &self.panel.quantiles(step), pick));
+        of_step(step, [achieved(step)].into_iter().chain(own.flatten()), self.panel.mark(step))
     }
 
     /// Returns the bounds of the p99 of steady steps, if p99 is the percentile with the marks.
     fn bars(&self, curve: &Curve<'_>) -> Vec<Bar> {
         let bar = |s: &&Step| {
-            let q = s.quantiles(self.metric);
+            let q = self.panel.quantiles(s);
             let (low, value) = (q.p99_low? / self.unit, q.p99? / self.unit);
             let high = q.p99_high.map(|h| h / self.unit);
             Some(Bar { x: self.across.of(s), low, high, value, colour: curve.hue.middle })
@@ -217,7 +219,7 @@ impl Latencies {
     fn note_on_bounds(&self, curves: &[Curve<'_>]) -> Option<String> {
         let bars: Vec<Bar> = curves.iter().flat_map(|c| self.bars(c)).collect();
         let open = if bars.iter().any(|b| b.high.is_none()) { "; dotted: no upper one" } else { "" };
-        let known = |s: &&Step| s.quantiles(self.metric).inflation.is_some();
+        let known = |s: &&Step| self.panel.quantiles(s).inflation.is_some();
         let clustered = curves.iter().flat_map(|c| &c.steps).any(known);
         let by = if clustered { " at the effective n" } else { ", were requests independent" };
         (!bars.is_empty()).then(|| format!("bars: 95 % bounds of p99{by}{open}"))
@@ -252,16 +254,4 @@ const fn includes_wait(metric: Metric) -> bool {
         Metric::Ttft | Metric::Ttfc | Metric::E2e => true,
         Metric::Tpot | Metric::Itl => false,
     }
-}
-
-/// Returns true if a metric has a limit.
-pub(super) fn is_limited(run: &Run, metric: Metric) -> bool {
-    run.tiers.iter().any(|t| t.limits().iter().any(|l| l.metric == metric))
-}
-
-/// Keeps as many metrics as fit on a slide; those with a limit are more informative.
-pub(super) fn for_slide(run: &Run, metrics: &mut Vec<Metric>, count: usize) {
-    metrics.sort_by_key(|m| !is_limited(run, *m));
-    metrics.truncate(count);
-    metrics.sort();
 }

@@ -1,10 +1,11 @@
-//! Latency against achieved throughput or against the offered rate: one plot per metric, with p50, p90 and p99 in three
-//! shades, limits and goodput.
+//! Latency against achieved throughput or against the offered rate: one plot per panel, with p50, p90 and p99 in three shades, limits
+//! and goodput.
 
 use super::draw::{
     Across, Canvas, Format, LevelChart, LevelPlot, Mark, Scene, charted, control, widest_name,
 };
-use super::latencies::{Latencies, for_slide, is_limited};
+use super::latencies::Latencies;
+use super::panel::{Panel, for_slide};
 use crate::words;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
@@ -40,13 +41,13 @@ pub(super) fn draw_offered(scene: &Scene<'_>) -> Canvas {
 fn plots(scene: &Scene<'_>, across: Across) -> Canvas {
     let run = scene.run;
     let mut chart = LevelChart::new(scene, across);
-    let mut metrics = metrics(run);
+    let mut panels = Panel::all(run);
     if scene.format == Format::Slide {
-        for_slide(run, &mut metrics, if chart.curves.len() > 1 { 1 } else { 2 });
+        for_slide(run, &mut panels, if chart.curves.len() > 1 { 1 } else { 2 });
     }
-    let height = [300.0, 300.0, 212.0, 172.0][metrics.len().min(3)];
-    let plot = |m| Latencies::new(run, &chart.curves, m, across).plot(&chart.curves, height);
-    let plots: Vec<LevelPlot> = metrics.into_iter().map(plot).collect();
+    let height = [300.0, 300.0, 212.0, 172.0][panels.len().min(3)];
+    let plot = |p| Latencies::new(run, &chart.curves, p, across).plot(&chart.curves, height);
+    let plots: Vec<LevelPlot> = panels.into_iter().map(plot).collect();
     chart.right = 24.0 + widest_name(&plots);
     chart.title = x_title(scene, across, &chart.title);
     if let Some(afar) = &chart.afar {
@@ -65,16 +66,4 @@ fn x_title(scene: &Scene<'_>, across: Across, level: &str) -> String {
         Format::Report => format!("{what}  ({who})"),
         Format::Slide => what.to_owned(),
     }
-}
-
-/// Returns TTFT and TPOT, and every other metric with a limit, if they have values; TTFT if none has.
-fn metrics(run: &Run) -> Vec<Metric> {
-    // A metric that is zero in every step is no property of the server: all tokens of a response arrived in one piece.
-    let has_values = |m: Metric| {
-        let counts = |v: f64| v > 0.0 || is_limited(run, m);
-        charted(run).any(|s| s.quantiles(m).p50.is_some_and(counts))
-    };
-    let is_wanted = |m: Metric| matches!(m, Metric::Ttft | Metric::Tpot) || is_limited(run, m);
-    let found: Vec<Metric> = Metric::ALL.into_iter().filter(|m| is_wanted(*m) && has_values(*m)).collect();
-    if found.is_empty() { vec![Metric::Ttft] } else { found }
 }

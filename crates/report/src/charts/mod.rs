@@ -7,18 +7,22 @@ mod capacity;
 mod cells;
 mod distribution;
 mod draw;
+mod first_tokens;
 mod goodputs;
 mod latencies;
 mod latency;
 mod lengths;
 mod offline;
 mod overlay;
+mod panel;
+mod pareto;
 mod scale;
 mod search;
 mod server;
 mod sets;
 mod surge;
 mod throughput;
+mod time_parts;
 mod timelines;
 mod tornado;
 mod trace;
@@ -46,9 +50,31 @@ pub(crate) struct Chart {
     pub(crate) caption: &'static str,
     /// True if there is a slide of it as well.
     pub(crate) slide: bool,
+    about: About,
     applies: Applies,
     draw: Draw,
     says: Says,
+}
+
+/// The question of a run that a chart is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// How much the server takes within the SLO.
+    Goodput,
+    /// How fast it is, or how much it takes at most: without an SLO.
+    Offline,
+    /// What sets the latency of each row of a matrix.
+    Matrix,
+}
+
+impl About {
+    fn of(run: &Run) -> Self {
+        match (run.purpose.is_goodput(), run.matrix.is_empty()) {
+            (false, _) => Self::Offline,
+            (true, true) => Self::Goodput,
+            (true, false) => Self::Matrix,
+        }
+    }
 }
 
 type Applies = fn(&Run, &Traces) -> bool;
@@ -58,13 +84,18 @@ type Says = fn(&Run) -> Option<String>;
 
 /// Returns a chart without a slide, whose headline is the answer of the run.
 const fn chart(name: &'static str, caption: &'static str, applies: Applies, draw: Draw) -> Chart {
-    Chart { name, caption, slide: false, applies, draw, says: |_| None }
+    Chart { name, caption, slide: false, about: About::Goodput, applies, draw, says: |_| None }
 }
 
 /// Returns a chart with a slide.
 const fn with_slide(name: &'static str, caption: &'static str, applies: Applies, draw: Draw) -> Chart {
     Chart { slide: true, ..chart(name, caption, applies, draw) }
 }
+
+/// The chart of tokens per user, of a series or of all of them.
+const PARETO: Chart =
+    with_slide("pareto", "Output tokens/s of a GPU against those of one user", pareto::applies, pareto::draw)
+        .saying(messages::pareto);
 
 /// The name of the chart of scaled limits, for which every request is read and judged again.
 pub(crate) const SLO_SCALE: &str = "slo-scale";
@@ -88,6 +119,7 @@ pub(crate) const CHARTS: &[Chart] = &[
         throughput::draw,
     )
     .saying(messages::throughput),
+    PARETO,
     with_slide("attainment", "Share of requests within each limit", attainment::applies, attainment::draw)
         .saying(messages::attainment),
     with_slide("search", "How the search closed in", search::applies, search::draw).saying(messages::search),
@@ -127,19 +159,37 @@ pub(crate) const CHARTS: &[Chart] = &[
         "Latency against requests in flight",
         offline::applies_latency,
         offline::draw_latency,
-    ),
+    )
+    .about(About::Offline),
     chart(
         offline::NAMES[1],
         "Throughput, and what it costs, against requests in flight",
         offline::applies_ceiling,
         offline::draw_ceiling,
-    ),
+    )
+    .about(About::Offline),
     chart(
         offline::NAMES[2],
         "How everything at once was worked off",
         offline::applies_burst,
         offline::draw_burst,
-    ),
+    )
+    .about(About::Offline),
+    with_slide(
+        "time-parts",
+        "Where the time of the median request goes",
+        time_parts::applies,
+        time_parts::draw,
+    )
+    .about(About::Matrix),
+    chart(
+        "first-tokens",
+        "TTFT of each row against what is expected",
+        first_tokens::applies,
+        first_tokens::draw,
+    )
+    .about(About::Matrix)
+    .saying(messages::first_tokens),
 ];
 
 /// Every chart that compares several series.
@@ -159,6 +209,7 @@ pub(crate) const OVER: &[Chart] = &[
         attained::draw,
     )
     .saying(messages::attained),
+    PARETO,
 ];
 
 /// Returns every chart, those that compare several series last.
@@ -168,14 +219,13 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Chart> {
 
 /// Returns the charts that compare the series of a run; none if it has one series.
 pub(crate) fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
-    OVER.iter().filter(|c| (c.applies)(run, traces)).collect()
+    let several = OVER.iter().filter(|_| !run.parts.is_empty());
+    several.filter(|c| (c.applies)(run, traces)).collect()
 }
 
-/// Returns the charts that a run has data for, in the order of the report. A matrix and a run without a limit have none
-/// of those about an SLO.
+/// Returns the charts that a run has data for, in the order of the report.
 pub(crate) fn of(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
-    let own = !run.purpose.is_goodput() || !run.matrix.is_empty();
-    let asked = |c: &&Chart| own == offline::NAMES.contains(&c.name);
+    let asked = |c: &&Chart| c.about == About::of(run);
     CHARTS.iter().filter(asked).filter(|c| (c.applies)(run, traces)).collect()
 }
 
@@ -202,21 +252,50 @@ impl Chart {
         Self { says, ..self }
     }
 
+    /// Returns this chart, about another question than the goodput.
+    const fn about(self, about: About) -> Self {
+        Self { about, ..self }
+    }
+
     /// Returns the message of the chart, in one line.
     pub(crate) fn message(&self, run: &Run) -> String {
         (self.says)(run).map_or_else(|| words::headline(run), |own| words::with_origin(run, own))
     }
 
-    /// Draws the chart for a page.
+    /// Draws the chart for a page, with its message for its headline.
     pub(crate) fn picture<'a>(&'a self, run: &'a Run, traces: &'a Traces, look: &Look) -> Picture<'a> {
-        let page = self.canvas(run, traces, Format::Report, look);
-        Picture { chart: self, run, traces, look: *look, page }
+        self.titled_picture(run, traces, look, self.message(run))
     }
 
-    fn canvas(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Canvas {
+    /// Draws the chart for a page with a headline.
+    pub(crate) fn titled_picture<'a>(
+        &'a self,
+        run: &'a Run,
+        traces: &'a Traces,
+        look: &Look,
+        headline: String,
+    ) -> Picture<'a> {
+        let page = self.titled_canvas(run, traces, Format::Report, (look, &headline));
+        Picture { chart: self, run, traces, look: *look, headline, page }
+    }
+
+    fn titled_canvas(
+        &self,
+        run: &Run,
+        traces: &Traces,
+        format: Format,
+        (look, headline): (&Look, &str),
+    ) -> Canvas {
         let width = if format == Format::Slide { format.width() } else { look.width };
-        let message = self.message(run);
-        (self.draw)(&Scene { run, traces, message: &message, format, width }).themed(look.theme)
+        (self.draw)(&Scene { run, traces, message: headline, format, width }).themed(look.theme)
+    }
+}
+
+#[cfg(test)]
+impl Chart {
+    /// Draws the chart with its message for its headline.
+    fn canvas(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Canvas {
+        self.titled_canvas(run, traces, format, (look, &self.message(run)))
     }
 }
 
@@ -226,6 +305,7 @@ pub(crate) struct Picture<'a> {
     run: &'a Run,
     traces: &'a Traces,
     look: Look,
+    headline: String,
     page: Canvas,
 }
 
@@ -245,7 +325,8 @@ impl Picture<'_> {
     ///
     /// The picture cannot be drawn or encoded.
     pub(crate) fn slide_png(&self, raster: &mut Raster) -> Result<Option<Vec<u8>>> {
-        let canvas = || self.chart.canvas(self.run, self.traces, Format::Slide, &self.look);
+        let look = (&self.look, self.headline.as_str());
+        let canvas = || self.chart.titled_canvas(self.run, self.traces, Format::Slide, look);
         self.chart.slide.then(|| self.pixels(&canvas(), Format::Slide, raster)).transpose()
     }
 
@@ -266,14 +347,14 @@ impl Picture<'_> {
     /// light theme, so that [`dark_variables`] switches all of them.
     pub(crate) fn svg_inline(&self) -> String {
         let (series, name) = (self.run.series(), self.chart.name);
-        if series == goodput_plan::MAIN {
+        if series == goodput_plan::MAIN || !self.run.parts.is_empty() {
             return self.vector(name, svg::Place::Page);
         }
         self.vector(&format!("{}-{name}", identifier(series)), svg::Place::Page)
     }
 
     fn vector(&self, id: &str, place: svg::Place) -> String {
-        let title = format!("{}: {}", self.chart.caption, self.chart.message(self.run));
+        let title = format!("{}: {}", self.chart.caption, self.headline);
         svg::svg(&self.page, id, &title, &heads::subtitle(self.run).join(" · "), place)
     }
 }

@@ -5,10 +5,11 @@ use super::draw::{
     Across, Boundary, Canvas, Curve, Entry, Format, Hue, LevelChart, LevelPlot, Mark, Scene, overlaid_curves,
     steady, widest_name, without_afar, x_axis,
 };
-use super::latencies::{Latencies, is_limited};
+use super::latencies::Latencies;
+use super::panel::Panel;
 use crate::words::{IN_A_TABLE, short_names};
 use goodput_core::level::Control;
-use goodput_core::slo::Metric;
+use goodput_core::slo::{Metric, Slo};
 use goodput_run::rundir::{Run, Traces};
 
 /// With more series than this, medians are omitted, and names next to lines are shorter.
@@ -39,17 +40,17 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
             curve.name = name;
         }
     }
-    let mut metrics = metrics(run);
+    let mut panels = panels(run);
     if scene.format == Format::Slide {
-        metrics.truncate(1);
+        panels.truncate(1);
     }
-    let height = if metrics.len() > 1 { 230.0 } else { 300.0 };
+    let height = if panels.len() > 1 { 230.0 } else { 300.0 };
     let medians = curves.len() <= MANY;
-    let plot = |m: Metric| LevelPlot {
+    let plot = |p| LevelPlot {
         height,
-        ..Latencies::new(run, &curves, m, Across::Achieved).plot_of_tails(&curves, medians)
+        ..Latencies::new(run, &curves, p, Across::Achieved).plot_of_tails(&curves, medians)
     };
-    let plots: Vec<LevelPlot> = metrics.into_iter().map(plot).collect();
+    let plots: Vec<LevelPlot> = panels.into_iter().map(plot).collect();
     let achieved = curves.iter().flat_map(|c| &c.steps).map(|s| s.achieved_rate);
     let x = x_axis(Control::Rate, Across::Achieved, achieved);
     let mut chart = LevelChart::of_curves(scene, curves, x, "achieved throughput, requests/s");
@@ -70,13 +71,16 @@ fn binding_metric(run: &Run) -> Option<Metric> {
     Metric::ALL.into_iter().filter(|m| binds(*m) > 0).max_by_key(|m| binds(*m))
 }
 
-/// Returns TTFT and every other metric with a limit, the one that binds first.
-fn metrics(run: &Run) -> Vec<Metric> {
+/// Returns the panels: of each class with limits of its own, else TTFT and every other metric with a limit, the one that binds first.
+fn panels(run: &Run) -> Vec<Panel<'_>> {
+    if run.tiers.iter().any(Slo::has_class_limits) {
+        return Panel::all(run).into_iter().filter(|p| p.is_limited(run)).collect();
+    }
     let has_values = |m: Metric| run.steps.iter().any(|s| s.quantiles(m).p50.is_some());
-    let is_wanted = |m: Metric| m == Metric::Ttft || is_limited(run, m);
-    let mut all: Vec<Metric> = Metric::ALL.into_iter().filter(|m| is_wanted(*m) && has_values(*m)).collect();
+    let all = Metric::ALL.into_iter().filter(|m| has_values(*m)).map(|m| Panel::of_all(run, m));
+    let mut all: Vec<Panel<'_>> = all.filter(|p| p.metric == Metric::Ttft || p.is_limited(run)).collect();
     let binding = binding_metric(run);
-    all.sort_by_key(|m| (Some(*m) != binding, !is_limited(run, *m)));
+    all.sort_by_key(|p| (Some(p.metric) != binding, !p.is_limited(run)));
     all
 }
 
@@ -92,7 +96,7 @@ mod tests {
         let run = fixture::pair();
         let names =
             |run: &Run| -> Vec<&str> { over(run, &Traces::default()).iter().map(|c| c.name).collect() };
-        assert_eq!(names(&run), ["goodputs", "overlay", "attained"]);
+        assert_eq!(names(&run), ["goodputs", "overlay", "attained", "pareto"]);
         assert!(names(&fixture::found()).is_empty());
         let mut one = run.clone();
         one.parts[1].steps.clear();
@@ -122,7 +126,7 @@ mod tests {
             [("ttft.p99", Metric::Ttft), ("tpot.p99", Metric::Tpot), ("stability", Metric::Ttft)]
         {
             run.parts.iter_mut().for_each(|p| p.answers[0].goodput.binding = Some(binding.into()));
-            assert_eq!(metrics(&run).first(), Some(&first), "{binding}");
+            assert_eq!(panels(&run).first().map(|p| p.metric), Some(first), "{binding}");
         }
     }
 }

@@ -240,15 +240,22 @@ fn mean_hit_rate(part: &Run) -> Option<f64> {
 pub(crate) fn slugs(run: &Run) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for part in &run.parts {
-        let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-        let text: String = part.series().chars().map(plain).collect();
-        let words: Vec<&str> = text.split('-').filter(|w| !w.is_empty()).collect();
-        let own = if words.is_empty() || words == ["slides"] { "series".to_owned() } else { words.join("-") };
+        let own = match folder_name(part.series()) {
+            name if name.is_empty() || name == "slides" => "series".to_owned(),
+            name => name,
+        };
         let free = |name: &String| !out.contains(name);
         let name = std::iter::once(own.clone()).chain((2..).map(|i| format!("{own}-{i}"))).find(free);
         out.extend(name);
     }
     out
+}
+
+/// Converts a name into one for a folder: lower-case letters and digits of ASCII, with hyphens between words. Empty if it has none.
+pub(crate) fn folder_name(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+    let text: String = name.chars().map(plain).collect();
+    text.split('-').filter(|w| !w.is_empty()).collect::<Vec<_>>().join("-")
 }
 
 #[cfg(test)]

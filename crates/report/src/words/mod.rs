@@ -4,6 +4,7 @@
 mod answer;
 mod bottleneck;
 mod caveat;
+pub(crate) mod class_limit;
 mod client;
 mod comparison;
 mod cost;

@@ -1,7 +1,8 @@
 //! Charts on demand: selected ones, in a theme, a size and a format, in a separate folder.
 
 use super::write_chart;
-use crate::charts::{self, Look, Raster, Sets};
+use crate::charts::{self, Look, Raster, Sets, Theme};
+use crate::sections::several::folder_name;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use goodput_run::rundir::{Run, Traces, no_link};
@@ -22,6 +23,8 @@ pub enum Format {
 pub struct Wanted {
     /// Their names; all charts if empty.
     pub only: Vec<String>,
+    /// Their headline; what each shows if `None`.
+    pub title: Option<String>,
     /// Their format; both formats if `None`.
     pub format: Option<Format>,
     /// Colours and size.
@@ -42,6 +45,14 @@ impl Wanted {
     }
 }
 
+/// Returns the folder of the charts of a tier, or of all tiers, in a theme: `charts`, `charts-dark`, `charts-gold`.
+pub fn folder(tier: Option<&str>, theme: Theme) -> String {
+    let tier =
+        tier.map(|t| format!("-{}", folder_name(t)).trim_end_matches('-').to_owned()).unwrap_or_default();
+    let dark = if theme == Theme::Dark { "-dark" } else { "" };
+    format!("charts{tier}{dark}")
+}
+
 /// Draws the selected charts of a run into a folder, those of each of several series into a folder within it, and
 /// returns their paths. Touches nothing else in the folder.
 ///
@@ -59,7 +70,10 @@ pub fn draw(run: &Run, dir: &Path, wanted: &Wanted, out: &Path) -> Result<Vec<Pa
             no_link(&to.join("slides"))?;
             fs::create_dir_all(&to)
                 .with_context(|| format!("failed to create the folder {}", to.display()))?;
-            let picture = chart.picture(set.run, &traces, &wanted.look);
+            let picture = match &wanted.title {
+                Some(title) => chart.titled_picture(set.run, &traces, &wanted.look, title.clone()),
+                None => chart.picture(set.run, &traces, &wanted.look),
+            };
             files.extend(write_chart(&picture, wanted.format, &to, &mut raster)?);
         }
     }

@@ -50,7 +50,22 @@ pub fn read(dir: &Path) -> Result<Run> {
 ///
 /// Fails like [`read`], and if `requests.csv` cannot be read.
 pub fn read_with_scale(dir: &Path) -> Result<Run> {
-    let (mut run, plan) = both(dir)?;
+    let (run, plan) = both(dir)?;
+    scaled_too(run, &plan, dir)
+}
+
+/// Reads a run like [`read_with_scale`], as one tier of its SLO sees it: its answer alone, and its verdicts.
+///
+/// # Errors
+/// As [`read_with_scale`], and if the run has no tier of that name.
+pub fn read_tier(dir: &Path, tier: &str) -> Result<Run> {
+    let (run, plan) = answered(dir)?;
+    let run = explained(run.of_tier(tier)?, &plan, dir)?;
+    scaled_too(run, &plan, dir)
+}
+
+/// Adds the answers under tighter and looser limits.
+fn scaled_too(mut run: Run, plan: &Plan, dir: &Path) -> Result<Run> {
     let mut scales = scaled::read(dir, &run, &plan.series())?;
     if run.parts.is_empty() {
         run.view.scale = scales.first_mut().and_then(Option::take);
@@ -64,13 +79,19 @@ pub fn read_with_scale(dir: &Path) -> Result<Run> {
 /// A run with its plan.
 fn both(dir: &Path) -> Result<(Run, Plan)> {
     let (run, plan) = answered(dir)?;
+    let run = explained(run, &plan, dir)?;
+    Ok((run, plan))
+}
+
+/// Adds the fits for charts and the findings.
+fn explained(run: Run, plan: &Plan, dir: &Path) -> Result<Run> {
     // This is not done for each step of a running sweep: it needs a fit for every step, and the requests of some.
-    let mut run = view(run, &plan, dir)?;
-    run.why = Why::of(&plan, &run, dir)?;
+    let mut run = view(run, plan, dir)?;
+    run.why = Why::of(plan, &run, dir)?;
     for i in 0..run.parts.len() {
         run.parts[i].why = run.why.part(run.parts[i].series());
     }
-    Ok((run, plan))
+    Ok(run)
 }
 
 /// Reads a run with its answers and its plan, without the fits for charts and without its findings, which need the requests.

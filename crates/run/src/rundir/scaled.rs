@@ -176,7 +176,9 @@ struct Rejudge<'a> {
 impl<'a> Rejudge<'a> {
     /// Returns `None` if the SLO has no limit that can be scaled.
     fn new(run: &'a Run, one: &'a Series) -> Option<Self> {
-        let slo = one.plan.slo.as_slice().first()?;
+        let tiers = one.plan.slo.as_slice();
+        let answered = run.answers.iter().find(|a| a.series == one.name);
+        let slo = answered.and_then(|a| tiers.iter().find(|t| t.tier() == a.tier)).or(tiers.first())?;
         let tiers: Vec<Slo> = FACTORS.iter().map(|f| slo.scaled(*f, &name(*f))).collect();
         let limited = |slo: &Slo| slo.limit_groups().iter().any(|p| !p.slo.limits().is_empty());
         let search = searcher(&one.plan).ok().filter(|_| limited(&tiers[0]))?;

@@ -7,7 +7,7 @@ use super::sketch::Sketch;
 use super::table::{CellError, Columns, TableRow, each_row};
 use anyhow::Result;
 use goodput_core::record::{Failure, Outcome, Phase, is_cut_off};
-use goodput_core::slo::Metric;
+use goodput_core::slo::{ALL, Metric};
 use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -40,13 +40,22 @@ pub struct Trace {
     ///
     /// If answers came in one piece, this is e2e instead.
     pub ttft: Ttft,
-    /// Latencies of the measured requests in milliseconds: TTFT, TPOT and e2e, each if there are any values.
-    pub latency: BTreeMap<Metric, Sketch>,
-    /// Measured requests that failed.
-    pub failed: u64,
+    /// Latencies of the measured requests.
+    pub all: Latencies,
+    /// The same for each class of a mix; empty without one.
+    pub classes: BTreeMap<String, Latencies>,
     /// Measured requests that were cut off before their answer ended.
     pub cut: u64,
     measured: u64,
+}
+
+/// Latencies of the measured requests of a step.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Latencies {
+    /// TTFT, TPOT and e2e in milliseconds, each if there are any values.
+    pub of: BTreeMap<Metric, Sketch>,
+    /// Requests that failed.
+    pub failed: u64,
 }
 
 /// TTFT over the time of a step.
@@ -97,6 +106,7 @@ pub(crate) struct RequestTimes {
 struct TracedRequest {
     series: String,
     step: u32,
+    class: String,
     times: RequestTimes,
 }
 
@@ -115,7 +125,7 @@ impl TableRow for TracedRequest {
             last_token: None,
             later_tokens: None,
         };
-        Self { series: String::new(), step: 0, times }
+        Self { series: String::new(), step: 0, class: String::new(), times }
     }
 
     fn columns(&mut self, c: &mut impl Columns) -> Result<(), CellError> {
@@ -126,6 +136,7 @@ impl TableRow for TracedRequest {
         c.cell("series", &mut self.series)?;
         c.cell("step", &mut self.step)?;
         c.cell("phase", &mut t.phase)?;
+        c.later("class", &mut self.class)?;
         c.within("due_ms", &mut t.due, is_time)?;
         c.within("sent_ms", &mut t.sent, is_time)?;
         c.within("first_token_ms", &mut t.first_token, is_time)?;
@@ -166,11 +177,22 @@ impl Trace {
     /// Returns 95 % bounds of the median TTFT in milliseconds, by rank (normal approximation of the binomial),
     /// assuming independent requests; `None` if there are too few requests.
     pub(crate) fn median_bounds(&self) -> Option<[f64; 2]> {
-        let ttft = self.latency.get(&Metric::Ttft)?;
+        let ttft = self.all.of.get(&Metric::Ttft)?;
         let n = ttft.n() as f64;
         // The standard deviation of a binomial count with p = 1/2 is sqrt(n) / 2.
         let half = 1.96 * 0.5 / n.sqrt();
         (n >= 10.0).then(|| Some([ttft.quantile(0.5 - half)?, ttft.quantile((0.5 + half).min(1.0))?]))?
+    }
+}
+
+impl Latencies {
+    fn add(&mut self, values: [(Metric, Option<f64>); 3], broken: bool) {
+        self.failed += u64::from(broken);
+        for (metric, value) in values {
+            if let Some(value) = value {
+                self.of.entry(metric).or_default().add(value);
+            }
+        }
     }
 }
 
@@ -217,14 +239,14 @@ impl Tracer {
             }
         };
         if let Some(place) = place {
-            self.add(place, &row.times);
+            self.add(place, &row.times, &row.class);
         }
     }
 
-    /// Adds a request of the step with index `place`.
-    pub(crate) fn add(&mut self, place: usize, times: &RequestTimes) {
+    /// Adds a request of a class to the step with index `place`.
+    pub(crate) fn add(&mut self, place: usize, times: &RequestTimes, class: &str) {
         if let Some(open) = self.open.get_mut(place) {
-            open.add(times);
+            open.add(times, class);
         }
     }
 
@@ -248,8 +270,8 @@ impl Open {
             span_s,
             in_flight: Vec::new(),
             ttft: Ttft::Points(Vec::new()),
-            latency: BTreeMap::new(),
-            failed: 0,
+            all: Latencies::default(),
+            classes: BTreeMap::new(),
             cut: 0,
             measured: 0,
         };
@@ -263,7 +285,7 @@ impl Open {
         }
     }
 
-    fn add(&mut self, r: &RequestTimes) {
+    fn add(&mut self, r: &RequestTimes, class: &str) {
         if let Some(sent) = r.sent {
             self.flight(sent / 1e3, r.end / 1e3);
         }
@@ -286,16 +308,19 @@ impl Open {
         }
         self.trace.measured += 1;
         let ok = r.outcome == Outcome::Ok;
-        self.trace.failed += u64::from(r.broken);
         self.trace.cut += u64::from(!ok && !r.broken);
         let tpot = match (r.first_token, r.last_token, r.later_tokens) {
             (Some(first), Some(last), Some(n)) if ok && n > 0 => Some((last - first).max(0.0) / f64::from(n)),
             _ => None,
         };
         let e2e = r.last_token.filter(|_| ok).map(|t| (t - r.due).max(0.0));
-        for (metric, value) in [(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e)] {
-            if let Some(value) = value {
-                self.trace.latency.entry(metric).or_default().add(value);
+        let values = [(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e)];
+        self.trace.all.add(values, r.broken);
+        if !class.is_empty() && class != ALL {
+            // No name is copied where the class is known already.
+            match self.trace.classes.get_mut(class) {
+                Some(own) => own.add(values, r.broken),
+                None => self.trace.classes.entry(class.to_owned()).or_default().add(values, r.broken),
             }
         }
     }

@@ -8,6 +8,7 @@ use super::legend::Entry;
 use super::place::Taken;
 use super::positions::Positions;
 use super::scene::Format;
+use crate::escape::clip;
 use crate::words::{self, ends};
 use goodput_core::level::Control;
 use goodput_core::units::short;
@@ -21,6 +22,8 @@ pub(crate) const KNEE_SHADE: f64 = 0.14;
 
 /// Dashes and gaps of the line at the safe rate.
 pub(crate) const SAFE: (f64, f64) = (5.0, 3.0);
+/// Width of the line of another tier.
+pub(crate) const OTHER: f64 = 1.2;
 /// A band is drawn up to this multiple of the highest step.
 const BEYOND: f64 = 1.25;
 
@@ -40,6 +43,15 @@ pub(crate) struct Boundary {
     unit: &'static str,
     words: Vec<String>,
     legend: Vec<Entry>,
+    /// The answers of the other tiers.
+    others: Vec<OtherTier>,
+}
+
+/// The answer of another tier than the first: a thin line with its name and its rate.
+#[derive(Debug)]
+struct OtherTier {
+    at: f64,
+    words: String,
 }
 
 impl Boundary {
@@ -75,7 +87,8 @@ impl Boundary {
         let words = lines(run, a);
         let legend = legend(a, line.is_some(), band.is_some(), safe.is_some(), (&words, format));
         let unit = if across == Across::Achieved { Control::Rate.unit() } else { a.control.unit() };
-        Self { line, band, safe, most, knee, knee_band, unit, words, legend }
+        let others = other_tiers(run, a, across);
+        Self { line, band, safe, most, knee, knee_band, unit, words, legend, others }
     }
 
     /// Returns the rate of the answer, then the upper and the lower end of its interval or bracket; `None` if there is
@@ -95,14 +108,16 @@ impl Boundary {
     /// for them.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let knee = self.knee.map(|_| if self.knee_band.is_some() { Entry::TestedKnee } else { Entry::Knee });
-        self.legend.iter().cloned().chain(knee).collect()
+        let others = (!self.others.is_empty()).then_some(Entry::OtherTier);
+        self.legend.iter().cloned().chain(others).chain(knee).collect()
     }
 
     /// Returns the values that must be on the horizontal axis.
     pub(crate) fn values(&self) -> impl Iterator<Item = f64> {
         let high = self.band.map(|b| b.1.min(BEYOND * self.most));
         let knee = self.knee_band.map(|b| b.1.min(BEYOND * self.most));
-        self.line.into_iter().chain(high).chain(self.safe).chain(self.knee).chain(knee)
+        let others = self.others.iter().map(|o| o.at);
+        self.line.into_iter().chain(high).chain(self.safe).chain(self.knee).chain(knee).chain(others)
     }
 
     /// Draws band and lines; labels are placed later in the free room.
@@ -124,6 +139,11 @@ impl Boundary {
             c.dashes(plot.upright(knee), 1.3, (1.6, 2.6), KNEE);
             c.hint_along(plot.upright(knee), format!("knee: {}{}", short(knee), self.unit));
         }
+        for other in &self.others {
+            let [from, to] = plot.upright(other.at);
+            c.stroke(from, to, OTHER, GREEN);
+            c.hint_along([from, to], other.words.clone());
+        }
         if let Some(line) = self.line {
             let [from, to] = plot.upright(line);
             c.stroke(from, to, 2.0, GREEN);
@@ -137,7 +157,8 @@ impl Boundary {
 
     /// Marks the lines as occupied, so that labels avoid them.
     pub(crate) fn take(&self, taken: &mut Taken, plot: &Plot) {
-        for x in self.line.into_iter().chain(self.safe).chain(self.knee) {
+        let others = self.others.iter().map(|o| o.at);
+        for x in self.line.into_iter().chain(self.safe).chain(self.knee).chain(others) {
             taken.line(&plot.upright(x), 4.0);
         }
     }
@@ -157,6 +178,25 @@ impl Boundary {
             }
         }
     }
+
+    /// Writes the names and the rates of the other tiers next to their lines, where there is room.
+    pub(crate) fn label_others(&self, c: &mut Canvas, plot: &Plot, taken: &mut Taken) {
+        for other in &self.others {
+            let words = std::slice::from_ref(&other.words);
+            place_beside(c, plot, taken, [other.at; 2], &Type::book(10.5, GREEN_TEXT), words);
+        }
+    }
+}
+
+/// Returns the answers of the other tiers of a series, at their rates.
+fn other_tiers(run: &Run, first: &Answer, across: Across) -> Vec<OtherTier> {
+    let is_other = |a: &&Answer| a.series == first.series && a.class == first.class && a.tier != first.tier;
+    let one = |a: &Answer| {
+        let rate = a.goodput.rate().or(a.goodput.bracket.met)?;
+        let words = format!("{} {}{}", clip(&a.tier, 20), short(rate), a.control.unit());
+        Some(OtherTier { at: Positions::new(run, a, across).of(rate), words })
+    };
+    run.answers.iter().filter(is_other).filter_map(one).collect()
 }
 
 /// Returns legend entries for line, band and safe rate, if drawn; on a slide with the words that do not fit into its

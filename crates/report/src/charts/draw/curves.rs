@@ -5,7 +5,7 @@ use crate::words::{IN_A_PLOT, short_names};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
-use goodput_stats::stats::step::{Quantiles, Step, StepKind, Verdict};
+use goodput_stats::stats::step::{Step, StepKind, Verdict};
 use goodput_stats::stats::summary::tier_verdict;
 
 use super::canvas::Point;
@@ -23,14 +23,6 @@ pub(crate) fn control(run: &Run) -> Control {
 pub(crate) fn charted(run: &Run) -> impl Iterator<Item = &Step> {
     let control = control(run);
     run.steps.iter().filter(move |s| !s.kind.is_outside_search() && s.level.control == control)
-}
-
-/// Returns the latencies of the unloaded server: of the baseline step with the most requests that has values of a
-/// metric.
-pub(crate) fn baseline(run: &Run, metric: Metric) -> Option<Quantiles> {
-    let steps = run.steps.iter().filter(|s| s.kind == StepKind::Baseline && steady(s));
-    let quantiles = steps.map(|s| s.quantiles(metric)).filter(|q| q.p50.is_some());
-    quantiles.max_by_key(|q| q.n)
 }
 
 /// The steps of one series.
@@ -240,7 +232,6 @@ mod tests {
         run.steps.insert(0, unloaded);
         assert_eq!(control(&run), Control::Rate);
         assert_eq!(curves(&run).iter().map(|c| c.steps.len()).sum::<usize>(), 11);
-        assert!(baseline(&run, Metric::Ttft).is_some());
         run.answers.clear();
         assert_eq!(control(&run), Control::Rate, "nor does it say what the levels are");
     }

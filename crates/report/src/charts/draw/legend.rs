@@ -1,6 +1,6 @@
 //! The legend, limited to the elements that are drawn.
 
-use super::boundary::{KNEE_SHADE, SAFE};
+use super::boundary::{KNEE_SHADE, OTHER, SAFE};
 use super::canvas::{Align, Canvas, Point, Rect, Type};
 use super::fit::shade;
 use super::frame::GAP;
@@ -22,6 +22,8 @@ pub(crate) enum Entry {
     Band(String),
     /// The line at the safe rate.
     Safe(String),
+    /// The lines of the other tiers.
+    OtherTier,
     /// A fitted curve and its band.
     Fit(&'static str),
     /// The estimate of the limit over time: a line along a band.
@@ -81,6 +83,7 @@ impl Entry {
             | Self::Safe(text)
             | Self::SafeLevel(text)
             | Self::Say(text) => text,
+            Self::OtherTier => "goodput of another tier",
             Self::Knee => "knee",
             Self::TestedKnee => "knee, 90 % interval",
         }
@@ -104,6 +107,7 @@ impl Entry {
             Self::Step(mark, _) => mark.draw(c, middle, 4.4, colour),
             Self::Series(own, _) => c.stroke((x - 1.0, middle.1), (x + 11.5, middle.1), 3.4, *own),
             Self::Line(_) => c.stroke((middle.0, y + 1.5), (middle.0, y - 9.5), 2.0, GREEN),
+            Self::OtherTier => c.stroke((middle.0, y + 1.5), (middle.0, y - 9.5), OTHER, GREEN),
             Self::Band(_) => c.fill(&Rect { x, y: y - 9.5, w: 11.0, h: 11.0 }, GREEN.mix(0.26)),
             Self::Safe(_) => c.dashes([(middle.0, y + 1.5), (middle.0, y - 9.5)], 1.6, SAFE, GREEN_TEXT),
             Self::Fit(_) => {

@@ -189,6 +189,7 @@ impl<'a> LevelChart<'a> {
         }
         if number == 0 && of.says_answer && self.scene.format == Format::Report {
             self.boundary.label(c, &plot, &mut taken);
+            self.boundary.label_others(c, &plot, &mut taken);
         }
         if let Some(unloaded) = &of.unloaded {
             unloaded.draw_if_labelled(c, &plot, &mut taken, ground);

@@ -29,9 +29,7 @@ pub(crate) use axis::{Axis, Plot, Scale};
 pub(crate) use beyond::ceiling;
 pub(crate) use boundary::{Boundary, SAFE};
 pub(crate) use canvas::{Align, Canvas, Point, Rect, Type};
-pub(crate) use curves::{
-    Across, Curve, baseline, charted, control, overlaid_curves, radius, shown, steady, tier_name,
-};
+pub(crate) use curves::{Across, Curve, charted, control, overlaid_curves, radius, shown, steady, tier_name};
 pub(crate) use fit::Fit;
 pub(crate) use frame::{EDGE, Frame, Slot, Titles, level_title, metric_title, x_axis};
 pub(crate) use heads::{ellipsis, shortened};

@@ -1,8 +1,7 @@
 //! Messages of charts over the levels.
 
-use super::{
-    Answer, Run, Step, Verdict, is_steady, list, loaded, main_limit, percent, share_within, short, wait,
-};
+use super::{Answer, Run, Step, Verdict, is_steady, list, loaded, percent, share_within, short, wait};
+use crate::words::class_limit::ClassLimit;
 use crate::words::levels::level;
 use crate::words::preempted::preempted;
 use crate::words::units::{figure, latency, level_number};
@@ -28,10 +27,11 @@ fn percentile(limit: Option<&Limit>) -> (&'static str, fn(&Quantiles) -> Option<
 /// requests/s; the limit is 80 ms`.
 pub(crate) fn latency_against_load(run: &Run) -> Option<String> {
     let a = run.answers.first()?;
-    let limit = main_limit(run, a);
-    let metric = limit.map_or(Metric::Ttft, |l| l.metric);
+    let judged = ClassLimit::main(run, a);
+    let limit = judged.map(|l| l.limit);
     let (name, pick) = percentile(limit.as_ref());
-    let value = |s: &Step| pick(&s.quantiles(metric));
+    let quantiles = |s: &Step| judged.map_or_else(|| s.quantiles(Metric::Ttft), |l| l.quantiles(s));
+    let value = |s: &Step| pick(&quantiles(s));
     let steps = loaded(run, a);
     let known: Vec<(&Step, f64)> = steps
         .into_iter()
@@ -43,7 +43,7 @@ pub(crate) fn latency_against_load(run: &Run) -> Option<String> {
         return None;
     }
     let at = level(a.control, high.level.value);
-    let title = metric.title();
+    let title = judged.map_or_else(|| Metric::Ttft.title().to_owned(), |l| l.title());
     let limit = limit.map(|l| format!("; the limit is {}", latency(l.limit_ms()))).unwrap_or_default();
     Some(if *to < from * LEVEL {
         format!("{name} {title} stays near {} up to {at}{limit}", latency(*to))
@@ -86,15 +86,15 @@ pub(crate) fn throughput(run: &Run) -> Option<String> {
 /// Returns the share of requests within the limit that binds at the lowest load that fails it, else at the highest.
 pub(crate) fn attainment(run: &Run) -> Option<String> {
     let a = run.answers.first()?;
-    let limit = main_limit(run, a)?;
-    let attained = |s: &&Step| s.row(&a.tier, &limit.name()).is_some_and(|r| r.attainment.is_some());
+    let judged = ClassLimit::main(run, a)?;
+    let attained = |s: &&Step| judged.row(s, &a.tier).is_some_and(|r| r.attainment.is_some());
     let steps: Vec<&Step> = loaded(run, a).into_iter().filter(attained).collect();
-    let fails = |s: &Step| s.row(&a.tier, &limit.name()).is_some_and(|r| r.verdict == Verdict::Fails);
+    let fails = |s: &Step| judged.row(s, &a.tier).is_some_and(|r| r.verdict == Verdict::Fails);
     // The first failing step shows how sharp the limit is; the few requests of one that was stopped early say less.
     let first = steps.iter().find(|s| is_steady(s) && fails(s));
     let step = first.or_else(|| steps.iter().rfind(|s| is_steady(s))).or(steps.last())?;
-    let said = share_within(a, step, &limit)?;
-    Some(format!("{said}; the SLO asks for {} %", short(100.0 * limit.percentile.share())))
+    let said = share_within(a, step, &judged)?;
+    Some(format!("{said}; the SLO asks for {} %", short(100.0 * judged.limit.percentile.share())))
 }
 
 /// Returns the level from which requests pile up.

@@ -1,15 +1,17 @@
 //! The messages of charts: what each shows, in one line. `None` where a chart shows no more than the answer of its run.
 
+mod first_token;
 mod levels;
 mod scale;
 mod several;
+mod user_speed;
 
+use super::class_limit::{ClassLimit, of_class};
 use super::levels::level;
-use super::names::{steps_of, subject, tier_of};
+use super::names::{steps_of, subject};
 use super::units::{capital, count, latency, level_number, list, percent, span, thousands};
 use super::{answer, estimate};
 use goodput_core::level::Control;
-use goodput_core::slo::Limit;
 use goodput_core::units::short;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::usable_safe_rate;
@@ -18,9 +20,11 @@ use goodput_stats::search::answer::{Answer, Status};
 use goodput_stats::stats::step::{Step, Verdict};
 use goodput_stats::stats::summary::tier_verdict;
 
+pub(crate) use first_token::{FirstToken, first_tokens};
 pub(crate) use levels::{attainment, latency_against_load, server, throughput, timelines};
 pub(crate) use scale::slo_scale;
 pub(crate) use several::{attained, overlay};
+pub(crate) use user_speed::{UserSpeed, pareto, per_gpu, tokens_at_goodput};
 
 /// Returns the steps of an answer that carry its kind of load and are valid, ascending by their level.
 fn loaded<'a>(run: &'a Run, a: &Answer) -> Vec<&'a Step> {
@@ -37,24 +41,17 @@ fn is_steady(s: &Step) -> bool {
     !s.overloaded()
 }
 
-/// Returns the limit on latency that a chart is about: the one that binds, else the first.
-fn main_limit(run: &Run, a: &Answer) -> Option<Limit> {
-    let limits = tier_of(run, a)?.limits();
-    let binding = a.goodput.binding.as_deref();
-    let binds = limits.iter().find(|l| binding == Some(l.name().as_str()));
-    binds.or(limits.first()).copied()
-}
-
 /// Returns the share of requests within a limit in a sentence: `At 32 requests/s 99.7 % of requests have a TTFT of at most
 /// 80 ms`.
-fn share_within(a: &Answer, s: &Step, l: &Limit) -> Option<String> {
-    let share = s.row(&a.tier, &l.name())?.attainment?;
+fn share_within(a: &Answer, s: &Step, l: &ClassLimit<'_>) -> Option<String> {
+    let share = l.row(s, &a.tier)?.attainment?;
     Some(format!(
-        "At {} {} of requests have a {} of at most {}",
+        "At {} {} of {} have a {} of at most {}",
         level(a.control, s.level.value),
         percent(share),
-        l.metric.title(),
-        latency(l.limit_ms())
+        of_class("requests", l.class),
+        l.limit.metric.title(),
+        latency(l.limit.limit_ms())
     ))
 }
 
@@ -83,9 +80,9 @@ pub(crate) fn answer_step<'a>(
 /// Returns what the step of the answer shows: the share of its requests within the limit that binds.
 pub(crate) fn distribution(run: &Run) -> Option<String> {
     let a = run.answers.first()?;
-    let limit = main_limit(run, a)?;
+    let judged = ClassLimit::main(run, a)?;
     let (step, _) = answer_step(run, a, |_| true)?;
-    let q = step.quantiles(limit.metric);
+    let (q, limit) = (judged.quantiles(step), judged.limit);
     let name = limit.name();
     let tail = match name.rsplit_once('.') {
         Some((_, "p99")) => q.p99,
@@ -93,10 +90,11 @@ pub(crate) fn distribution(run: &Run) -> Option<String> {
         Some((_, "p90")) => q.p90,
         _ => None,
     };
-    let Some((p50, tail)) = q.p50.zip(tail) else { return share_within(a, step, &limit) };
+    let Some((p50, tail)) = q.p50.zip(tail) else { return share_within(a, step, &judged) };
     Some(format!(
-        "At {} half of the requests have a {} of at most {}, {} % of at most {}; the limit is {}",
+        "At {} half of the {} have a {} of at most {}, {} % of at most {}; the limit is {}",
         level(a.control, step.level.value),
+        of_class("requests", judged.class),
         limit.metric.title(),
         latency(p50),
         short(100.0 * limit.percentile.share()),
@@ -156,45 +154,55 @@ fn wait(n: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charts::all;
+    use crate::charts::{of, over};
     use goodput_run::fixture;
 
     fn case(name: &str) -> Run {
         fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
     }
 
-    /// The messages of every chart of a run with an estimate, as somebody reads them who sees the charts alone.
+    /// The messages of the charts of some runs, as somebody reads them who sees the charts alone. Only one chart of a run says the answer.
     #[test]
     fn every_chart_has_a_message_of_its_own() {
-        let (mut run, pair) = (case("soak"), fixture::pair());
+        let mut run = case("soak");
         run.view.recovery = fixture::surged(true).view.recovery;
         run.view.sensitivity = fixture::moved().view.sensitivity;
-        let single = crate::charts::CHARTS.iter().map(|c| (c.name, c.message(&run)));
-        let said: Vec<(&str, String)> =
-            single.chain(crate::charts::OVER.iter().map(|c| (c.name, c.message(&pair)))).collect();
-        assert_eq!(said.len(), all().count());
+        let mut said: Vec<(&str, String)> = Vec::new();
+        for (run, may_repeat) in
+            [(run, "latency"), (fixture::served(), "latency"), (fixture::pair(), "goodputs")]
+        {
+            let traces = fixture::traces(&run);
+            let charts = if run.parts.is_empty() { of(&run, &traces) } else { over(&run, &traces) };
+            for chart in charts {
+                let message = chart.message(&run);
+                assert!(
+                    chart.name == may_repeat || message != crate::words::headline(&run),
+                    "{}",
+                    chart.name
+                );
+                if said.iter().all(|(name, _)| *name != chart.name || !run.parts.is_empty()) {
+                    said.push((chart.name, message));
+                }
+            }
+        }
         let text: String = said.iter().map(|(name, message)| format!("{name}: {message}\n")).collect();
         insta::assert_snapshot!(text, @r#"
         latency: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
         latency-offered: p99 TPOT rises from 8.22 ms at 19.4 to 123 ms at 40.5 requests/s; the limit is 20 ms
-        latency-in-flight: p99 TPOT rises from 8.22 ms at 19.4 to 123 ms at 40.5 requests/s; the limit is 20 ms
         throughput: At most 40.4 requests/s and 1,210 output tokens/s are completed, however much is offered
+        pareto: At 33 requests/s 99 % of requests get 56.2 tokens/s or more, and one A40 gives 988
         attainment: At 35 requests/s 98.6 % of requests have a TPOT of at most 20 ms; the SLO asks for 99 %
         search: 14 steps in 23 min narrow the limit down to 33 – 35.3 requests/s
-        slo-scale: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
         sensitivity: What moves the goodput most: with prompts 20 % longer it changes by −18 %
         recovery: After a surge to 28 requests/s the server recovers within 41 s
         distribution: At 33 requests/s half of the requests have a TPOT of at most 9.73 ms, 99 % of at most 17.8 ms; the limit is 20 ms
         timelines: Requests pile up from 58.3 requests/s on; up to 40.5 they do not
-        server: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
-        lengths: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
         capacity: One A40 takes 2.85 million requests a day at the safe rate
-        latency-levels: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
-        ceiling: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
-        all-at-once: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
+        server: At 36 requests/s up to 13 requests wait, the KV cache is up to 79 % full and 0.37 preemptions come on 100 requests
         goodputs: One A40 within the SLO: 33.6 requests/s cold and at least 48 warm
         overlay: At 36 requests/s p99 TPOT is 9.54 ms with warm and 26.1 ms with cold
         attained: At 36 requests/s 99.91 % of requests keep every limit with warm, 97.8 % with cold
+        pareto: Within the SLO warm gives 1,440 output tokens/s, cold 1,010
         "#);
     }
 

@@ -1,7 +1,8 @@
 //! Messages of charts that compare several series.
 
-use super::{Answer, Run, Step, is_steady, loaded, main_limit, percent};
+use super::{Answer, Run, Step, is_steady, loaded, percent};
 use crate::escape::clip;
+use crate::words::class_limit::ClassLimit;
 use crate::words::levels::level;
 use crate::words::units::{latency, level_number};
 use goodput_core::level::Control;
@@ -61,11 +62,10 @@ fn at_common_level<'a>(
 pub(crate) fn overlay(run: &Run) -> Option<String> {
     let part = run.parts.iter().find(|p| p.answers.first().is_some_and(|a| a.goodput.binding.is_some()));
     let part = part.or(run.parts.first())?;
-    let limit = main_limit(part, part.answers.first()?);
-    let metric = limit.map_or(Metric::Ttft, |l| l.metric);
-    let title = metric.title();
-    if let Some(AtLevel { control, level: at, values }) = at_common_level(run, |_, s| s.quantiles(metric).p99)
-    {
+    let judged = ClassLimit::main(part, part.answers.first()?);
+    let title = judged.map_or_else(|| Metric::Ttft.title().to_owned(), |l| l.title());
+    let quantiles = |s: &Step| judged.map_or_else(|| s.quantiles(Metric::Ttft), |l| l.quantiles(s));
+    if let Some(AtLevel { control, level: at, values }) = at_common_level(run, |_, s| quantiles(s).p99) {
         let ((best, low), (worst, high)) = (values.first()?, values.last()?);
         return Some(format!(
             "At {} p99 {title} is {} with {} and {} with {}",

@@ -48,10 +48,10 @@ fn a_step_is_seen_over_time() {
     let Ttft::Spans(spans) = &many.ttft else { panic!("2000 requests need percentiles") };
     assert!(spans.len() >= 8, "{} spans", spans.len());
     assert!(spans.iter().all(|s| (s.p50 - 100.0).abs() < 1.0 && (s.p99 - 100.0).abs() < 1.0));
-    assert_eq!(many.latency[&Metric::Ttft].n(), 1600, "of the measured window alone");
-    let tpot = many.latency[&Metric::Tpot].quantile(0.5).unwrap();
+    assert_eq!(many.all.of[&Metric::Ttft].n(), 1600, "of the measured window alone");
+    let tpot = many.all.of[&Metric::Tpot].quantile(0.5).unwrap();
     assert!((tpot - 40.0).abs() < 0.3, "400 ms over the ten tokens after the first: {tpot}");
-    assert!((many.latency[&Metric::E2e].quantile(0.99).unwrap() - 500.0).abs() < 3.0);
+    assert!((many.all.of[&Metric::E2e].quantile(0.99).unwrap() - 500.0).abs() < 3.0);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn torn_and_strange_rows_are_passed_over() {
     ] {
         let traces = read(&text, &steps);
         let trace = traces.of(&steps[0]).unwrap_or_else(|| panic!("{why}"));
-        assert_eq!(trace.latency[&Metric::Ttft].n(), 160, "{why}");
+        assert_eq!(trace.all.of[&Metric::Ttft].n(), 160, "{why}");
     }
     let mut bytes = whole.into_bytes();
     bytes.extend_from_slice(b"main,1,99,measure,\xff\xfe,3000,3100,3500,3500,11,,ok,\n");
@@ -103,6 +103,10 @@ fn failed_and_cut_requests_are_counted() {
     );
     let traces = read(&text, std::slice::from_ref(&s));
     let t = traces.of(&s).unwrap();
-    assert_eq!((t.failed, t.cut, t.latency[&Metric::Ttft].n()), (1, 1, 2), "a cut one had its first token");
-    assert_eq!(t.latency[&Metric::E2e].n(), 1);
+    assert_eq!(
+        (t.all.failed, t.cut, t.all.of[&Metric::Ttft].n()),
+        (1, 1, 2),
+        "a cut one had its first token"
+    );
+    assert_eq!(t.all.of[&Metric::E2e].n(), 1);
 }
