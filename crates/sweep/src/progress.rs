@@ -93,6 +93,9 @@ fn so_far(a: &Answer) -> Option<String> {
         (Status::None, ..) => "no level meets the SLO".into(),
         (_, _, _, Some(met), Some(failed)) => format!("{} – {}{unit}", short(met), short(failed)),
         (_, _, _, Some(met), None) => format!("at least {}{unit}", short(met)),
+        (_, Some(rate), Some([_, high]), None, _) => {
+            format!("about {}, at most {}{unit}", short(rate), short(high))
+        }
         (_, _, _, None, Some(failed)) => format!("less than {}{unit}", short(failed)),
         _ => return None,
     };
@@ -208,9 +211,11 @@ mod tests {
     fn the_goodput_is_told_as_it_is_known() {
         let mut answer = fixture::found().answers.swap_remove(0);
         let found = conclusion(Status::Found, Some(16.87), Some([15.46, 18.34]), Some(15.2));
+        let below = conclusion(Status::Undecided, Some(12.0), Some([0.0, 21.0]), None);
         let bracket = |met, failed| Bracket { met, failed };
         for (conclusion, bracket, words) in [
             (found, bracket(Some(15.2), Some(24.4)), Some("goodput so far 16.9 (15.5 – 18.3) req/s")),
+            (below, bracket(None, Some(24.4)), Some("goodput so far about 12, at most 21 req/s")),
             (Conclusion::OPEN, bracket(Some(14.0), Some(24.4)), Some("goodput so far 14 – 24.4 req/s")),
             (Conclusion::OPEN, bracket(Some(14.0), None), Some("goodput so far at least 14 req/s")),
             (Conclusion::OPEN, bracket(None, Some(24.4)), Some("goodput so far less than 24.4 req/s")),

@@ -4,6 +4,7 @@ use crate::document::{Cell, Column, Field, Mark, Table, UNKNOWN};
 use crate::escape::clip;
 use crate::words;
 use goodput_run::rundir::Run;
+use goodput_stats::search::answer::{Basis, Status};
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
 
 /// Returns a latency of a step in milliseconds. Unknown if the backlog grows: the latency then depends on the length of
@@ -70,6 +71,30 @@ pub(super) const fn mark(v: Verdict) -> Mark {
         Verdict::Invalid => Mark::Invalid,
     }
 }
+
+/// Returns the verdict of a step as the answer of its series sees it: one with too few requests to tell by itself meets where its level is
+/// not above the safe rate, and fails from the upper end of the interval on, by the curve fitted to all steps. Else as [`verdict`].
+pub(super) fn verdict_by_fit(run: &Run, s: &Step) -> Cell {
+    let answer = run.answers.iter().find(|a| a.series == s.series && a.control == s.level.control);
+    let fitted = answer.filter(|a| a.goodput.basis != Basis::Bracket && a.goodput.status() == Status::Found);
+    let ends = fitted.and_then(|a| Some((a.goodput.safe_rate()?, a.goodput.interval90()?[1])));
+    let word = match (ends, verdict(s)) {
+        (Some((safe, _)), Cell::Verdict { mark: Some(Mark::Open), .. }) if s.level.value <= safe => FIT_MEETS,
+        (Some((_, high)), Cell::Verdict { mark: Some(Mark::Open), .. }) if s.level.value >= high => FIT_FAILS,
+        (_, other) => return other,
+    };
+    Cell::Verdict {
+        mark: Some(Mark::Open),
+        word,
+        expected: false,
+        limit: None,
+        grows: s.stable == Some(false),
+    }
+}
+
+/// The verdict of the fit on a step that tells nothing by itself.
+const FIT_MEETS: &str = "fit meets";
+const FIT_FAILS: &str = "fit fails";
 
 /// Returns the verdict of a step, with the limit that decided if that is new information. The unloaded server cannot
 /// meet the SLO, only miss it; and auxiliary steps are not measured for a verdict, unless they are invalid.

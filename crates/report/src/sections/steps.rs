@@ -1,6 +1,6 @@
 //! The table of steps: each column is defined once, for pages and for terminals.
 
-use super::cells::{latency, of_step, verdict};
+use super::cells::{latency, of_step, verdict, verdict_by_fit};
 use crate::document::{Block, Cell, Column, Field, Place, Priority, Table, Text, emphasis, plain};
 use crate::escape::clip;
 use crate::words;
@@ -161,14 +161,14 @@ fn verdicts(run: &Run) -> [Field<'_, &'_ Step>; 2] {
     };
     let column = || Column::text(head.clone()).short(short.clone());
     let narrow = column().wide(11).only(Place::Terminal).with(Priority::Below(NARROW));
-    let bare = |s: &Step| match verdict(s) {
+    let bare = |s: &Step| match verdict_by_fit(run, s) {
         Cell::Verdict { mark, word, grows, expected, .. } => {
             Cell::Verdict { mark, word, limit: None, grows, expected }
         }
         other => other,
     };
     [
-        Field::new(column().wide(21).with(Priority::From(NARROW)), |s: &&Step| verdict(s)),
+        Field::new(column().wide(21).with(Priority::From(NARROW)), move |s: &&Step| verdict_by_fit(run, s)),
         Field::new(narrow, move |s: &&Step| bare(s)),
     ]
 }
@@ -219,12 +219,26 @@ fn notes(run: &Run) -> Text {
     if kind(StepKind::Profile) {
         note(&[("profile", "under the server's profiler, which slows it down; no part of the answer")]);
     }
+    if run.steps.iter().any(|s| is_told_by_fit(run, s)) {
+        note(&[(
+            "fit meets, fit fails",
+            "too few requests to tell by itself; the curve fitted to all steps tells",
+        )]);
+    }
     if has(|s| s.stable == Some(false)) {
         text.push_str(
             " ↗: the backlog grows, so the latencies have no steady value; what was seen stands in steps.csv.",
         );
     }
     text
+}
+
+fn is_undecided(s: &Step) -> bool {
+    s.verdict == Verdict::Undecided && !s.kind.is_outside_search()
+}
+
+fn is_told_by_fit(run: &Run, s: &Step) -> bool {
+    is_undecided(s) && verdict_by_fit(run, s) != verdict(s)
 }
 
 /// Returns the notes on the table for terminals.
@@ -240,7 +254,11 @@ fn legend(run: &Run) -> Vec<Text> {
         (any(|s| s.kind == StepKind::Profile), "profile: under the server's profiler"),
         (any(|s| s.stable == Some(false)), "↗ the backlog grows: no steady latency"),
         (
-            any(|s| s.verdict == Verdict::Undecided && !s.kind.is_outside_search()),
+            run.steps.iter().any(|s| is_told_by_fit(run, s)),
+            "fit meets, fit fails: told by the curve fitted to all steps",
+        ),
+        (
+            run.steps.iter().any(|s| is_undecided(s) && !is_told_by_fit(run, s)),
             "undecided: too few requests to tell",
         ),
     ]
