@@ -288,6 +288,30 @@ fn levels_that_are_not_the_same_leave_a_gate_undecided() {
     assert_eq!(row["changes"][0]["apart"], serde_json::json!([56.0, 56.8]));
 }
 
+/// Where other steps tell how a figure grows with the level, a change is told at the level of the baseline. The servers are the same: at
+/// 56.8/s their queue is longer than at 56/s, which is no difference between them.
+#[test]
+fn levels_that_are_nearly_the_same_are_compared_along_the_steps_around_them() {
+    let dir = tempdir().unwrap();
+    let at = |name: &str, rates: &str| {
+        let plan = plan(dir.path(), name, "", &format!("[search]\nrates = [{rates}]"));
+        sweep(dir.path(), &format!("at-{name}"), &plan, &[])
+    };
+    let (a, b) = (at("a", "44, 56"), at("b", "44, 56.8"));
+    let output = goodput().args(["compare", &a, &b, "--gate", "achieved-rate@56 >= -10%"]).assert().code(0);
+    let text = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(text.contains("changes are told at the level of the baseline"), "{text}");
+    let json = goodput().args(["compare", &a, &b, "--json"]).output().unwrap();
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let mut carried = 0;
+    for (name, row) in rows(&json).into_iter().filter(|(name, _)| name.ends_with("@56")) {
+        let change = &row["changes"][0];
+        assert_ne!(change["beyond"], "yes", "{name}: {change}");
+        carried += usize::from(change["carried"] == serde_json::json!([56.0, 56.8]));
+    }
+    assert!(carried >= 6, "{carried} figures were carried");
+}
+
 #[test]
 fn a_measurement_that_cannot_be_had_is_refused_before_it_begins() {
     let dir = tempdir().unwrap();

@@ -261,10 +261,16 @@ pub(crate) fn remark(remark: &Remark) -> String {
                 lost_turns(lost)
             );
         }
-        Remark::LevelsDiffer { side, level, baseline, baseline_level } => {
+        Remark::LevelsDiffer { is_carried, side, level, baseline, baseline_level } => {
+            let how = match is_carried {
+                true => {
+                    "changes are told at the level of the baseline, along the steps around it, with what that moves them as additional noise"
+                }
+                false => "their figures stand side by side, and no difference is claimed",
+            };
+            let level = short(*level);
             return format!(
-                "{side} was measured at {} where {baseline} was at {baseline_level}: their figures stand side by side, and no difference is claimed.",
-                short(*level)
+                "{side} was measured at {level} where {baseline} was at {baseline_level}: {how}."
             );
         }
         Remark::Currencies => {

@@ -6,6 +6,7 @@
 //! on one day than on another differs by that as well, and only measuring in turns removes that drift.
 
 use super::bootstrap::{DRAWS, Draws, Sample, Spread};
+use super::carry::Slopes;
 use super::column::PERCENTILES;
 use super::level_figures::{attainment_error, failures_error, figure, rate_error};
 use super::noise::{Basis, Change, Estimate};
@@ -132,9 +133,14 @@ fn of_level(
     }
     rows.extend(gaps(sides, level));
     rows.extend(rates(sides, level, &lists));
-    for (i, change) in rows.iter_mut().flat_map(|r| r.changes.iter_mut().enumerate()) {
-        if let Some(levels) = level.off(i + 1) {
-            *change = change.unclaimed(levels);
+    for side in 1..sides.len() {
+        let Some(levels) = level.off(side) else { continue };
+        let slopes = Slopes::of(sides, level, side, levels);
+        for row in &mut rows {
+            let (old, change) = (row.values[0], &mut row.changes[side - 1]);
+            let correction = slopes.as_ref().and_then(|s| s.correction(row.column, change.ratio));
+            let carried = correction.and_then(|c| change.carried(old, c, levels));
+            *change = carried.unwrap_or_else(|| change.unclaimed(levels));
         }
     }
     rows

@@ -3,7 +3,8 @@
 //! A gate limits the change from the baseline. It **fails** if the whole 95 % interval of the change lies beyond the
 //! threshold: the change exceeds both the threshold and the noise. It **holds** if the change lies within the
 //! threshold and has an interval. It is **undecided** if the change lies beyond the threshold but its interval
-//! reaches within, if its noise is unknown or there is nothing to compare, or if the two levels are not quite equal.
+//! reaches within, if its noise is unknown or there is nothing to compare, or if the two levels
+//! are not quite equal and the figure could not be carried from one to the other.
 //! A true change within the threshold therefore fails a gate in about one comparison of forty; `docs/compare.md` has
 //! the measured rates by server and figure.
 

@@ -298,7 +298,9 @@ fn together(row: &ComparedFigure, flat: &[Side], places: &[Range<usize>]) -> Com
             }
             None => Change::bare(values[0], values[i]),
         };
-        let apart = places[i].clone().find_map(|j| row.changes.get(j.wrapping_sub(1))?.apart);
+        // Means of runs are not carried to a common level.
+        let apart = |j: usize| row.changes.get(j.wrapping_sub(1)).and_then(|c| c.apart.or(c.carried));
+        let apart = places[i].clone().find_map(apart);
         apart.map_or(change, |levels| change.unclaimed(levels))
     };
     ComparedFigure {

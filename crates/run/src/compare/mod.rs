@@ -9,6 +9,7 @@
 pub mod answer;
 mod blocks;
 mod bootstrap;
+mod carry;
 mod column;
 pub mod common_levels;
 pub mod gate;

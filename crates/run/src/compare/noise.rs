@@ -68,10 +68,14 @@ pub struct Change {
     pub beyond: Beyond,
     /// Data behind the interval.
     pub basis: Basis,
-    /// Levels of the baseline and of the other side, if they are not quite equal: then no significance is claimed and
-    /// no gate decided.
+    /// Levels of the baseline and of the other side, if they are not quite equal and no steps around them tell what that adds: then no
+    /// significance is claimed and no gate decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub apart: Option<[f64; 2]>,
+    /// Levels of the baseline and of the other side, if they are not quite equal and the other side's figure was carried to the level of
+    /// the baseline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub carried: Option<[f64; 2]>,
     /// Estimate behind p-value and interval.
     #[serde(skip)]
     pub(super) estimate: Option<Estimate>,
@@ -188,6 +192,7 @@ impl Change {
             beyond: Beyond::Unknown,
             basis: Basis::None,
             apart: None,
+            carried: None,
             estimate: None,
             ratio: true,
         }
@@ -261,6 +266,20 @@ impl Change {
     /// Makes a significant change for a percentile that is infinite on one side only because of failed requests.
     pub(super) fn of_failing(infinite: Infinite, basis: Basis) -> Self {
         Self { infinite: Some(infinite), beyond: Beyond::Yes, basis, ..Self::bare(None, None) }
+    }
+
+    /// Takes `correction` off the difference, for levels that are not quite equal: what the level alone adds to it. The correction counts as a
+    /// standard error as well. `None` without an estimate.
+    pub(super) fn carried(self, old: Option<f64>, correction: f64, levels: [f64; 2]) -> Option<Self> {
+        let e = self.estimate?;
+        let difference = e.difference - correction;
+        let e = Estimate { difference, error: e.error.hypot(correction), ..e };
+        let moved = match (self.ratio, old) {
+            (true, Some(old)) => Self::of_ratio(Some(old), Some(old * difference.exp()), e, self.basis),
+            (false, Some(old)) => Self::of_difference(old, old + difference, e),
+            (_, None) => return None,
+        };
+        Some(Self { carried: Some(levels), ..moved })
     }
 
     /// Removes p-value and significance, for levels that are not quite equal; the size of the change stays.
@@ -392,6 +411,27 @@ mod tests {
         assert!(c.share.is_none() && c.absolute == Some(3.0) && c.beyond == Beyond::Unknown);
         let c = Change::bare(Some(1.0), Some(f64::INFINITY));
         assert!(c.absolute.is_none() && c.infinite == Some(Infinite::New), "{c:?}");
+    }
+
+    /// Rows: the difference of logarithms, its error and the correction, and the share and the error afterwards.
+    #[test]
+    fn a_change_is_carried_to_the_level_of_the_baseline() {
+        for (difference, error, correction, share, wide) in
+            [(0.10, 0.03, 0.04, 0.06_f64.exp_m1(), 0.05), (0.0, 0.03, -0.04, 0.04_f64.exp_m1(), 0.05)]
+        {
+            let e = Estimate { difference, error, freedom: 40.0 };
+            let new = 100.0 * f64::exp(difference);
+            let change = Change::of_ratio(Some(100.0), Some(new), e, Basis::Blocks);
+            let moved = change.carried(Some(100.0), correction, [10.0, 10.1]).unwrap();
+            assert!((moved.share.unwrap() - share).abs() < 1e-9 && moved.apart.is_none(), "{moved:?}");
+            assert!((moved.estimate.unwrap().error - wide).abs() < 1e-9 && moved.carried.is_some());
+            assert!(moved.p.unwrap() > 0.0 && moved.estimate.unwrap().freedom < 41.0);
+        }
+        let change = Change::of_difference(0.99, 0.97, Estimate::normal(-0.02, 0.003));
+        let moved = change.carried(Some(0.99), -0.004, [10.0, 10.1]).unwrap();
+        assert!((moved.absolute.unwrap() + 0.016).abs() < 1e-9, "{moved:?}");
+        assert!((moved.estimate.unwrap().error - 0.005).abs() < 1e-9);
+        assert!(Change::bare(Some(1.0), Some(2.0)).carried(Some(1.0), 0.1, [10.0, 10.1]).is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Remarks that the reader of a comparison must know: caveats of the runs, and how the figures are to be read.
 
+use super::carry::Slopes;
 use super::common_levels::CommonLevel;
 use super::lost_turns::LostTurns;
 use super::{Basis, ComparedFigure, Side, side, whole_run};
@@ -37,6 +38,8 @@ pub enum Remark {
     LostTurns(LostTurns),
     /// The levels of a side and of the baseline are not quite equal.
     LevelsDiffer {
+        /// True if the figures of the side are carried to the level of the baseline.
+        is_carried: bool,
         /// Label of the side.
         side: String,
         /// Level of the side.
@@ -96,6 +99,7 @@ fn of_data(sides: &[Side], levels: &[CommonLevel<'_>], lost: &[LostTurns]) -> Ve
     for (level, side) in levels.iter().flat_map(|l| (1..sides.len()).map(move |i| (l, i))) {
         if let Some([old, new]) = level.off(side) {
             remarks.push(Remark::LevelsDiffer {
+                is_carried: Slopes::of(sides, level, side, [old, new]).is_some(),
                 side: sides[side].label.clone(),
                 level: new,
                 baseline: sides[0].label.clone(),
