@@ -315,14 +315,17 @@ pub struct CalibrateArgs {
 pub struct ReportArgs {
     /// Run folder.
     pub run: PathBuf,
-    /// Print the figures that another tool would report for these requests, beside goodput's, and why they differ: vllm, guidellm, aiperf
-    /// or inference-perf. Writes no files.
+    /// Print the figures that another tool would report for the requests of the answer's step, beside goodput's, and why they differ: vllm,
+    /// guidellm, aiperf or inference-perf. Writes no files.
     #[arg(
         long = "as",
         value_name = "TOOL",
-        conflicts_with_all = ["chart", "format", "theme", "width", "scale", "charts_dir"]
+        conflicts_with_all = ["chart", "tier", "title", "format", "theme", "width", "scale", "charts_dir"]
     )]
     pub as_tool: Option<Tool>,
+    /// With --as: every step, as --json always has.
+    #[arg(long, requires = "as_tool")]
+    pub every_step: bool,
     /// Print the answer as JSON.
     #[arg(long)]
     pub json: bool,

@@ -25,8 +25,10 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
         return repeat::summarise(&args.run, args.json).map(drop);
     }
     if let Some(tool) = args.as_tool {
-        let as_tool = peers::of(&rundir::read(&args.run)?, &args.run, tool)?;
-        return print_result(args.json, &as_tool, || crate::report::sections::peers::brief(&as_tool));
+        let run = rundir::read(&args.run)?;
+        let as_tool = peers::of(&run, &args.run, tool)?;
+        let shown = (!args.every_step).then_some(&run);
+        return print_result(args.json, &as_tool, || crate::report::sections::peers::brief(&as_tool, shown));
     }
     let Some((wanted, dir)) = args.charts.wanted(&args.run) else {
         let run = rundir::read_with_scale(&args.run)?;

@@ -30,7 +30,7 @@ mod variant;
 pub use environment::Environment;
 pub use extra::MetricsPage;
 pub use grid::Grid;
-pub use measured::{MeasuredServer, MeasuredWorkload};
+pub use measured::{Evenness, MeasuredServer, MeasuredWorkload};
 pub use parser_message::reworded;
 pub use purpose::Purpose;
 pub use remedies::Trial;

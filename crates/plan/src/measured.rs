@@ -4,6 +4,7 @@ use super::Plan;
 use super::server::Target;
 use goodput_engine::config::SimulatedSummary;
 use goodput_stats::search::config::Mode;
+use goodput_workload::arrivals::Arrivals;
 use goodput_workload::summary::{Pacing, WorkloadSummary};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -69,12 +70,41 @@ pub enum MeasuredWorkload {
 }
 
 impl MeasuredWorkload {
-    /// Returns true if requests came in an open loop, but not as those of independent users do; or in one that is not known.
-    pub fn has_other_arrivals(&self) -> bool {
+    /// Returns how the requests of an open loop came; `None` for a closed loop, and for a matrix.
+    pub fn evenness(&self) -> Option<Evenness> {
         match self {
-            Self::Traffic(workload) => !workload.pacing.is_poisson() && !workload.pacing.is_closed(),
-            Self::Matrix { .. } => false,
-            Self::Legacy(text) => text.contains(" arrivals") && !text.contains("Poisson"),
+            Self::Traffic(workload) => match workload.pacing {
+                Pacing::Arrivals(arrivals) => Some(Evenness::of(arrivals)),
+                pacing if pacing.is_closed() => None,
+                _ => Some(Evenness::Unknown),
+            },
+            Self::Matrix { .. } => None,
+            Self::Legacy(text) if !text.contains(" arrivals") => None,
+            Self::Legacy(text) if text.contains("Poisson") => Some(Evenness::Poisson),
+            Self::Legacy(_) => Some(Evenness::Unknown),
+        }
+    }
+}
+
+/// How evenly requests come, compared with those of independent users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Evenness {
+    /// As those of independent users.
+    Poisson,
+    /// More evenly.
+    Steadier,
+    /// In bursts.
+    Burstier,
+    /// Not known.
+    Unknown,
+}
+
+impl Evenness {
+    fn of(arrivals: Arrivals) -> Self {
+        match arrivals.cv() {
+            cv if cv > 1.0 => Self::Burstier,
+            cv if cv < 1.0 => Self::Steadier,
+            _ => Self::Poisson,
         }
     }
 }
@@ -139,22 +169,28 @@ mod tests {
         }
         let text = "600 in / 30 out tokens, gamma arrivals (cv 2), cold cache";
         let legacy: MeasuredWorkload = serde_json::from_str(&format!("{text:?}")).unwrap();
-        assert_eq!((legacy.to_string().as_str(), legacy.has_other_arrivals()), (text, true));
+        assert_eq!((legacy.to_string().as_str(), legacy.evenness()), (text, Some(Evenness::Unknown)));
     }
 
-    /// Rows: what the plan says, what its result reads like, and whether its arrivals are none of independent users.
+    /// Rows: what the plan says, what its result reads like, and how evenly its requests come.
     #[test]
     fn a_plan_tells_what_it_measures() {
-        for (search, workload, text, other) in [
-            ("rates = [1]", "", "9 in / 3 out tokens, Poisson arrivals, cold cache", false),
+        for (search, workload, text, evenness) in [
+            ("rates = [1]", "", "9 in / 3 out tokens, Poisson arrivals, cold cache", Some(Evenness::Poisson)),
             (
                 "rates = [1]",
                 "arrivals = { gamma.cv = 2 }",
                 "9 in / 3 out tokens, gamma arrivals (cv 2), cold cache",
-                true,
+                Some(Evenness::Burstier),
             ),
-            ("concurrency = [1]", "cache = \"warm\"", "9 in / 3 out tokens, closed loop, warm cache", false),
-            ("burst = 4", "", "9 in / 3 out tokens, all at once, cold cache", false),
+            (
+                "rates = [1]",
+                "arrivals = \"constant\"",
+                "9 in / 3 out tokens, constant arrivals, cold cache",
+                Some(Evenness::Steadier),
+            ),
+            ("concurrency = [1]", "cache = \"warm\"", "9 in / 3 out tokens, closed loop, warm cache", None),
+            ("burst = 4", "", "9 in / 3 out tokens, all at once, cold cache", None),
         ] {
             let plan = Plan::from_text(&format!(
                 "name = \"x\"\nserver.url = \"http://127.0.0.1:1\"\nslo.ttft.p99 = \"200ms\"\nsearch.{search}\n[workload]\n{workload}\n\
@@ -162,7 +198,7 @@ mod tests {
             ))
             .unwrap();
             let sent = plan.measured_workload();
-            assert_eq!((sent.to_string().as_str(), sent.has_other_arrivals()), (text, other));
+            assert_eq!((sent.to_string().as_str(), sent.evenness()), (text, evenness));
             let json = serde_json::to_string(&sent).unwrap();
             assert_eq!(serde_json::from_str::<MeasuredWorkload>(&json).unwrap(), sent, "{json}");
             assert_eq!(plan.measured_server().to_string(), "http://127.0.0.1:1");

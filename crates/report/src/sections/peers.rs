@@ -1,19 +1,28 @@
 //! The figures that another tool would report for a run.
 
 use crate::document::{Block, Cell, Column, Document, Field, Section, Setting, Table};
-use crate::words;
+use crate::words::{self, messages};
 use goodput_run::peers::{AsTool, Figure, StepAs};
+use goodput_run::rundir::Run;
 
-/// Returns the figures of each step for a terminal, and below them why they differ from ours.
-pub fn brief(of: &AsTool) -> Document {
+/// Returns the figures for a terminal, and below them why they differ from ours. Given the run, they are those of the step of each answer;
+/// else, and if no answer has a step, those of every step.
+pub fn brief(of: &AsTool, run: Option<&Run>) -> Document {
+    let of_answers = run.map(answer_steps).unwrap_or_default();
+    let is_shown = |s: &&StepAs| of_answers.is_empty() || of_answers.contains(&(s.series.as_str(), s.step));
+    let shown: Vec<&StepAs> = of.steps.iter().filter(is_shown).collect();
     let head = format!(
         "The measured requests as {} {} counts them; the limits of request goodput are those of the SLO, each on single requests.",
         of.tool.title(),
         of.version
     );
     let mut sections = vec![Section::untitled(vec![Block::paragraph(head)])];
-    sections.extend(of.steps.iter().map(|step| step_section(of, step)));
-    if of.steps.iter().any(|s| s.figures.iter().any(|f| f.approximate && f.value.is_some())) {
+    sections.extend(shown.iter().map(|step| step_section(of, step)));
+    if shown.len() < of.steps.len() {
+        let said = format!("{} more steps: --every-step.", of.steps.len() - shown.len());
+        sections.push(Section::untitled(vec![Block::paragraph(said)]));
+    }
+    if shown.iter().any(|s| s.figures.iter().any(|f| f.approximate && f.value.is_some())) {
         let said = "≈ to three significant figures: made from histograms.csv.";
         sections.push(Section::untitled(vec![Block::paragraph(said)]));
     }
@@ -21,6 +30,17 @@ pub fn brief(of: &AsTool) -> Document {
     sections.push(Section::titled("Where its definitions differ from ours", list(of.differences)));
     sections.push(Section::titled("Reported by it, and not to be had from a run folder", list(of.untold)));
     Document::of(sections)
+}
+
+/// Returns the series and the number of the step of each answer of the first tier.
+fn answer_steps(run: &Run) -> Vec<(&str, u32)> {
+    let parts: Vec<&Run> = if run.parts.is_empty() { vec![run] } else { run.parts.iter().collect() };
+    let step = |part: &&'_ Run| {
+        let a = part.answers.first()?;
+        let (step, _) = messages::answer_step(part, a, |_| true)?;
+        Some(step.step)
+    };
+    parts.into_iter().filter_map(|part| Some((part.series(), step(&part)?))).collect()
 }
 
 fn step_section(of: &AsTool, step: &StepAs) -> Section {

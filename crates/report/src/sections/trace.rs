@@ -120,14 +120,13 @@ fn over_time(s: &Summary) -> String {
 
 /// Returns the effect of the burstiness of arrivals on the capacity.
 fn bursts(s: &Summary) -> String {
-    let Some(d) = telling(s) else {
+    let Some(d) = s.telling_dispersion() else {
         return "Burstiness: too short a time to tell.".into();
     };
     let index = d.index.unwrap_or(1.0);
     let cv = s.gap_cv.map_or(String::new(), |cv| format!("; cv of gaps {}", short(cv)));
     let width = duration_text(d.width_s);
-    // The index of as many Poisson counts lies within this distance of 1 in nineteen of twenty cases.
-    let chance = 2.0 * (2.0 / d.intervals as f64).sqrt();
+    let chance = chance(d);
     if index < POISSON.start.min(1.0 - chance) {
         format!(
             "Burstiness: counts over {width} vary only {} times as much as those of Poisson arrivals{cv}. Arrivals are steady: \
@@ -148,20 +147,28 @@ fn bursts(s: &Summary) -> String {
             short(index)
         )
     } else {
-        format!(
-            "Burstiness: counts over {width} vary {} times as much as those of Poisson arrivals{cv}. A server sized for the mean \
-             rate queues in the bursts: measure the capacity by replaying the trace, not by Poisson arrivals of the same mean.",
-            short(index)
-        )
+        bursty(d, &cv)
     }
 }
 
-/// Returns the dispersion of counts over ten seconds, if there are enough of them and the clock is fine enough; else of
-/// the widest or finest usable intervals.
-fn telling(s: &Summary) -> Option<&Dispersion> {
-    let fine = |d: &&Dispersion| d.index.is_some() && s.grid_s.is_none_or(|g| d.width_s >= 2.0 * g);
-    let known: Vec<&Dispersion> = s.dispersion.iter().filter(fine).collect();
-    known.iter().find(|d| d.width_s > 9.0).or(known.last()).copied()
+/// Returns the distance from 1 within which the index of as many Poisson counts lies in nineteen of twenty cases.
+fn chance(d: &Dispersion) -> f64 {
+    2.0 * (2.0 / d.intervals as f64).sqrt()
+}
+
+fn bursty(d: &Dispersion, cv: &str) -> String {
+    format!(
+        "Burstiness: counts over {} vary {} times as much as those of Poisson arrivals{cv}. A server sized for the mean \
+         rate queues in the bursts: measure the capacity by replaying the trace, not by Poisson arrivals of the same mean.",
+        duration_text(d.width_s),
+        short(d.index.unwrap_or(1.0))
+    )
+}
+
+/// Returns the warning of a trace whose arrivals come in bursts, as the description of the trace has it; `None` for others.
+pub(crate) fn bursts_warning(d: &Dispersion) -> Option<String> {
+    let enough = if d.intervals < ENOUGH { POISSON.end.max(1.0 + chance(d)) } else { POISSON.end };
+    (d.index? >= enough).then(|| bursty(d, ""))
 }
 
 /// Returns further notes.
@@ -249,6 +256,23 @@ mod tests {
     }
 
     /// Rows: times in milliseconds, and the expected text.
+    /// Rows: the index of dispersion, the number of intervals, and whether a capacity warns of bursts.
+    #[test]
+    fn bursts_are_warned_of_where_they_are_no_chance() {
+        for (index, intervals, warns) in [
+            (Some(5.0), 1_000, true),
+            (Some(1.2), 1_000, false),
+            (Some(1.6), 20, false),
+            (Some(2.5), 20, true),
+            (None, 20, false),
+        ] {
+            let d = Dispersion { width_s: 10.0, intervals, index, peak_rate: 9.0 };
+            let said = bursts_warning(&d);
+            assert_eq!(said.is_some(), warns, "{index:?} {intervals}");
+            assert!(said.is_none_or(|s| s.contains("over 10 s vary") && s.contains("replaying the trace")));
+        }
+    }
+
     #[test]
     fn bursts_are_told_from_steady_arrivals_and_from_chance() {
         let mut x = 7u64;

@@ -1,6 +1,7 @@
 //! Demand: a volume or a rate, its peak, and the source of both.
 
 use goodput_core::units::plain_number;
+use goodput_workload::trace::Dispersion;
 use serde::Serialize;
 use std::str::FromStr;
 
@@ -137,6 +138,9 @@ pub enum Source {
         span_s: f64,
         /// True if it gives only the shape, and the volume was given separately.
         shape_only: bool,
+        /// Variation of its counts in intervals that tell of bursts, if it has enough requests.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        dispersion: Option<Dispersion>,
     },
 }
 

@@ -29,7 +29,11 @@ pub fn of(trace: &Trace, width_s: Option<f64>) -> Result<Demand> {
     if let Some(error) = replay.error() {
         bail!("{error:#}");
     }
-    demand(&times, s.span_s, s.rate, trace.title(), width_s)
+    let mut demand = demand(&times, s.span_s, s.rate, trace.title(), width_s)?;
+    if let Source::Trace { dispersion, .. } = &mut demand.source {
+        *dispersion = s.telling_dispersion().cloned();
+    }
+    Ok(demand)
 }
 
 fn demand(times: &[f64], span_s: f64, mean_rate: f64, title: String, width_s: Option<f64>) -> Result<Demand> {
@@ -54,7 +58,13 @@ fn demand(times: &[f64], span_s: f64, mean_rate: f64, title: String, width_s: Op
         mean_rate,
         peak_to_mean: peak.peak_to_mean,
         peak_rate: peak.rate,
-        source: Source::Trace { title, requests: times.len() as u64, span_s, shape_only: false },
+        source: Source::Trace {
+            title,
+            requests: times.len() as u64,
+            span_s,
+            shape_only: false,
+            dispersion: None,
+        },
         peak: Peak::Busiest(peak),
         hours: hours(times, span_s, mean_rate),
         busiest,

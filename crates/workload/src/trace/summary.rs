@@ -243,6 +243,14 @@ impl Summary {
     pub fn arrivals(&self) -> u64 {
         self.rows - self.following
     }
+
+    /// Returns the dispersion of counts over ten seconds, if there are enough of them and the clock is fine enough; else of the widest or
+    /// finest usable intervals.
+    pub fn telling_dispersion(&self) -> Option<&Dispersion> {
+        let fine = |d: &&Dispersion| d.index.is_some() && self.grid_s.is_none_or(|g| d.width_s >= 2.0 * g);
+        let known: Vec<&Dispersion> = self.dispersion.iter().filter(fine).collect();
+        known.iter().find(|d| d.width_s > 9.0).or(known.last()).copied()
+    }
 }
 
 #[cfg(test)]

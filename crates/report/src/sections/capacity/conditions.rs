@@ -4,6 +4,7 @@ use super::candidate::{HardwareOverrides, copies};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::level::Control;
+use goodput_plan::Evenness;
 use goodput_run::rundir::Run;
 use goodput_stats::capacity::Hardware;
 use goodput_stats::capacity::sizing::MeasurementConditions;
@@ -32,10 +33,7 @@ pub(super) fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<Stri
         ),
         Control::Sessions => notes.push("Its requests are turns of conversations: the demand counts turns, not conversations.".into()),
         Control::TraceScale => notes.push("Its requests came as in the trace that was replayed.".into()),
-        Control::Rate if run.meta.workload.has_other_arrivals() => {
-            notes.push("Its requests did not come as Poisson arrivals: those of independent users do, and need room for their scatter.".into());
-        }
-        Control::Rate => {}
+        Control::Rate => notes.extend(run.meta.workload.evenness().and_then(arrivals).map(str::to_owned)),
     }
     if run.meta.virtual_time || run.meta.server.is_simulated() {
         notes.push("It is a simulated server: a rehearsal, and no figure to buy by.".into());
@@ -62,6 +60,22 @@ pub(super) fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<Stri
         ));
     }
     notes
+}
+
+/// Returns what arrivals other than those of independent users mean for a plan.
+const fn arrivals(evenness: Evenness) -> Option<&'static str> {
+    match evenness {
+        Evenness::Poisson => None,
+        Evenness::Steadier => Some(
+            "Its requests came more evenly than those of independent users, who need room for their scatter: such users may be given less within the SLO. Measure it with Poisson arrivals.",
+        ),
+        Evenness::Burstier => Some(
+            "Its requests came in bursts, and its rate holds for such bursts. From independent users it may take more; only a run with Poisson arrivals shows that.",
+        ),
+        Evenness::Unknown => Some(
+            "How its requests came is not known: those of independent users come as Poisson arrivals, and need room for their scatter.",
+        ),
+    }
 }
 
 /// Returns the conditions of the measurement; `None` if no rate is shown to meet the SLO.

@@ -102,6 +102,14 @@ fn money_rows<'a>(currency: Option<&'a str>, s: &Sizing) -> Vec<FleetFigure<'a>>
             Box::new(move |f: &Fleet| f.cost.and_then(|c| c.full_load_per_mtok).map(pay)),
         ),
         (
+            format!("output tokens for 1 {}, at this demand", unit(currency)),
+            Box::new(move |f: &Fleet| f.cost.and_then(|c| c.per_mtok).map(tokens_for_one)),
+        ),
+        (
+            "… at full load, at its rate all day".into(),
+            Box::new(move |f: &Fleet| f.cost.and_then(|c| c.full_load_per_mtok).map(tokens_for_one)),
+        ),
+        (
             "cost of 1,000 requests, at this demand".into(),
             Box::new(move |f: &Fleet| f.cost.map(|c| pay(c.per_1000_requests))),
         ),
@@ -127,6 +135,23 @@ fn money_rows<'a>(currency: Option<&'a str>, s: &Sizing) -> Vec<FleetFigure<'a>>
             Box::new(move |f: &Fleet| autoscaled(f).and_then(|a| a.cost_per_day).map(pay)),
         ),
     ]
+}
+
+/// Returns the number of output tokens for one unit of the currency, from the cost of a million.
+fn tokens_for_one(per_mtok: f64) -> Cell {
+    if per_mtok > 0.0 { Cell::Number(1e6 / per_mtok) } else { Cell::Unknown }
+}
+
+/// Returns the name of one unit of the currency of several candidates, if they have one in common.
+fn one_unit(all: &[Sizing]) -> String {
+    let mut labels = all.iter().map(|s| s.candidate.currency.as_deref());
+    let first = labels.next().flatten();
+    unit(first.filter(|_| labels.all(|l| l == first)))
+}
+
+/// Returns the name of one unit of a currency.
+fn unit(currency: Option<&str>) -> String {
+    currency.map_or_else(|| "of the price".into(), |label| clip(label, 12))
 }
 
 fn autoscaled(f: &Fleet) -> Option<&goodput_stats::capacity::fleet::Autoscaled> {
@@ -171,6 +196,9 @@ pub(super) fn of_several(by: Basis, all: &[Sizing]) -> Table {
             }),
             Field::new(Column::number("a million tokens"), |s: &Sizing| {
                 pay(s, s.planned().cost.and_then(|c| c.per_mtok))
+            }),
+            Field::new(Column::number(format!("tokens for 1 {}", one_unit(all))), |s: &Sizing| {
+                s.planned().cost.and_then(|c| c.per_mtok).map_or(Cell::Unknown, tokens_for_one)
             }),
         ]);
     }

@@ -224,7 +224,8 @@ fn several_candidates_stand_beside_one_another_and_what_differs_first() {
         text.starts_with("! These runs are not alike, so neither are their figures. SLO: h100 has"),
         "{text}"
     );
-    assert!(text.find("h100").unwrap() < text.find("a40").unwrap() && text.contains("req/s for 1"), "{text}");
+    assert!(text.find("h100").unwrap() < text.find("a40").unwrap() && text.contains("req/s for"), "{text}");
+    assert!(text.contains("8,010,000"), "1 USD / 0.125 USD a million: {text}");
     other.currency = Some("EUR".into());
     let c = of(vec![one, other], Reserve::default(), 1.0);
     let text = print(&c, &[], None);
@@ -292,7 +293,7 @@ fn the_limit_is_judged_at_the_cost_that_is_shown() {
     };
     assert_eq!(c.cost_kept(), Some(false));
     let text = render(&c, false);
-    assert!(text.contains("0.144 USD | rejected |"), "{text}");
+    assert!(text.contains("0.144 USD | 6,920,000 | rejected |"), "{text}");
 }
 
 /// Each row of a report has its formula: here for a measured candidate whose power is billed, with an hourly profile.

@@ -3,6 +3,7 @@
 use super::answer::Capacity;
 use super::slide;
 use crate::escape::{clip, plain};
+use crate::sections::trace::bursts_warning;
 use crate::words::{capital, figure, precise};
 use goodput_core::units::{short, thousands};
 use goodput_stats::capacity::demand::{Busiest, Demand, Peak, Source};
@@ -349,6 +350,9 @@ pub(super) fn notes(c: &Capacity) -> Vec<String> {
     }
     if c.all.iter().any(|s| s.planned().autoscaled.is_some()) {
         all.push("Autoscaled: as many replicas in each hour as it needs, with peaks as far above its mean as those of the busiest hour, and one at the least; the time that one takes to start is not in it.".into());
+    }
+    if let Source::Trace { dispersion: Some(d), .. } = &c.demand.source {
+        all.extend(bursts_warning(d));
     }
     if matches!(c.demand.source, Source::Trace { shape_only: false, .. }) {
         all.push("The mean of the trace is taken for that of every hour of a day; --daily-volume gives the day's own.".into());

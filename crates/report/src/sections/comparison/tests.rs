@@ -6,7 +6,7 @@ use goodput_core::caveat::{Caveat, ServerCaveat};
 use goodput_core::level::Level;
 use goodput_run::compare::Side;
 use goodput_run::compare::answer::Finding;
-use goodput_run::compare::{Column, Scope, common_levels, compare};
+use goodput_run::compare::{Column, Comparison, Scope, common_levels, compare};
 use goodput_run::fixture;
 
 #[test]
@@ -68,11 +68,15 @@ fn a_step_is_at_one_level_and_near_ones_claim_nothing() {
         "{:?}",
         c.remarks
     );
-    let claims = |level: f64| {
+    let claims = |c: &Comparison, level: f64| {
         let own = c.rows.iter().filter(|r| matches!(r.place, Scope::At(l) if l == Level::rate(level)));
         own.filter(|r| r.changes[0].p.is_some()).count()
     };
-    assert!(claims(10.0) == 0 && claims(20.0) > 0, "{:?}", c.rows);
+    assert!(claims(&c, 10.0) > 0 && claims(&c, 20.0) > 0, "along the step at 20: {:?}", c.rows);
+    sides.iter_mut().for_each(|side| side.run.steps.retain(|s| s.level != Level::rate(20.0)));
+    let c = compare(&sides, true).unwrap();
+    assert_eq!(claims(&c, 10.0), 0, "{:?}", c.rows);
+    assert!(notes(&c).iter().any(|n| n.contains("no difference is claimed")), "{:?}", c.remarks);
 }
 
 #[test]
