@@ -12,6 +12,7 @@ use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::{interval, usable_safe_rate};
 use goodput_stats::search::answer::{Answer, Basis, Goodput, Status};
+use goodput_stats::stats::reason::requests_needed;
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
 
 /// Formats numbers for people with three significant figures each, and more only if two different ones would look
@@ -151,11 +152,32 @@ pub(super) fn confirmed(run: &Run, a: &Answer) -> String {
     let said = match verdict {
         Verdict::Meets => format!("Confirmed by a soak of {at}"),
         Verdict::Fails => format!("Not confirmed: the soak of {at} failed"),
-        Verdict::Undecided => format!("Not confirmed: the soak of {at} was too short to tell"),
+        Verdict::Undecided => {
+            format!(
+                "Not confirmed: the soak of {at} was too short to tell{}",
+                enough(run, a, s, binding.as_deref())
+            )
+        }
         Verdict::Invalid => format!("Not confirmed: in the soak of {at} {}", s.fault()),
     };
     let figures = figures(run, a, s, binding.as_deref());
     format!("{said}: {figures}; {}.", drift(s))
+}
+
+/// Returns how long an undecided soak would have to be, as a clause; empty if that is not known.
+fn enough(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
+    let error = run.terms.map_or(0.05, |t| 1.0 - t.confidence);
+    let row = binding.and_then(|b| s.row(&a.tier, b)).filter(|r| r.n > 0 && s.measure_s > 0.0);
+    let needed = row.and_then(|r| Some((r, requests_needed(r, &run.steps, error)?)));
+    needed.map_or_else(String::new, |(row, all)| {
+        let seconds = all as f64 / row.n as f64 * s.measure_s;
+        let time = if seconds < 120.0 {
+            format!("{}s", seconds.ceil())
+        } else {
+            format!("{}m", (seconds / 60.0).ceil())
+        };
+        format!(" (--confirm {time} would be about enough)")
+    })
 }
 
 /// Returns the figures of the limit that binds, else of the first one: `p99 TTFT 151 ms, 12 of 5,220 missed`.
@@ -336,6 +358,25 @@ mod tests {
             let s = Step { ttft_slope: ttft, in_flight_slope: flight, ..soak.clone() };
             assert_eq!(drift(&s), want);
         }
+    }
+
+    #[test]
+    fn a_soak_that_was_too_short_says_how_long_it_takes() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == "soak").unwrap();
+        let step = run.steps.iter_mut().find(|s| s.kind == StepKind::Confirm).unwrap();
+        (step.measure_s, step.verdict, step.binding) = (10.0, Verdict::Undecided, Some("ttft.p99".into()));
+        for row in &mut step.limits {
+            (row.n, row.misses, row.cluster_sq, row.clusters) = (330, 0, 0, 0);
+            (row.verdict, row.low, row.high) = (Verdict::Undecided, Some(0.95), Some(1.0));
+        }
+        let said = confirmed(&run, &run.answers[0]);
+        assert!(said.contains("was too short to tell (--confirm "), "{said}");
+        let time = said.split("--confirm ").nth(1).unwrap().split(' ').next().unwrap();
+        let seconds: f64 = match time.strip_suffix('m') {
+            Some(minutes) => 60.0 * minutes.parse::<f64>().unwrap(),
+            None => time.trim_end_matches('s').parse().unwrap(),
+        };
+        assert!((11.0..600.0).contains(&seconds), "{time} at 33 requests/s");
     }
 
     #[test]

@@ -185,15 +185,12 @@ fn counted(c: &JudgedRow, verdict: Verdict, error: f64) -> String {
         }
         Verdict::Meets => format!("{misses}{cut}: at most {} %, allowed {allowed} %", share(upper)),
         _ => format!(
-            "{misses}{cut} {} {}–{} %, allowed {allowed} %: too few {what} to tell{}",
+            "{misses}{cut} {} {}–{} %, allowed {allowed} %: {}",
             if row.misses == 1 && row.censored == 0 { "leaves" } else { "leave" },
             // A bound this small is as good as none.
             share(if lower < 1e-4 { 0.0 } else { lower }),
             share(upper),
-            Some(describe_needed(needed(counts_of(row), c.p0, error, c.inflation), what))
-                .filter(|text| !text.is_empty())
-                .map(|text| format!("; {text}"))
-                .unwrap_or_default()
+            describe_so_far(counts_of(row), needed(counts_of(row), c.p0, error, c.inflation), what)
         ),
     }
 }
@@ -209,6 +206,35 @@ pub fn would_decide(row: &LimitRow, steps: &[Step], error: f64) -> Option<String
     let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
     Some(describe_needed(needed(counts_of(row), p0, error, inflation), "requests"))
         .filter(|text| !text.is_empty())
+}
+
+/// Returns about how many requests in all decide an undecided latency limit at its share of misses, or without another miss where no
+/// number does at that share; `None` as in [`would_decide`].
+pub fn requests_needed(row: &LimitRow, steps: &[Step], error: f64) -> Option<u64> {
+    let p0 = allowed(row).filter(|_| !row.limit.starts_with("itl.") && row.verdict == Verdict::Undecided)?;
+    let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
+    let needed = needed(counts_of(row), p0, error, inflation);
+    needed.at_this_share.map(|(more, _)| more).or(needed.without_a_miss).map(|more| row.n + more)
+}
+
+/// Describes how far the requests of a step are towards a verdict: `382 of about 5,900 requests needed without another miss, of about
+/// 7,200 at this share of misses`.
+fn describe_so_far(counts: Counts, needed: Needed, what: &str) -> String {
+    let have = thousands(counts.n as f64);
+    let total = |more: u64| thousands(round_up(counts.n + more));
+    let another = if counts.misses + counts.censored > 0 { "another" } else { "a" };
+    let at_share = needed.at_this_share.map(|(more, shows)| {
+        let so = if shows == Verdict::Fails { ", which would fail it" } else { "" };
+        format!("of about {} at this share of misses{so}", total(more))
+    });
+    match (needed.without_a_miss, at_share) {
+        (Some(more), Some(share)) => {
+            format!("{have} of about {} {what} needed without {another} miss, {share}", total(more))
+        }
+        (Some(more), None) => format!("{have} of about {} {what} needed without {another} miss", total(more)),
+        (None, Some(share)) => format!("{have} {what}, {share} needed"),
+        (None, None) => format!("too few {what} to tell"),
+    }
 }
 
 /// Describes how many more requests are needed: `298 more requests without a miss would do, or about 1,900 at this share of
@@ -357,7 +383,7 @@ mod tests {
                 0.981,
                 0.998,
                 Verdict::Undecided,
-                "p99 TTFT ≤ 200 ms: 12 misses of 2,000 requests leave 0.2–1.9 %, allowed 1 %: too few requests to tell; 5,000 more requests without a miss would do, or about 27,000 at this share of misses",
+                "p99 TTFT ≤ 200 ms: 12 misses of 2,000 requests leave 0.2–1.9 %, allowed 1 %: 2,000 of about 7,000 requests needed without another miss, of about 29,000 at this share of misses",
             ),
             (
                 1,
