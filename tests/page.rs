@@ -7,6 +7,8 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "page/baseline.rs"]
+mod baseline;
 mod browser;
 mod common;
 #[path = "page/relay.rs"]
@@ -19,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Widths of a desk, a tablet and a phone.
-const WIDTHS: [u32; 3] = [1440, 768, 390];
+const WIDTHS: [u32; 3] = [1280, 768, 390];
 
 /// Runs a plan in simulated time; returns its page.
 fn page(dir: &Path, plan: &str, set: &[&str]) -> PathBuf {
@@ -43,6 +45,8 @@ fn the_page_in_a_browser() {
         page(dir.path(), "demo-virtual", &[]),
         page(dir.path(), "cache-pair", &["search.adaptive.budget=5m"]),
         page(dir.path(), "matrix", &[]),
+        page(dir.path(), "mix", &["search.adaptive.budget=1m"]),
+        page(dir.path(), "llama-70b-max-model-len", &["search.adaptive.budget=4m"]),
     ];
     let mut browser = Browser::start(&program);
     for page in &pages {
@@ -66,15 +70,49 @@ fn fits(browser: &mut Browser, page: &Path, name: &str, keep: Option<&Path>) {
             browser.open(page, width);
             let wide = "document.scrollingElement.scrollWidth - innerWidth";
             assert!(browser.eval(wide).as_f64().unwrap() <= 0.0, "{name} is wider than {width}");
-            if let Some(dir) = keep {
-                std::fs::write(dir.join(format!("{name}-{width}-{scheme}.png")), browser.picture()).unwrap();
+            let picture = browser.picture();
+            if name == "demo-virtual" {
+                baseline::hold(&format!("{name}-{width}-{scheme}"), &picture);
             }
+            if let Some(dir) = keep {
+                std::fs::write(dir.join(format!("{name}-{width}-{scheme}.png")), picture).unwrap();
+            }
+            shows_charts_whole(browser, name, width);
             browser.eval("document.querySelectorAll('details').forEach(d => { d.open = true })");
             assert!(browser.eval(wide).as_f64().unwrap() <= 0.0, "{name}, unfolded, is wider than {width}");
+            if width == WIDTHS[0] {
+                let cut = browser.eval(
+                    "[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth + 1)\
+                     .map(e => `${e.scrollWidth} of ${e.clientWidth}: ${e.textContent.slice(0, 60)}`)",
+                );
+                assert_eq!(cut, serde_json::json!([]), "{name}: a table loses columns at {width}");
+            }
             let complaints = browser.complaints();
             assert!(complaints.is_empty(), "{name} at {width}: {complaints:?}");
         }
     }
+}
+
+/// The first chart stands directly under the answer, and every chart is as wide as there is room: no part of one is cut off.
+fn shows_charts_whole(browser: &mut Browser, name: &str, width: u32) {
+    let cut = browser.eval(
+        "[...document.querySelectorAll('.plot')].filter(p => p.offsetParent && (p.scrollWidth > p.clientWidth + 1 || \
+         p.querySelector('svg').getBoundingClientRect().width < Math.min(p.clientWidth, 600) - 2)).map(p => p.closest('figure').id)",
+    );
+    assert_eq!(cut, serde_json::json!([]), "{name}: charts are cut at {width}");
+    let between = browser.eval(
+        "(() => { const heads = [...document.querySelectorAll('main > section > h2')].map(h => h.textContent); \
+         const first = document.querySelector('figure').closest('main > section').querySelector('h2').textContent; \
+         return heads.slice(0, heads.indexOf(first) + 1) })()",
+    );
+    let between: Vec<&str> = between.as_array().unwrap().iter().map(|h| h.as_str().unwrap()).collect();
+    let under = [
+        &["Question", "Answer", "Charts"][..],
+        &["Answer", "Charts"],
+        &["Question", "Comparison"],
+        &["Question", "Variants", "Comparison"],
+    ];
+    assert!(under.contains(&&between[..]), "{name}: the first chart comes after {between:?}");
 }
 
 /// On paper of A4 nothing reaches beyond the margin, no chart is higher than a page, all is unfolded, and the colours are light.
@@ -89,6 +127,9 @@ fn prints(browser: &mut Browser, name: &str, keep: Option<&Path>) {
     browser.media("dark", "print");
     // 182 mm between the margins.
     browser.size(688);
+    if name == "demo-virtual" {
+        baseline::hold(&format!("{name}-print"), &browser.picture());
+    }
     let cut = browser.eval(
         "dispatchEvent(new Event('beforeprint')); \
          [...document.querySelectorAll('main *')].filter(e => !e.closest('.heard, caption, svg') && e.getBoundingClientRect().right > 690)\

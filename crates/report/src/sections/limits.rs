@@ -1,7 +1,7 @@
 //! Misses of each limit at each step.
 
 use super::cells::{mark, step_table};
-use crate::document::{Block, Cell, Column, Field};
+use crate::document::{Block, Cell, Column, Field, Table};
 use crate::escape::clip;
 use crate::words;
 use goodput_core::units::thousands;
@@ -33,24 +33,41 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
     if keys.is_empty() {
         return Vec::new();
     }
-    let field = |k: &Key| {
-        let key = k.clone();
-        Field::new(Column::number(title(k, &keys)), move |s: &&Step| {
+    let said = "Requests that missed each limit, of those that count; a request that failed is a miss.";
+    let mut blocks = vec![Block::paragraph(said)];
+    // Each tier has a table: all of them side by side are wider than a window.
+    let mut tiers: Vec<&str> = Vec::new();
+    for key in &keys {
+        if !tiers.contains(&key.tier.as_str()) {
+            tiers.push(&key.tier);
+        }
+    }
+    for tier in &tiers {
+        if tiers.len() > 1 {
+            blocks.push(Block::Heading(clip(tier, 40).into()));
+        }
+        let own: Vec<&Key> = keys.iter().filter(|k| k.tier == *tier).collect();
+        blocks.push(of_tier(run, &own).into());
+    }
+    blocks
+}
+
+/// Returns the limits of a tier at each step.
+fn of_tier(run: &Run, keys: &[&Key]) -> Table {
+    let field = |k: &&Key| {
+        let key = (*k).clone();
+        Field::new(Column::number(title(k, keys)), move |s: &&Step| {
             s.limits.iter().find(|l| Key::of(l) == key).map_or(Cell::Unknown, cell)
         })
     };
     let steps: Vec<&Step> = run.steps.iter().collect();
-    let table = step_table(run, &steps, keys.iter().map(field).collect());
-    let said = "Requests that missed each limit, of those that count; a request that failed is a miss.";
-    vec![Block::paragraph(said), table.into()]
+    step_table(run, &steps, keys.iter().map(field).collect())
 }
 
-/// Returns the name of a limit, after its tier and class if there are several; the SLO gives its numbers.
-fn title(key: &Key, all: &[Key]) -> String {
-    let mut whose = Vec::new();
-    whose.extend(all.iter().any(|k| k.tier != key.tier).then(|| clip(&key.tier, 40)));
-    whose.extend(all.iter().any(|k| k.class != key.class).then(|| clip(&key.class, 40)));
-    let whose = if whose.is_empty() { String::new() } else { format!("{}: ", whose.join(", ")) };
+/// Returns the name of a limit, after its class if there are several; the SLO gives its numbers.
+fn title(key: &Key, all: &[&Key]) -> String {
+    let several = all.iter().any(|k| k.class != key.class);
+    let whose = if several { format!("{}: ", clip(&key.class, 40)) } else { String::new() };
     format!("{whose}{}", words::binding(&key.limit))
 }
 

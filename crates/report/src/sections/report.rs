@@ -47,8 +47,8 @@ const OF_SERIES: &[(Kind, Blocks)] = &[
 const OF_SEVERAL: &[(Kind, Blocks)] = &[
     (Kind::Question, question::section),
     (Kind::Variants, variants::section),
-    (Kind::Decisions, variant_decisions::section),
     (Kind::Comparison, several::section),
+    (Kind::Decisions, variant_decisions::section),
     (Kind::CachePair, pair::section),
     (Kind::Mixing, mixing::section),
     (Kind::Caveats, caveats::of_all),

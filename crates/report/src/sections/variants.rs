@@ -17,18 +17,56 @@ const NARROW: u16 = 124;
 /// Maximum number of last log lines on a terminal.
 const LINES: usize = 6;
 
-/// Returns the variants side by side, with the columns that have a value for any of them.
+/// Number of columns above which a page has two tables: with more it would be wider than a usual window.
+const MOST_COLUMNS: usize = 11;
+
+/// Returns the variants side by side, with the columns that have a value for any of them, for a terminal.
 fn table(run: &Run) -> Table {
+    let [room, peak] = server_columns();
+    of_fields(run, [name_columns(run), room, answer_columns(run), peak].into_iter().flatten().collect())
+}
+
+/// Returns the variants side by side for a page: their answers and what is known of their servers, in two tables if one would be too wide.
+fn tables(run: &Run) -> Vec<Table> {
+    let whole = table(run);
+    if whole.columns.iter().filter(|c| c.place != Place::Terminal).count() <= MOST_COLUMNS {
+        return vec![whole];
+    }
+    let answers = name_columns(run).into_iter().chain(answer_columns(run)).collect();
+    let name = Field::new(Column::text("variant"), |v: &VariantAnswer| Cell::text(v.series.as_str()));
+    let [room, peak] = server_columns();
+    vec![of_fields(run, answers), of_fields(run, std::iter::once(name).chain(room).chain(peak).collect())]
+}
+
+/// Returns a table of the fields that any variant has.
+fn of_fields(run: &Run, mut fields: Vec<VariantField<'_>>) -> Table {
+    fields.retain(|f| run.variants.iter().any(|v| f.cell(v) != Cell::Unknown));
+    Table::of(fields, &run.variants).sorted_by_readers(0).set(Setting::Tight)
+}
+
+/// Returns the columns of the name and the outcome.
+fn name_columns(run: &Run) -> Vec<VariantField<'_>> {
     let knob = only_knob(run);
     let name = Column::text("variant").short(knob.unwrap_or("variant"));
     let short_name = move |v: &VariantAnswer| {
         let value = v.series.split_once('=').filter(|_| knob.is_some()).map(|(_, value)| value.to_owned());
         Cell::text(value.unwrap_or_else(|| v.series.clone()))
     };
-    let mut fields = vec![
+    vec![
         field(name.clone().only(Place::Page), |v| Cell::text(v.series.as_str())),
         Field::new(name.only(Place::Terminal), short_name),
         field(Column::text("status"), status),
+    ]
+}
+
+/// Returns the columns of the answers. At one level there is no search, so the latencies there are the result.
+fn answer_columns<'a>(run: &Run) -> Vec<VariantField<'a>> {
+    if one_level(&run.variants) { level_columns() } else { goodput_columns() }
+}
+
+/// Returns the columns of the room in the KV cache, and those of the saturated server.
+fn server_columns<'a>() -> [Vec<VariantField<'a>>; 2] {
+    let room = vec![
         field(Column::number("KV blocks").short("KV\nblocks").with(Priority::Droppable(4)), |v| {
             Cell::count(v.room.map(|room| room.blocks as f64))
         }),
@@ -39,13 +77,7 @@ fn table(run: &Run) -> Table {
             |v| Cell::count(v.room.and_then(|room| room.sequences).map(|n| n as f64)),
         ),
     ];
-    // At one level there is no search, so the latencies there are the result.
-    if one_level(&run.variants) {
-        fields.extend(level_columns());
-    } else {
-        fields.extend(goodput_columns());
-    }
-    fields.extend([
+    let peak = vec![
         field(Column::number("raw peak, output tokens/s").short("raw peak\ntok/s"), |v| {
             of_peak(v, |p| Some(p.output_tokens_per_s))
         }),
@@ -56,9 +88,8 @@ fn table(run: &Run) -> Table {
         field(Column::number("preemptions").short("preemp-\ntions").with(Priority::Droppable(3)), |v| {
             Cell::count(v.preemptions)
         }),
-    ]);
-    fields.retain(|f| run.variants.iter().any(|v| f.cell(v) != Cell::Unknown));
-    Table::of(fields, &run.variants).sorted_by_readers(0).set(Setting::Tight)
+    ];
+    [room, peak]
 }
 
 /// A column with its cell for each variant.
@@ -294,7 +325,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         return Vec::new();
     }
     let mut blocks = Block::paragraphs(sentences(run));
-    blocks.push(table(run).into());
+    blocks.extend(tables(run).into_iter().map(Block::from));
     blocks
 }
 
