@@ -14,7 +14,7 @@ use super::subject::Subject;
 use serde::Serialize;
 
 /// The value of a figure, as evidence of a finding.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Evidence {
     /// The figure.
     pub figure: Figure,
@@ -28,7 +28,7 @@ pub struct Evidence {
 }
 
 /// The source that a figure needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The measured steps.
@@ -76,7 +76,7 @@ pub enum Source {
 }
 
 /// The key of the plan by which an unloaded step lasts longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LongerBy {
     /// The time budget of an adaptive search, of which its baseline takes a share.
@@ -88,7 +88,7 @@ pub enum LongerBy {
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident = $text:literal from $source:ident, $of:path;)+) => {
         /// A figure of a step, or of a step compared with another.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, schemars::JsonSchema)]
         pub enum Figure { $($(#[$doc])* $name),+ }
 
         impl Figure {

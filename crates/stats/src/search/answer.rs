@@ -8,7 +8,7 @@ use goodput_core::level::Control;
 use serde::{Deserialize, Serialize};
 
 /// The method by which an answer was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// A curve fitted to steps that the adaptive search placed around the boundary.
@@ -21,7 +21,7 @@ pub enum Basis {
 }
 
 /// The highest level at which every limit is met, and the evidence for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "Fields", into = "Fields")]
 pub struct Goodput {
     /// Conclusion of the sweep, with its figures.
@@ -119,7 +119,7 @@ impl Goodput {
 
 /// A [`Goodput`] in files: a flat object, whatever its conclusion. serde cannot make it from the types, which hold a value
 /// only where the conclusion has one.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
 struct Fields {
     status: Status,
     rate: Option<f64>,
@@ -175,7 +175,7 @@ impl From<Fields> for Goodput {
 }
 
 /// Quality of the support that the steps of an adaptive search give its answer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct Support {
     /// Probability that the curve of the binding limit is flat at the boundary: that its misses grow with less than the
@@ -193,7 +193,7 @@ pub struct Support {
 }
 
 /// A step that holds the safe rate at the end of the budget.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HoldingStep {
     /// The level.
     pub level: f64,
@@ -208,7 +208,7 @@ pub struct HoldingStep {
 }
 
 /// The reason why the fitted family of curves does not describe the steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Misfit {
     /// The fitted median was below a level shown to meet.
@@ -218,7 +218,7 @@ pub enum Misfit {
 }
 
 /// The evidence for a knee.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KneeBasis {
     /// Throughput stops following the load there: two lines fit it significantly better than one.
@@ -240,7 +240,7 @@ impl KneeBasis {
 }
 
 /// The level at which more load stops buying throughput and starts buying latency. Never the answer for an SLO.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Knee {
     /// Offered level at the knee.
     pub rate: f64,
@@ -255,7 +255,7 @@ pub struct Knee {
 }
 
 /// The answer for one series, tier and class.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Answer {
     /// Name of the series.
     pub series: String,

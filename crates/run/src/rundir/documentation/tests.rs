@@ -87,7 +87,7 @@ fn no_column_is_documented_that_is_not_there() {
 }
 
 /// A run with all rare parts.
-fn everything() -> Run {
+pub(super) fn everything() -> Run {
     let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == "interval").unwrap();
     run.price_per_hour = Some(0.39);
     run.hardware.max_cost_per_mtok = Some(0.2.try_into().unwrap());

@@ -1,0 +1,52 @@
+//! JSON Schemas of the files that goodput writes, derived from the types that are serialized.
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{RecursiveTransform, Transform};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde_json::{Value, json};
+
+/// Returns a generator of schemas in draft 2020-12 that describe values as they are written.
+pub fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .for_serialize()
+        .with_transform(RecursiveTransform(open))
+        .with_transform(RecursiveTransform(null_for_infinite))
+        .with_transform(RecursiveTransform(plain_description))
+        .into_generator()
+}
+
+/// Returns the schema of the values of a type.
+pub fn of<T: JsonSchema>(title: &str) -> Value {
+    root::<T>(generator(), title)
+}
+
+/// Returns the schema of the values of a type, with the definitions that the generator has made before.
+pub fn root<T: JsonSchema>(generator: SchemaGenerator, title: &str) -> Value {
+    let mut whole = generator.into_root_schema_for::<T>();
+    whole.insert("title".into(), title.into());
+    whole.to_value()
+}
+
+/// Allows unknown keys, because later versions may add fields. Tables of plans refuse them.
+fn open(schema: &mut Schema) {
+    if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+        schema.remove("additionalProperties");
+    }
+}
+
+/// Allows null for every number without a declared range: numbers that are not finite are written as null.
+fn null_for_infinite(schema: &mut Schema) {
+    let has_range = ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"];
+    if schema.get("type").is_some_and(|t| t == "number")
+        && !has_range.iter().any(|k| schema.get(*k).is_some())
+    {
+        schema.insert("type".into(), json!(["number", "null"]));
+    }
+}
+
+/// Removes the brackets of links to Rust items, and line breaks within paragraphs, from a description.
+fn plain_description(schema: &mut Schema) {
+    let Some(Value::String(text)) = schema.get_mut("description") else { return };
+    let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+    *text = paragraphs.collect::<Vec<_>>().join("\n\n").replace("[`", "`").replace("`]", "`");
+}
