@@ -1,7 +1,7 @@
 //! JSON Schemas of the files that goodput writes, derived from the types that are serialized.
 
 use schemars::generate::SchemaSettings;
-use schemars::transform::{RecursiveTransform, Transform};
+use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub fn generator() -> SchemaGenerator {
         .for_serialize()
         .with_transform(RecursiveTransform(open))
         .with_transform(RecursiveTransform(null_for_infinite))
-        .with_transform(RecursiveTransform(plain_description))
+        .with_transform(RecursiveTransform(for_readers))
         .into_generator()
 }
 
@@ -44,9 +44,13 @@ fn null_for_infinite(schema: &mut Schema) {
     }
 }
 
-/// Removes the brackets of links to Rust items, and line breaks within paragraphs, from a description.
-fn plain_description(schema: &mut Schema) {
-    let Some(Value::String(text)) = schema.get_mut("description") else { return };
-    let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
-    *text = paragraphs.collect::<Vec<_>>().join("\n\n").replace("[`", "`").replace("`]", "`");
+/// Makes a description of Rust code one of JSON: without links to items, `None`, and line breaks within paragraphs. Removes
+/// defaults, which only apply to reading.
+fn for_readers(schema: &mut Schema) {
+    schema.remove("default");
+    if let Some(Value::String(text)) = schema.get_mut("description") {
+        let paragraphs = text.split("\n\n").map(|p| p.split_whitespace().collect::<Vec<_>>().join(" "));
+        *text = paragraphs.collect::<Vec<_>>().join("\n\n").replace("[`", "`").replace("`]", "`");
+        *text = text.replace("`None`", "null");
+    }
 }

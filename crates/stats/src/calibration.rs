@@ -13,6 +13,7 @@ pub const EXACT_MS: f64 = 1.0;
 
 /// Median and 99th percentile, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "CalibrationQuantiles")]
 pub struct Quantiles {
     /// Median.
     pub p50_ms: f64,

@@ -6,7 +6,7 @@ mod page;
 mod parts;
 
 pub use brief::brief;
-pub use notes::content;
+pub use notes::{content, schema};
 pub(crate) use page::page;
 pub use page::summary;
 

@@ -16,6 +16,7 @@ const NEARLY: f64 = 0.75;
 
 /// The TTFT of a series at one level, in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "WarmthAt")]
 pub struct At {
     /// The level; `None` if the server had one request at a time.
     pub level: Option<f64>,
@@ -35,6 +36,7 @@ pub struct At {
 
 /// A relative change of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RelativeChange")]
 pub struct Gain {
     /// Relative change, as a share.
     pub share: f64,

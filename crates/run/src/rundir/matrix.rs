@@ -61,6 +61,7 @@ pub struct RowAnswer {
 
 /// The measured figures of a row. Latencies in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RowFigures")]
 pub struct Figures {
     /// Number of the step.
     pub step: u32,
@@ -97,6 +98,7 @@ pub struct Figures {
 /// Breakdown of the time of the median request, in milliseconds. The parts add up to its end-to-end latency, except
 /// `saved`, which is time not spent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RowParts")]
 pub struct Parts {
     /// Fixed cost of any request before its prompt is read; `None` if no line could be fitted.
     pub overhead: Option<f64>,

@@ -47,6 +47,7 @@ pub struct Sensitivity {
 
 /// The effect of one factor on the goodput.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "FactorEffect")]
 pub struct Effect {
     /// The factor.
     #[serde(flatten)]

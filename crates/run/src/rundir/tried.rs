@@ -51,6 +51,7 @@ pub struct Tried {
 
 /// The outcome of one remedy.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "TriedOutcome")]
 pub struct Outcome {
     /// Name of the remedy.
     pub remedy: String,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 /// State of a variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "VariantState")]
 pub enum State {
     /// Not started yet.
     #[default]
@@ -130,6 +131,7 @@ pub struct Room {
 
 /// Latencies of one level of a variant, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "VariantAtLevel")]
 pub struct AtLevel {
     /// Number of the step.
     pub step: u32,
@@ -151,6 +153,7 @@ pub struct AtLevel {
 
 /// Peak throughput of a server. Latencies in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "VariantPeak")]
 pub struct Peak {
     /// Number of the step.
     pub step: u32,

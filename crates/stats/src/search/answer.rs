@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The method by which an answer was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "AnswerBasis")]
 pub enum Basis {
     /// A curve fitted to steps that the adaptive search placed around the boundary.
     Search,
@@ -117,25 +118,40 @@ impl Goodput {
     }
 }
 
-/// A [`Goodput`] in files: a flat object, whatever its conclusion. serde cannot make it from the types, which hold a value
-/// only where the conclusion has one.
+/// The highest level at which every limit is met, and the evidence for it.
+// A flat object, whatever the conclusion of the `Goodput`. serde cannot make it from the types, which hold a value only where the
+// conclusion has one.
 #[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Goodput")]
 struct Fields {
+    /// Conclusion of the sweep.
     status: Status,
+    /// Level that the answer states: the median estimate of the boundary; if `basis` is `bracket`, the highest level shown to meet.
     rate: Option<f64>,
+    /// 90 % interval of the boundary; it begins at 0 if no level is shown to be safe. Null if `basis` is `bracket`.
     interval90: Option<[f64; 2]>,
+    /// Level that is safe at the plan's confidence; null if the evidence supports none.
     safe_rate: Option<f64>,
+    /// Highest level shown to meet, below the lowest shown to fail.
     met: Option<f64>,
+    /// Lowest level shown to fail.
     failed: Option<f64>,
+    /// The limit that binds at `failed`; `errors` if failed requests make up at least half of its misses.
     binding: Option<String>,
+    /// Completed requests per second at `rate`.
     #[serde(default)]
     throughput: Option<f64>,
+    /// Seconds of further budget that would about halve the interval.
     #[serde(default)]
     halve_s: Option<f64>,
+    /// `rate` divided by the number of GPUs; null if the plan does not declare it.
     per_gpu: Option<f64>,
+    /// How well the steps support the answer.
     #[serde(default)]
     support: Support,
+    /// The evidence that the answer rests on, and why the search ended.
     reason: Reason,
+    /// Method by which the answer was reached.
     #[serde(default)]
     basis: Basis,
 }

@@ -66,6 +66,7 @@ pub enum Shows {
 
 /// A change of the server's speed in the middle of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "ServerChange")]
 pub struct Change {
     /// Last time at which the server was still as before, in seconds of the sweep.
     pub after_s: f64,

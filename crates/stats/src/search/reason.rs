@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The evidence behind an answer, and why the search ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "AnswerReason")]
 pub struct Reason {
     /// The evidence, the most decisive first.
     evidence: Vec<Evidence>,
@@ -77,6 +78,7 @@ impl Ended {
 /// One statement that an answer rests on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "AnswerEvidence")]
 pub enum Evidence {
     /// The verdicts of single levels.
     Levels(LevelsEvidence),

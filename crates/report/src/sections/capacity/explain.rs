@@ -10,7 +10,7 @@ use goodput_stats::capacity::sizing::MeasurementConditions;
 use serde::Serialize;
 
 /// One figure: its name, its formula, the formula with numbers, and the result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub(super) struct Formula {
     pub(super) of: String,
     pub(super) formula: &'static str,

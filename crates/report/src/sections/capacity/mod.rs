@@ -16,7 +16,7 @@ mod words;
 
 pub use answer::Capacity;
 pub use brief::brief;
-pub use json::json;
+pub use json::{json, schema};
 pub use page::page;
 
 #[cfg(test)]

@@ -18,14 +18,15 @@ use goodput_stats::diagnosis::{Finding, Roofline, Untold};
 use goodput_stats::search::answer::{Answer, Goodput, Knee};
 use goodput_stats::stats::client::Margin;
 use goodput_stats::stats::step::{AllColumns, Quantiles, Step, by_column};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// Returns the JSON Schema of `result.json` while a sweep runs: facts without prose.
-pub fn schema() -> Value {
-    output_schema::of::<ResultFile<'_>>("A result of goodput")
+/// Returns the JSON Schema of `result.json` as a running sweep writes it, and the definitions that the generator has made
+/// before.
+pub fn schema(generator: SchemaGenerator) -> Value {
+    output_schema::root::<ResultFile<'_>>(generator, "A result of goodput")
 }
 
 /// The result of a run: its answers, its steps, and the caveats. Fields may be added under the same `schema`; none changes its
@@ -145,7 +146,7 @@ struct CaveatEntry<'a> {
 
 /// An answer with its capacity.
 #[derive(Debug, Serialize, JsonSchema)]
-#[schemars(rename = "Answer")]
+#[schemars(rename = "AnswerEntry")]
 struct AnswerEntry<'a> {
     #[serde(flatten)]
     answer: &'a Answer,
