@@ -43,7 +43,7 @@ pub struct Roofline {
 
 /// A measured median with its floor.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
-#[schemars(rename = "MeasuredAgainstFloor")]
+#[schemars(rename = "Measured{F}")]
 pub struct Measured<F> {
     /// Number of the step.
     pub step: u32,

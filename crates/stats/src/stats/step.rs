@@ -134,6 +134,7 @@ impl Abort {
 /// Percentiles are the order statistics ⌈p·n⌉ of the exact values. `p99_low` and `p99_high` are 95 % bounds of the p99 by rank,
 /// at the effective sample size n / `inflation`; `p99_high` is `None` if that is too small for a bound (below 368).
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "LatencyQuantiles")]
 pub struct Quantiles {
     /// Number of values.
     pub n: u64,
