@@ -38,6 +38,7 @@ pub struct Level {
     /// The quantity held constant.
     pub control: Control,
     /// Its value, in the unit of the control.
+    #[schemars(range(min = 0.0))]
     pub value: f64,
 }
 

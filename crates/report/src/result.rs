@@ -19,31 +19,32 @@ use serde_json::Value;
 pub fn result(run: &Run) -> Value {
     let mut result = facts::result(run);
     let context = Context::of(run);
-    let values = result["caveats"].as_array_mut().into_iter().flatten();
-    for (value, fact) in values.zip(&run.caveats) {
+    for (value, fact) in items(&mut result, "caveats").zip(&run.caveats) {
         let words = caveat(fact, context);
         add(value, &CaveatEnglish { text: words.text, advice: words.advice });
     }
-    let values = result["findings"].as_array_mut().into_iter().flatten();
-    for (value, fact) in values.zip(&run.why.findings) {
+    for (value, fact) in items(&mut result, "findings").zip(&run.why.findings) {
         add_words(value, fact);
     }
-    let values = result["untold"].as_array_mut().into_iter().flatten();
-    for (value, fact) in values.zip(&run.why.untold) {
+    for (value, fact) in items(&mut result, "untold").zip(&run.why.untold) {
         let missing = fact.missing.iter().map(|source| finding::source(*source)).collect();
         add(value, &UntoldEnglish { missing });
         if let Some(next) = &fact.next {
             add(&mut value["next"], &next_words(next));
         }
     }
-    let values = result["matrix"].as_array_mut().into_iter().flatten();
-    for (value, row) in values.zip(&run.matrix) {
+    for (value, row) in items(&mut result, "matrix").zip(&run.matrix) {
         add(value, &RowEnglish { evidence: words::bottleneck(&row.evidence) });
     }
     if let Some(figures) = result.get_mut(run.purpose.name()).filter(|of| of.get("how").is_some()) {
         add(figures, &OfflineEnglish { not_capacity: words::not_capacity(run) });
     }
     result
+}
+
+/// Returns the items of a list of an object; none if it is absent, and then adds no null, as indexing would.
+fn items<'a>(of: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+    of.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
 }
 
 /// Adds the English text to a finding.
@@ -55,8 +56,7 @@ fn add_words(value: &mut Value, fact: &Finding) {
     };
     add(value, &english);
     add(&mut value["next"], &next_words(&fact.next));
-    let evidence = value["evidence"].as_array_mut().into_iter().flatten();
-    for (value, one) in evidence.zip(&fact.evidence) {
+    for (value, one) in items(value, "evidence").zip(&fact.evidence) {
         add(value, &EvidenceEnglish { text: finding::evidence(&one.fact) });
     }
 }

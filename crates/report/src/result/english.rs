@@ -133,3 +133,7 @@ fn describe(facts: &mut Value, english: &Value) {
         };
     }
 }
+
+#[cfg(test)]
+#[path = "schema_tests.rs"]
+mod tests;

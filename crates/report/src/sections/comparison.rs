@@ -11,4 +11,6 @@ pub(crate) use page::page;
 pub use page::summary;
 
 #[cfg(test)]
+mod schema_tests;
+#[cfg(test)]
 mod tests;

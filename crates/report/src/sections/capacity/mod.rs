@@ -21,3 +21,6 @@ pub use page::page;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod schema_tests;
