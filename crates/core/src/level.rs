@@ -32,7 +32,7 @@ impl Control {
     }
 }
 
-/// One level of load: `Rate` 12.5 is 12.5 requests per second, `Concurrency` 8 keeps eight requests in flight.
+/// One level of load: a rate of 12.5 is 12.5 requests per second, a concurrency of 8 keeps eight requests in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Level {
     /// The quantity held constant.

@@ -128,7 +128,7 @@ fn definition<T: JsonSchema>(
 fn describe(facts: &mut Value, english: &Value) {
     for (key, schema) in english.as_object().into_iter().flatten() {
         facts[key] = match facts.get(key) {
-            Some(fact) => json!({ "anyOf": [fact, schema] }),
+            Some(fact) => json!({ "description": fact["description"], "anyOf": [fact, schema] }),
             None => schema.clone(),
         };
     }

@@ -13,8 +13,12 @@ pub struct AllColumns;
 
 /// Returns the schema of the percentiles by name of the metric with its unit.
 fn columns(generator: &mut SchemaGenerator) -> Schema {
-    let quantiles = generator.subschema_for::<Quantiles>();
-    let all = Metric::ALL.map(|m| (format!("{}_ms", m.name()), quantiles.clone().to_value()));
+    let all = Metric::ALL.map(|m| {
+        let mut quantiles = generator.subschema_for::<Quantiles>();
+        quantiles
+            .insert("description".into(), format!("Percentiles of {}, in milliseconds.", m.title()).into());
+        (format!("{}_ms", m.name()), quantiles.to_value())
+    });
     json_schema!({ "type": "object", "properties": serde_json::Map::from_iter(all) })
 }
 

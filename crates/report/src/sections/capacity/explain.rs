@@ -12,9 +12,13 @@ use serde::Serialize;
 /// One figure: its name, its formula, the formula with numbers, and the result.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub(super) struct Formula {
+    /// Name of the figure.
     pub(super) of: String,
+    /// The formula in words.
     pub(super) formula: &'static str,
+    /// The formula with numbers.
     pub(super) numbers: String,
+    /// The result with its unit.
     pub(super) result: String,
 }
 
