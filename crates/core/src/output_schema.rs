@@ -54,3 +54,39 @@ fn for_readers(schema: &mut Schema) {
         *text = text.replace("`None`", "null");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Serialize;
+
+    /// Figures of a [`Step`],
+    /// in a struct.
+    #[derive(Serialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Figures {
+        /// A mean; `None` if it is unknown.
+        #[serde(default)]
+        mean: Option<f64>,
+        computed: f64,
+        #[schemars(range(min = 0.0))]
+        level: f64,
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        rare: Vec<u32>,
+    }
+
+    #[test]
+    fn a_schema_describes_values_as_they_are_written() {
+        let schema = of::<Figures>("Figures");
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
+        assert_eq!((&schema["title"], &schema["additionalProperties"]), (&json!("Figures"), &Value::Null));
+        assert_eq!(schema["required"], json!(["mean", "computed", "level"]));
+        assert_eq!(schema["description"], "Figures of a `Step`, in a struct.");
+        let properties = &schema["properties"];
+        assert_eq!(properties["mean"]["description"], "A mean; null if it is unknown.");
+        assert!(!properties["mean"].as_object().unwrap().contains_key("default"));
+        assert_eq!(properties["computed"]["type"], json!(["number", "null"]));
+        assert_eq!(properties["level"]["type"], "number");
+        assert_eq!(properties["level"]["minimum"], 0.0);
+    }
+}

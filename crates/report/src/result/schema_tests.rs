@@ -15,7 +15,7 @@ fn every_result_is_described_with_and_without_its_english() {
     }
 }
 
-/// Returns the paths at which a change of a result with English is not noticed, but without it is, or the path does not exist.
+/// Returns the paths at which a change goes unnoticed in a result with English, but not in one without.
 fn unnoticed(mutation: Mutation) -> String {
     let validator = Validator::new(&schema());
     let mut run = fixture::everything();
@@ -25,7 +25,7 @@ fn unnoticed(mutation: Mutation) -> String {
     paths(result(&run)).difference(&facts).cloned().collect::<Vec<_>>().join("\n")
 }
 
-/// The snapshot has all of the English, which a running sweep has not written yet.
+/// The snapshot has the English of caveats and findings, which a running sweep has not written yet.
 #[test]
 fn all_english_may_be_absent() {
     insta::assert_snapshot!(unnoticed(Mutation::Removed), @r"

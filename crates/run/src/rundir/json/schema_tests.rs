@@ -24,6 +24,7 @@ fn every_result_is_described_in_full() {
     }
 }
 
+/// Only the plan may be of any type.
 #[test]
 fn a_part_of_another_type_is_not_valid() {
     let validator = Validator::new(&of_result());
@@ -112,7 +113,7 @@ fn a_result_without_a_required_key_is_not_valid() {
     ");
 }
 
-/// The snapshot has the maps, whose keys are names.
+/// Only the plan may have any key: its schema is that of `check --schema`.
 #[test]
 fn a_key_that_is_not_described_is_found() {
     let validator = Validator::closed(&of_result());
