@@ -24,7 +24,7 @@ pub use view::ViewArgs;
 use crate::rundir::Tool;
 use crate::units::Span;
 use crate::workload::trace::{Format, Unit, Window};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
@@ -314,7 +314,8 @@ pub struct CalibrateArgs {
   goodput report runs/demo --as vllm                           as vLLM bench serve would report it")]
 pub struct ReportArgs {
     /// Run folder.
-    pub run: PathBuf,
+    #[arg(required_unless_present = "schema")]
+    pub run: Option<PathBuf>,
     /// Print the figures that another tool would report for the requests of the answer's step, beside goodput's, and why they differ: vllm,
     /// guidellm, aiperf or inference-perf. Writes no files.
     #[arg(
@@ -329,9 +330,21 @@ pub struct ReportArgs {
     /// Print the answer as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Print the JSON Schema of result.json, or with --schema=repeats of repeats.json, and exit. These are the files that --json prints.
+    #[arg(long, exclusive = true, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "result")]
+    pub schema: Option<ReportFile>,
     /// Options that draw charts only; last, because their help heading applies to all arguments after it.
     #[command(flatten)]
     pub charts: ChartArgs,
+}
+
+/// A file of `report` that has a JSON Schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFile {
+    /// result.json: the answer of a run.
+    Result,
+    /// repeats.json: the answer of the runs of `sweep --repeat`.
+    Repeats,
 }
 
 /// Arguments of `simulate`.

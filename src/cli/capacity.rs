@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// Arguments of `capacity`.
 #[derive(Debug, Args)]
 #[command(
-    group(ArgGroup::new("offered").args(["runs", "goodput"]).required(true)),
-    group(ArgGroup::new("asked").args(["daily_volume", "rate", "profile", "trace"]).required(true).multiple(true)),
+    group(ArgGroup::new("offered").args(["runs", "goodput", "schema"]).required(true)),
+    group(ArgGroup::new("asked").args(["daily_volume", "rate", "profile", "trace", "schema"]).required(true).multiple(true)),
     after_help = "Exit codes:
   0    sized, within the cost limit if there is one
   1    error
@@ -106,6 +106,9 @@ pub struct CapacityArgs {
     /// Print the answer as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Print the JSON Schema of capacity.json, which --json prints, and exit.
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
 }
 
 /// Parses a factor from 1 to 1,000,000.

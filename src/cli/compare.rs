@@ -39,7 +39,7 @@ Examples:
 pub struct CompareArgs {
     /// Run folders, the baseline first. RUN#NAME selects one series or SLO tier of a run. A single run must have several series or tiers,
     /// which are compared with each other. With --measure: two plans (files or built-in names) or server URLs.
-    #[arg(required = true, value_name = "RUN")]
+    #[arg(required_unless_present = "schema", value_name = "RUN")]
     pub runs: Vec<String>,
     /// Compare two groups of runs: these are the baseline, the runs before --against are the other side. A folder of `sweep --repeat`
     /// stands for all of its runs, also without --against.
@@ -57,6 +57,9 @@ pub struct CompareArgs {
     /// Print the comparison as JSON.
     #[arg(long)]
     pub json: bool,
+    /// Print the JSON Schema of compare.json, which --json prints, and exit.
+    #[arg(long, exclusive = true)]
+    pub schema: bool,
     /// Write compare.md, compare.json and charts into this folder. With --measure, it is also the run folder [default:
     /// runs/NAME-TIMESTAMP].
     #[arg(long, value_name = "DIR")]

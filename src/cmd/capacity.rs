@@ -5,12 +5,12 @@ use crate::capacity::fleet::{Replica, Reserve};
 use crate::capacity::sizing::{Candidate, Sizing, ranked};
 use crate::capacity::{Hardware, Volume, profile, trace};
 use crate::cli::CapacityArgs;
-use crate::cmd::{pretty, print_result, warn_if_unprinted};
+use crate::cmd::{pretty, print_line, print_result, warn_if_unprinted};
 use crate::report::charts;
 use crate::report::render::markdown;
 use crate::report::sections::capacity::candidate::{HardwareOverrides, of_run};
 use crate::report::sections::capacity::refused::Refused;
-use crate::report::sections::capacity::{Capacity, brief, json, page};
+use crate::report::sections::capacity::{Capacity, brief, json, page, schema};
 use crate::rundir;
 use crate::units::Positive;
 use crate::workload::trace::{Columns, Trace, TraceSource};
@@ -23,6 +23,9 @@ use std::process::ExitCode;
 /// Sizes the fleet, writes the files of `--out` and prints the answer. Returns exit code 3 if no candidate has a rate, 2 if none stays
 /// within the cost limit.
 pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
+    if args.schema {
+        return print_line(&pretty(&schema())?).map(|()| ExitCode::SUCCESS);
+    }
     let demand = demand(args)?;
     let reserve = Reserve { headroom: args.headroom, spares: args.spare_replicas };
     let (candidates, refused) = candidates(args)?;

@@ -3,7 +3,7 @@
 mod measure;
 
 use crate::cli::CompareArgs;
-use crate::cmd::{print_result, warn_if_unprinted};
+use crate::cmd::{pretty, print_line, print_result, warn_if_unprinted};
 use crate::compare::gate::{self, Gate, GateResult};
 use crate::compare::{self, Comparison, Side};
 use crate::report::render::markdown;
@@ -17,6 +17,9 @@ use std::process::ExitCode;
 
 /// Compares the runs, writes the requested files and prints the comparison. Returns the exit code of the gates.
 pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode> {
+    if args.schema {
+        return print_line(&pretty(&comparison::schema())?).map(|()| ExitCode::SUCCESS);
+    }
     let gates = gates(&args.gate)?;
     for (flag, file) in [("--junit", &args.junit), ("--summary", &args.summary)] {
         if let Some(file) = file {

@@ -1,9 +1,9 @@
 //! `report`: makes every report and chart from the files of a run folder. `sweep` ends with the same code.
 
-use crate::cli::ReportArgs;
-use crate::cmd::{print_line, print_result, repeat, warn_if_unprinted};
+use crate::cli::{ReportArgs, ReportFile};
+use crate::cmd::{pretty, print_line, print_result, repeat, warn_if_unprinted};
 use crate::peers;
-use crate::report::result::result;
+use crate::report::result::{result, schema};
 use crate::report::sections::brief;
 use crate::report::write::pictures;
 use crate::report::{ChartFiles, write_all};
@@ -14,25 +14,32 @@ use std::path::{Path, PathBuf};
 
 /// Rebuilds the reports and prints the answer. With chart options, draws only charts and prints their paths.
 pub(crate) fn report(args: &ReportArgs) -> Result<()> {
-    rundir::remove_unfinished(&args.run);
-    if is_repeated(&args.run) {
-        if args.as_tool.is_some() || args.charts.wanted(&args.run).is_some() {
+    let Some(dir) = &args.run else {
+        let schema = match args.schema {
+            Some(ReportFile::Repeats) => rundir::repeats::schema(),
+            Some(ReportFile::Result) | None => schema(),
+        };
+        return print_line(&pretty(&schema)?);
+    };
+    rundir::remove_unfinished(dir);
+    if is_repeated(dir) {
+        if args.as_tool.is_some() || args.charts.wanted(dir).is_some() {
             bail!(
                 "{0} holds several runs, but charts and --as need one: name a run, such as {0}/run-01",
-                args.run.display()
+                dir.display()
             );
         }
-        return repeat::summarise(&args.run, args.json).map(drop);
+        return repeat::summarise(dir, args.json).map(drop);
     }
     if let Some(tool) = args.as_tool {
-        let run = rundir::read(&args.run)?;
-        let as_tool = peers::of(&run, &args.run, tool)?;
+        let run = rundir::read(dir)?;
+        let as_tool = peers::of(&run, dir, tool)?;
         let shown = (!args.every_step).then_some(&run);
         return print_result(args.json, &as_tool, || crate::report::sections::peers::brief(&as_tool, shown));
     }
-    let Some((wanted, dir)) = args.charts.wanted(&args.run) else {
-        let run = rundir::read_with_scale(&args.run)?;
-        let written = write(&run, &args.run, ChartFiles::Drawn);
+    let Some((wanted, charts_dir)) = args.charts.wanted(dir) else {
+        let run = rundir::read_with_scale(dir)?;
+        let written = write(&run, dir, ChartFiles::Drawn);
         // Prints the answer even if the reports cannot be written, as on a full or read-only disk.
         warn_if_unprinted(print(&run, written.as_deref().unwrap_or_default(), args.json));
         return written.map(drop);
@@ -41,12 +48,12 @@ pub(crate) fn report(args: &ReportArgs) -> Result<()> {
         bail!("--title is the headline of one chart: name it with a single --chart");
     }
     let run = match &args.charts.tier {
-        Some(tier) => rundir::read_tier(&args.run, tier).context("--tier")?,
-        None if args.json || wanted.needs_scale() => rundir::read_with_scale(&args.run)?,
-        None => rundir::read(&args.run)?,
+        Some(tier) => rundir::read_tier(dir, tier).context("--tier")?,
+        None if args.json || wanted.needs_scale() => rundir::read_with_scale(dir)?,
+        None => rundir::read(dir)?,
     };
-    let files = pictures::draw(&run, &args.run, &wanted, &dir)
-        .with_context(|| format!("failed to draw charts into {}", dir.display()))?;
+    let files = pictures::draw(&run, dir, &wanted, &charts_dir)
+        .with_context(|| format!("failed to draw charts into {}", charts_dir.display()))?;
     if args.json {
         return print(&run, &files, true);
     }

@@ -1,6 +1,7 @@
 //! `goodput capacity`: figures, inputs and exit codes, from a rate as given and from run folders.
 
 use crate::common::{a40_without_charts, goodput, result};
+use goodput_run::fixture::json_schema::Output;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;
@@ -29,7 +30,9 @@ fn run(dir: &TempDir, name: &str, sets: &[&str]) -> PathBuf {
 
 fn json(args: &[&str]) -> serde_json::Value {
     let out = goodput().arg("capacity").args(args).arg("--json").assert().success();
-    serde_json::from_slice(&out.get_output().stdout).unwrap()
+    let json = serde_json::from_slice(&out.get_output().stdout).unwrap();
+    Output::new(&goodput::report::sections::capacity::schema()).check(&args.join(" "), &json);
+    json
 }
 
 /// The seed figures: at 35 requests/s per GPU.

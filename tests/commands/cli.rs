@@ -1,6 +1,7 @@
 //! The command line: every command, its output and its exit code.
 
 use crate::common::{goodput, result};
+use goodput_run::fixture::json_schema::Validator;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use std::fs;
@@ -57,6 +58,27 @@ fn check_prints_the_schema_of_plans() {
     );
     goodput().arg("check").assert().code(1).stderr(contains("<PLAN>"));
     goodput().args(["check", "demo", "--schema"]).assert().code(1);
+}
+
+/// Rows: the command, its option, and the title of the schema of its JSON.
+#[test]
+fn commands_print_the_schema_of_their_json() {
+    for (command, option, title) in [
+        ("report", "--schema", "A result of goodput"),
+        ("report", "--schema=result", "A result of goodput"),
+        ("report", "--schema=repeats", "Repeated runs of goodput"),
+        ("compare", "--schema", "A comparison of goodput"),
+        ("capacity", "--schema", "A capacity of goodput"),
+    ] {
+        let out = goodput().args([command, option]).assert().success();
+        let schema: serde_json::Value = serde_json::from_slice(&out.get_output().stdout).unwrap();
+        assert_eq!(schema["title"], title);
+        Validator::new(&schema);
+        goodput().arg(command).assert().code(1).stderr(contains("<RUN"));
+        for other in ["runs/a", "--json"] {
+            goodput().args([command, option, other]).assert().code(1).stderr(contains("cannot be used with"));
+        }
+    }
 }
 
 #[test]

@@ -9,8 +9,10 @@ use goodput::compare::requests::Timed;
 use goodput::compare::{Beyond, Change, Column};
 use goodput::level::Level;
 use goodput::plan::Plan;
+use goodput::report::sections::comparison::schema;
 use goodput::search::{Ask, Next};
 use goodput::sweep::bare::Bare;
+use goodput_run::fixture::json_schema::Output;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
@@ -42,7 +44,9 @@ fn sweep(dir: &Path, name: &str, plan: &str, sets: &[&str]) -> String {
     out
 }
 
+/// Returns the rows of a comparison, which its JSON Schema describes in full, by name.
 fn rows(json: &Value) -> Vec<(String, Value)> {
+    Output::new(&schema()).check("compare --json", json);
     json["rows"].as_array().unwrap().iter().map(|r| (r["name"].as_str().unwrap().into(), r.clone())).collect()
 }
 

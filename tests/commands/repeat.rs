@@ -2,6 +2,9 @@
 //! that the plan starts.
 
 use crate::common::{free_port, goodput};
+use goodput::report::sections::comparison;
+use goodput::rundir::repeats;
+use goodput_run::fixture::json_schema::Output;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use serde_json::Value;
@@ -71,6 +74,7 @@ fn repeated_runs_are_pooled_and_compared_as_one_side() {
     let told = goodput().arg("report").arg(&out).arg("--json").assert().code(0);
     let again: Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
     assert_eq!(again, all);
+    Output::new(&repeats::schema()).check("repeats.json", &all);
     groups(dir.path(), &out);
     more_runs(&out);
 }
@@ -101,6 +105,7 @@ fn groups(dir: &Path, before: &Path) {
     // One run is held against what the next of three would be, and cannot be against two.
     let told = compare(&[&before, &run(&after, 1), "--json"]);
     let one: Value = serde_json::from_slice(&told.get_output().stdout).unwrap();
+    Output::new(&comparison::schema()).check("one run against three", &one);
     assert_eq!(one["rows"][0]["changes"][0]["basis"], "runs", "{one}");
     assert_eq!(one["rows"][0]["each"][0].as_array().unwrap().len(), 3);
     let two = [run(&after, 1), "--against".into(), run(&before, 1), run(&before, 2)];

@@ -9,13 +9,14 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use goodput::sim::config::Simulated;
 use goodput::sim::router::router;
+use goodput_run::fixture::json_schema::Output;
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -246,7 +247,11 @@ pub fn column(path: &Path, name: &str) -> Vec<String> {
     rows(path).into_iter().map(|mut row| row.remove(name).unwrap()).collect()
 }
 
-/// Returns the parsed `result.json` of a run.
+/// Returns the parsed `result.json` of a run, which its JSON Schema describes in full.
 pub fn result(dir: &Path) -> serde_json::Value {
-    serde_json::from_str(&std::fs::read_to_string(dir.join("result.json")).unwrap()).unwrap()
+    static SCHEMA: LazyLock<Output> = LazyLock::new(|| Output::new(&goodput::report::result::schema()));
+    let result: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(dir.join("result.json")).unwrap()).unwrap();
+    SCHEMA.check(&dir.display().to_string(), &result);
+    result
 }

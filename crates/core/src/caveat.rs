@@ -70,7 +70,7 @@ families! {
     ///
     /// In JSON the family is left out: a caveat is its own name in kebab case, with its figures where it has any. The names are unique among
     /// all families.
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
     #[serde(untagged, expecting = "not a caveat that this version of goodput knows")]
     pub enum Caveat {
         /// The search, and how sure its answer is.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Summary of lengths in tokens; all zero if there are none.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Distribution {
     /// Number of lengths.
     pub n: u64,
@@ -33,7 +33,7 @@ impl fmt::Display for Distribution {
 }
 
 /// One bar of a length histogram, covering `from..to` tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Bar {
     /// Shortest length, inclusive.
     pub from: u64,

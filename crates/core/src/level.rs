@@ -32,12 +32,13 @@ impl Control {
     }
 }
 
-/// One level of load: `Rate` 12.5 is 12.5 requests per second, `Concurrency` 8 keeps eight requests in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+/// One level of load: a rate of 12.5 is 12.5 requests per second, a concurrency of 8 keeps eight requests in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Level {
     /// The quantity held constant.
     pub control: Control,
     /// Its value, in the unit of the control.
+    #[schemars(range(min = 0.0))]
     pub value: f64,
 }
 

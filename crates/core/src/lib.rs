@@ -11,6 +11,7 @@ pub mod key;
 pub mod level;
 pub mod message;
 mod named;
+pub mod output_schema;
 pub mod record;
 pub mod redact;
 pub mod secrets;

@@ -34,7 +34,7 @@ impl Default for SensitivityPlan {
 }
 
 /// A factor that cannot be changed in a workload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Immovable {
     /// The factor.
     pub factor: Factor,

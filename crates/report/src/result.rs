@@ -1,9 +1,17 @@
 //! `result.json` in English: the facts of the run folder, with a text for each caveat and each finding.
 
+mod english;
+
+pub use english::schema;
+
 use crate::words::{self, Context, caveat, finding};
+use english::{
+    CaveatEnglish, EvidenceEnglish, FindingEnglish, NextEnglish, OfflineEnglish, RowEnglish, SettingChange,
+    UntoldEnglish, add,
+};
 use goodput_run::rundir::{Run, json as facts};
-use goodput_stats::diagnosis::{Advice, Finding};
-use serde_json::{Value, json};
+use goodput_stats::diagnosis::{Advice, Finding, Next};
+use serde_json::Value;
 
 /// Returns the result of a run as JSON, schema `goodput/1`. Every number is finite or null.
 ///
@@ -11,57 +19,64 @@ use serde_json::{Value, json};
 pub fn result(run: &Run) -> Value {
     let mut result = facts::result(run);
     let context = Context::of(run);
-    let values = result["caveats"].as_array_mut().into_iter().flatten();
-    for (value, fact) in values.zip(&run.caveats) {
+    for (value, fact) in items(&mut result, "caveats").zip(&run.caveats) {
         let words = caveat(fact, context);
-        value["text"] = words.text.into();
-        value["advice"] = words.advice.into();
+        add(value, &CaveatEnglish { text: words.text, advice: words.advice });
     }
-    let values = result["findings"].as_array_mut().into_iter().flatten();
-    for (value, fact) in values.zip(&run.why.findings) {
+    for (value, fact) in items(&mut result, "findings").zip(&run.why.findings) {
         add_words(value, fact);
     }
-    let values = result["untold"].as_array_mut().into_iter().flatten();
-    for (value, fact) in values.zip(&run.why.untold) {
-        value["missing"] = fact.missing.iter().map(|source| finding::source(*source)).collect();
+    for (value, fact) in items(&mut result, "untold").zip(&run.why.untold) {
+        let missing = fact.missing.iter().map(|source| finding::source(*source)).collect();
+        add(value, &UntoldEnglish { missing });
         if let Some(next) = &fact.next {
-            value["next"]["text"] = finding::next(&next.measurement).into();
+            add(&mut value["next"], &next_words(next));
         }
     }
-    let values = result["matrix"].as_array_mut().into_iter().flatten();
-    for (value, row) in values.zip(&run.matrix) {
-        value["evidence"] = words::bottleneck(&row.evidence).into();
+    for (value, row) in items(&mut result, "matrix").zip(&run.matrix) {
+        add(value, &RowEnglish { evidence: words::bottleneck(&row.evidence) });
     }
     if let Some(figures) = result.get_mut(run.purpose.name()).filter(|of| of.get("how").is_some()) {
-        figures["not_capacity"] = words::not_capacity(run).into();
+        add(figures, &OfflineEnglish { not_capacity: words::not_capacity(run) });
     }
     result
 }
 
+/// Returns the items of a list of an object; none if it is absent, and then adds no null, as indexing would.
+fn items<'a>(of: &'a mut Value, key: &str) -> impl Iterator<Item = &'a mut Value> {
+    of.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
 /// Adds the English text to a finding.
 fn add_words(value: &mut Value, fact: &Finding) {
-    value["title"] = finding::title(fact).into();
-    value["advice"] = fact.advice.iter().map(finding::advice).collect();
-    value["changes"] = fact.advice.iter().map(change).collect();
-    value["next"]["text"] = finding::next(&fact.next.measurement).into();
-    let evidence = value["evidence"].as_array_mut().into_iter().flatten();
-    for (value, one) in evidence.zip(&fact.evidence) {
-        value["text"] = finding::evidence(&one.fact).into();
+    let english = FindingEnglish {
+        title: finding::title(fact),
+        advice: fact.advice.iter().map(finding::advice).collect(),
+        changes: fact.advice.iter().map(change).collect(),
+    };
+    add(value, &english);
+    add(&mut value["next"], &next_words(&fact.next));
+    for (value, one) in items(value, "evidence").zip(&fact.evidence) {
+        add(value, &EvidenceEnglish { text: finding::evidence(&one.fact) });
     }
 }
 
-/// Returns an advice as data: the flag, the present value with its source, the value to set. All are null for a change
-/// that is no setting of the server.
-fn change(advice: &Advice) -> Value {
+/// Returns the English of the next measurement.
+fn next_words(next: &Next) -> NextEnglish {
+    NextEnglish { text: finding::next(&next.measurement) }
+}
+
+/// Returns an advice as data: the flag, the present value with its source, the value to set.
+fn change(advice: &Advice) -> SettingChange<'_> {
     let to = advice.to.as_ref();
-    json!({
-        "flag": advice.flag.map(|flag| flag.name),
-        "from": advice.from.as_ref().map(|from| &from.value),
-        "source": advice.from.as_ref().map(|from| from.origin),
-        "to": to.map(|to| &to.value),
-        "basis": to.map(|to| to.basis),
-        "expected": advice.expected,
-    })
+    SettingChange {
+        flag: advice.flag.map(|flag| flag.name),
+        from: advice.from.as_ref().map(|from| &from.value),
+        source: advice.from.as_ref().map(|from| from.origin),
+        to: to.map(|to| &to.value),
+        basis: to.map(|to| to.basis),
+        expected: advice.expected,
+    }
 }
 
 #[cfg(test)]

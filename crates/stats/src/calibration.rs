@@ -12,7 +12,8 @@ pub const SLOTS: u32 = 32;
 pub const EXACT_MS: f64 = 1.0;
 
 /// Median and 99th percentile, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "CalibrationQuantiles")]
 pub struct Quantiles {
     /// Median.
     pub p50_ms: f64,
@@ -21,7 +22,7 @@ pub struct Quantiles {
 }
 
 /// Results at one rate.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AtRate {
     /// Requests per second, Poisson arrivals.
     pub rate: f64,
@@ -35,7 +36,7 @@ pub struct AtRate {
 }
 
 /// Throughput of a closed loop.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Closed {
     /// Number of slots.
     pub slots: u32,
@@ -46,7 +47,7 @@ pub struct Closed {
 }
 
 /// Number of streams open at once, and the limits of the process.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Streams {
     /// Number of streams tried.
     pub tried: u64,
@@ -65,7 +66,7 @@ pub struct Streams {
 }
 
 /// Limits of the client on this machine.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Calibration {
     /// Version of goodput.
     pub goodput_version: String,

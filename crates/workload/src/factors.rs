@@ -29,7 +29,7 @@ named_enum! {
 }
 
 /// One property to vary.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Factor {
     /// Kind of property.
     pub kind: FactorKind,

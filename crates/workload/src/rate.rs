@@ -44,7 +44,7 @@ impl WordRate {
 
 /// The server's token counts for everything that a sweep sends, for all series and classes. Measured once, before the
 /// first step.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WordRates {
     /// Tokens of an empty prompt.
     pub overhead: f64,
@@ -63,7 +63,7 @@ pub struct WordRates {
 
 /// Token counts of the shared prefixes of a class, of one length. Their words are equal in every series, so their
 /// counts are too.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct PrefixRate {
     /// Name of the class; `all` if there is one kind of request.
     pub class: String,
@@ -75,7 +75,7 @@ pub struct PrefixRate {
 }
 
 /// Token counts of the natural text of a class.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct TextRate {
     /// Name of the class; `all` if there is one kind of request.
     pub class: String,

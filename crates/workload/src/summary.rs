@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The workload of a run: kinds of requests, when they are sent, and what the server's prefix cache held.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct WorkloadSummary {
     /// The kinds of requests: one, or every class of a mix.
     pub requests: Vec<RequestKind>,
@@ -20,7 +20,7 @@ pub struct WorkloadSummary {
 }
 
 /// One kind of requests of a workload.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct RequestKind {
     /// The class; `None` where there is only one kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct RequestKind {
 }
 
 /// The source of prompts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PromptSource {
     /// Made from a recipe.
@@ -47,7 +47,7 @@ pub enum PromptSource {
 }
 
 /// When requests are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pacing {
     /// An open loop with random or constant gaps.

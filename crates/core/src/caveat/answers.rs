@@ -6,7 +6,7 @@ use crate::record::Failure;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on how requests ended, or what their answers held.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum AnswersCaveat {
     /// Streams ended with `[DONE]` but no finish reason.

@@ -5,7 +5,7 @@ use super::number::number;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the server's prefix cache.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheCaveat {
     /// A cold workload was served from the cache: noted by earlier versions of a sweep as a whole.

@@ -6,7 +6,7 @@ use crate::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the client.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientCaveat {
     /// The plan asks for more than the client was calibrated for.

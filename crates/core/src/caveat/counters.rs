@@ -5,7 +5,7 @@ use super::number::number;
 use serde::{Deserialize, Serialize};
 
 /// A disagreement between the server's counters and the client's.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountersCaveat {
     /// The server's counters moved by more than the client's own requests.

@@ -4,7 +4,7 @@ use super::number::number;
 use serde::{Deserialize, Serialize};
 
 /// A limit of the client's own.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OwnFault {
     /// `max-in-flight` was reached.
@@ -52,7 +52,7 @@ pub enum OwnFault {
 }
 
 /// A delay of the client's own that is larger than allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Excess {
     /// Its p99 in milliseconds.
     #[serde(deserialize_with = "number")]
@@ -68,7 +68,7 @@ pub struct Excess {
 }
 
 /// Why the client was slow, by the clocks of its sending threads.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Cause {
     /// A thread waited for a core for more than the allowed share of the time, or for longer than it had one.

@@ -5,7 +5,7 @@ use super::number::number;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the machine that both client and server ran on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostCaveat {
     /// The server did not have the cores to itself.
@@ -30,7 +30,7 @@ impl HostCaveat {
 }
 
 /// Neighbours of a server on this machine: work of others on its cores. Shares are of the time of all cores.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbours {
     /// Other processes of this machine.

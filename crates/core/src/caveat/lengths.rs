@@ -6,7 +6,7 @@ use crate::record::Failure;
 use serde::{Deserialize, Serialize};
 
 /// The requests of a sweep whose lengths are off: all of them where neither series nor class is named.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LengthsOf {
     /// The series, where there are several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -17,7 +17,7 @@ pub struct LengthsOf {
 }
 
 /// The cause of a failed calibration of input lengths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CalibrationFailure {
     /// A request failed.
@@ -42,7 +42,7 @@ pub enum CalibrationFailure {
 }
 
 /// A caveat on token counts, or on the lengths of prompts and answers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LengthsCaveat {
     /// The server refused `ignore_eos` or `min_tokens`.

@@ -5,7 +5,7 @@ use crate::units::Span;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on figures that goodput did not measure on a real server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OriginCaveat {
     /// Another tool measured them.
@@ -24,7 +24,7 @@ pub enum OriginCaveat {
 }
 
 /// The requests of an imported step that count, and the time from which their latency counts.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(untagged)]
 pub enum ImportedCount {
     /// As facts.

@@ -4,7 +4,7 @@ use super::number::number;
 use serde::{Deserialize, Serialize};
 
 /// A refusal of the server that kept a step from being measured as asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refusal {
     /// The step was stopped because too many of its requests failed.

@@ -6,7 +6,7 @@ use crate::named_enum;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on one of several replicas that is worse than the others.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplicasCaveat {
     /// A replica is far slower than the others.

@@ -4,7 +4,7 @@ use super::Scope;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the network route to the server.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RouteCaveat {
     /// No certificate was verified.

@@ -7,7 +7,7 @@ use crate::units::Percentile;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the search, or on how sure its answer is.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchCaveat {
     /// Verdicts assume how much misses cluster.

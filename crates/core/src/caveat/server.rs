@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A caveat on the state of the server, or on what it refused.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ServerCaveat {
     /// A page of metrics that the plan names gives nothing, or not all series that were asked for.
@@ -69,7 +69,7 @@ pub enum ServerCaveat {
 }
 
 /// The reason why a page of metrics is missing or incomplete.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricsGap {
     /// The page lacks series that were asked for.
@@ -101,7 +101,7 @@ impl fmt::Display for MetricsGap {
 }
 
 /// A call that starts or stops a profiler.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfilerCall {
     /// A POST to this path of the server.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A caveat on how the sweep ended, was resumed, or left its files.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SweepCaveat {
     /// The budget ended the sweep.
@@ -68,7 +68,7 @@ pub enum SweepCaveat {
 }
 
 /// One key of a plan that was changed before a sweep was resumed. Its text is `seed was 1 and is 2`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanDifference {
     /// A key with other values.

@@ -5,7 +5,7 @@ use super::number::number;
 use serde::{Deserialize, Serialize};
 
 /// A caveat on the replayed trace.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TraceCaveat {
     /// Less than half of the trace was replayed.

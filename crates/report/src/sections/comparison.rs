@@ -6,9 +6,11 @@ mod page;
 mod parts;
 
 pub use brief::brief;
-pub use notes::content;
+pub use notes::{content, schema};
 pub(crate) use page::page;
 pub use page::summary;
 
+#[cfg(test)]
+mod schema_tests;
 #[cfg(test)]
 mod tests;

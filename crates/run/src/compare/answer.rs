@@ -8,7 +8,7 @@ use goodput_core::slo::Metric;
 use serde::Serialize;
 
 /// The result of comparing a side with the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
     /// Better in every figure that differs beyond noise.
@@ -24,7 +24,7 @@ pub enum Finding {
 }
 
 /// The answer for one side. Not all of it is part of this type's JSON: the report writes the reason in English.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Answer {
     /// Label of the side.
     pub side: String,

@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(super) const PERCENTILES: [u64; 3] = [500, 900, 990];
 
 /// A figure by which sides are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(into = "String")]
 pub enum Column {
     /// Highest level at which every limit is met separately.

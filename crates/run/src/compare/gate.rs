@@ -54,7 +54,7 @@ pub struct Gate {
 }
 
 /// The result of a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum GateResult {
     /// The change is within the threshold.
@@ -67,7 +67,7 @@ pub enum GateResult {
 
 /// The result of a gate for one figure of one side. Not all of it is part of this type's JSON: the report writes the
 /// reason in English.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Outcome {
     /// The gate as written.
     pub gate: String,

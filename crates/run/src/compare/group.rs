@@ -33,7 +33,7 @@ pub struct Group {
 }
 
 /// The runs of a side and their pooled goodput.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct GroupedRuns {
     /// Label of the side.
     pub label: String,

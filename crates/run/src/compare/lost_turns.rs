@@ -11,7 +11,7 @@ use goodput_stats::stats::step::{Step, Verdict};
 use serde::Serialize;
 
 /// Turns of one level that overloaded a side, compared with the baseline's.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LostTurns {
     /// Load level.
     pub level: Level,

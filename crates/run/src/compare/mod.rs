@@ -44,7 +44,7 @@ pub const SCHEMA: &str = "goodput-compare/1";
 const SAME: f64 = 1.015;
 
 /// Description of one side, for the report.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SideSummary {
     /// Label of the side.
     pub label: String,
@@ -67,7 +67,7 @@ pub struct SideSummary {
 }
 
 /// The scope of a row.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scope {
     /// The run as a whole.
@@ -79,7 +79,7 @@ pub enum Scope {
 }
 
 /// One figure of every side.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ComparedFigure {
     /// Name as used in gates: `goodput`, `ttft.p99@20`, `ttft.p99@pooled`.
     pub name: String,
@@ -101,7 +101,7 @@ pub struct ComparedFigure {
 }
 
 /// A level at which sides are compared.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ComparedLevel {
     /// The level of the baseline.
     pub level: Level,

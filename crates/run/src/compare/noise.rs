@@ -4,7 +4,7 @@ use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 
 /// Significance of a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beyond {
     /// The difference exceeds noise, after correction for all differences of the comparison.
@@ -16,7 +16,7 @@ pub enum Beyond {
 }
 
 /// The data behind the confidence interval of a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// Bootstrap over blocks of requests, each run resampled separately.
@@ -36,7 +36,7 @@ pub enum Basis {
 }
 
 /// The side with an infinite value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Infinite {
     /// The baseline is infinite.
@@ -46,7 +46,7 @@ pub enum Infinite {
 }
 
 /// A change from the baseline, as a share of the baseline: −0.05 is 5 % less.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Change {
     /// Relative change; `None` if the baseline is zero or unknown, or the value is unknown.
     pub share: Option<f64>,

@@ -8,7 +8,7 @@ use std::fmt;
 use toml::{Table, Value};
 
 /// The subject of a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum About {
     /// SLO limits.
@@ -69,7 +69,7 @@ impl About {
 }
 
 /// A value that is not equal on all sides.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Difference {
     /// Subject of the difference.
     pub about: About,

@@ -15,7 +15,8 @@ const SAME: f64 = 1.015;
 const NEARLY: f64 = 0.75;
 
 /// The TTFT of a series at one level, in milliseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "WarmthAt")]
 pub struct At {
     /// The level; `None` if the server had one request at a time.
     pub level: Option<f64>,
@@ -34,7 +35,8 @@ pub struct At {
 }
 
 /// A relative change of a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RelativeChange")]
 pub struct Gain {
     /// Relative change, as a share.
     pub share: f64,
@@ -46,7 +48,7 @@ pub struct Gain {
 }
 
 /// Both series of a pair at one load.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Medians {
     /// TTFT with a cold cache.
     pub cold: At,
@@ -57,7 +59,7 @@ pub struct Medians {
 }
 
 /// A pair of series with cold and warm cache, and the benefit of the warm one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Pair {
     /// Name of the series with the cold cache.
     pub cold: String,

@@ -11,7 +11,9 @@ use std::str::FromStr;
 pub(crate) const COUNTED: &str = "imported.csv";
 
 /// A benchmarking tool whose result files are recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Tool {
     /// `vllm bench serve`.
@@ -71,7 +73,7 @@ impl FromStr for Tool {
 }
 
 /// Origin of an imported run, and the data that its files lack.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Imported {
     /// Tool that measured the run.
     pub tool: Tool,
@@ -95,7 +97,7 @@ pub struct Imported {
 }
 
 /// One step of an imported run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ImportedStep {
     /// Number of the step.
     pub step: u32,

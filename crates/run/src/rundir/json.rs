@@ -1,13 +1,12 @@
 //! `result.json`, schema `goodput/1`: the answers, all steps, and the caveats.
 
-use super::offline;
-use super::variants::Best;
-use crate::rundir::{Pair, Run};
-use goodput_core::caveat::Caveat;
-use goodput_core::slo::Metric;
-use goodput_stats::search::answer::{Answer, Basis, Bracket, Conclusion, Goodput, Support};
+mod parts;
+
+pub use parts::{ResultFile, schema};
+
+use crate::rundir::Run;
+use goodput_stats::search::answer::{Basis, Bracket, Conclusion, Goodput, Support};
 use goodput_stats::search::reason::{Ended, Reason};
-use goodput_stats::stats::step::Step;
 use serde_json::{Value, json};
 
 /// Name and version of the schema.
@@ -15,101 +14,7 @@ pub const SCHEMA: &str = "goodput/1";
 
 /// Returns the result of a run as JSON facts without prose. Every number is finite or null.
 pub fn result(run: &Run) -> Value {
-    let first = run.answers.first();
-    let nothing = || nothing(run);
-    let goodput = first.map_or_else(nothing, |a| a.goodput.clone());
-    let joint = first.map_or_else(nothing, |a| a.joint_goodput.clone());
-    let caveat = |c: &Caveat| {
-        let mut value = json!({ "caveat": c });
-        // The affected series, unless the caveat is about all of them.
-        let series = run.series_of(c);
-        if !series.is_empty() {
-            value["series"] = json!(series);
-        }
-        value
-    };
-    let mut value = json!({
-        "schema": SCHEMA,
-        "name": run.name,
-        "meta": run.meta,
-        "control": first.map(|a| a.control),
-        "goodput": goodput,
-        "joint_goodput": joint,
-        "capacity": first.map(|a| capacity(run.part(&a.series), a)),
-        "knee": first.and_then(|a| a.knee),
-        "answers": run.answers.iter().map(|a| answer(run.part(&a.series), a)).collect::<Vec<_>>(),
-        "client": run.margin(),
-        "steps": run.steps.iter().map(step).collect::<Vec<_>>(),
-        "caveats": run.caveats.iter().map(caveat).collect::<Vec<_>>(),
-    });
-    value["findings"] = json!(run.why.findings);
-    if !run.why.untold.is_empty() {
-        value["untold"] = json!(run.why.untold);
-    }
-    if !run.why.roofline.is_empty() {
-        value["roofline"] = json!(run.why.roofline);
-    }
-    if let Some(tried) = &run.why.tried {
-        value["tried"] = json!(tried);
-    }
-    let pairs = Pair::all(run);
-    if !pairs.is_empty() {
-        value["pairs"] = json!(pairs);
-    }
-    if !run.matrix.is_empty() {
-        value["matrix"] = json!(run.matrix);
-    }
-    if !run.variants.is_empty() {
-        value["variants"] = json!(run.variants);
-        value["best"] = best(run);
-    }
-    if let Some(sensitivity) = &run.view.sensitivity {
-        value["sensitivity"] = json!(sensitivity);
-    }
-    let recoveries: Vec<_> =
-        std::iter::once(run).chain(&run.parts).filter_map(|r| r.view.recovery.as_ref()).collect();
-    if !recoveries.is_empty() {
-        value["recovery"] = json!(recoveries);
-    }
-    if let Some(offline) = offline::of(run) {
-        value[run.purpose.name()] = offline;
-    }
-    value
-}
-
-/// Returns the names of the best series by several criteria.
-fn best(run: &Run) -> Value {
-    let best = Best::of(&run.variants);
-    let name = |i: usize| run.variants.get(i).map(|v| v.series.as_str());
-    json!({
-        "at_slo": best.at_slo.and_then(name),
-        "not_told_apart": best.not_told_apart.into_iter().filter_map(name).collect::<Vec<_>>(),
-        "raw_peak": best.raw_peak.and_then(name),
-        "peak_within_pace": best.peak_within_pace.and_then(name),
-    })
-}
-
-/// Returns an answer with its capacity.
-fn answer(run: &Run, a: &Answer) -> Value {
-    let mut value = json!(a);
-    value["capacity"] = capacity(run, a);
-    // Only the first tier has a scale.
-    if let Some(scale) = run.view.scale.as_ref().filter(|_| run.answers.first() == Some(a)) {
-        value["slo_scale"] = json!(scale);
-    }
-    value
-}
-
-/// Returns the capacity of an answer at its rate and at its safe rate; null if there is none.
-fn capacity(run: &Run, a: &Answer) -> Value {
-    let mut value = json!(run.capacity(a));
-    if value.is_object() {
-        value["at_safe_rate"] = json!(run.capacity_at_safe_rate(a));
-        if let Some(range) = run.cost_range(a) {
-            value["cost_limit"] = json!(range);
-        }
-    }
-    value
+    json!(ResultFile::of(run))
 }
 
 /// Returns the placeholder for a run without an answer.
@@ -131,28 +36,13 @@ fn nothing(run: &Run) -> Goodput {
     }
 }
 
-/// Returns the columns of `steps.csv`, with nested objects for each latency, the server and the client's threads.
-fn step(s: &Step) -> Value {
-    let mut value = json!(s);
-    if let Value::Object(map) = &mut value {
-        for key in ["latency", "client_busy", "client_waiting"] {
-            map.remove(key);
-        }
-        map.insert("client".into(), json!({ "busy": s.client_busy, "waiting": s.client_waiting }));
-        map.insert("control".into(), json!(s.level.control.name()));
-        map.insert("level".into(), json!(s.level.value));
-        for m in Metric::ALL {
-            map.insert(format!("{}_ms", m.name()), json!(s.quantiles(m)));
-        }
-    }
-    value
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fixture;
     use crate::rundir::table::column_names;
+    use goodput_core::slo::Metric;
+    use goodput_stats::stats::step::Step;
 
     /// The result of the one-step case.
     fn one_step() -> Value {

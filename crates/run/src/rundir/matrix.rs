@@ -33,7 +33,7 @@ pub const LEAST_ANSWERS: u64 = 20;
 const MOST_FAILED: f64 = 0.05;
 
 /// The answer to one row of the matrix.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RowAnswer {
     /// Name of the row.
     pub row: String,
@@ -60,7 +60,8 @@ pub struct RowAnswer {
 }
 
 /// The measured figures of a row. Latencies in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RowFigures")]
 pub struct Figures {
     /// Number of the step.
     pub step: u32,
@@ -96,7 +97,8 @@ pub struct Figures {
 
 /// Breakdown of the time of the median request, in milliseconds. The parts add up to its end-to-end latency, except
 /// `saved`, which is time not spent.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RowParts")]
 pub struct Parts {
     /// Fixed cost of any request before its prompt is read; `None` if no line could be fitted.
     pub overhead: Option<f64>,

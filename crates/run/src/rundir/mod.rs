@@ -107,7 +107,7 @@ pub(crate) const SERVER: &str = "server.csv";
 pub(crate) const SUMMARIES: &str = "metrics.csv";
 
 /// Metadata of a run, `meta` of `result.json`: versions, machine, server, workload and times. Contains no secret.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Meta {
     /// Version of goodput.
     pub goodput_version: String,
@@ -175,7 +175,7 @@ pub struct Meta {
 }
 
 /// The time until which a server asked for no requests (`Retry-After`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LeftAlone {
     /// End by the wall clock (RFC 3339), because a resumed sweep runs in another process.
     pub until: String,
@@ -184,7 +184,7 @@ pub struct LeftAlone {
 }
 
 /// Prompt and answer lengths over all steps of a series, in tokens as the server counts them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Sent {
     /// Name of the series; empty in folders of earlier versions, which pool all series.
     #[serde(default)]
@@ -219,7 +219,7 @@ impl Sent {
 }
 
 /// One resume of a sweep.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Resumed {
     /// Time of the resume (RFC 3339).
     pub at: String,

@@ -1,15 +1,15 @@
 //! Results of `goodput latency` and `goodput throughput`: closed-loop levels or a burst. Neither is a capacity.
 
 use super::Run;
+use goodput_core::named_enum;
 use goodput_core::slo::Metric;
 use goodput_plan::Purpose;
-use goodput_stats::stats::step::{Quantiles, Step, StepKind, by_column};
+use goodput_stats::stats::step::{Quantiles, SomeColumns, Step, StepKind, by_column};
 use serde::Serialize;
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Figures at one number of requests in flight, or of one burst. Latencies in milliseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LevelFigures {
     /// Number of the step.
     pub step: u32,
@@ -33,6 +33,7 @@ pub struct LevelFigures {
     pub tokens_per_s_of_a_request: Option<f64>,
     /// Percentiles of the metrics that are shown without an SLO; for a burst, e2e is the completion time of its requests.
     #[serde(flatten, serialize_with = "by_column")]
+    #[schemars(with = "SomeColumns")]
     pub latency: BTreeMap<Metric, Quantiles>,
     /// Requests and output tokens per second and GPU, if the plan declares the number of GPUs.
     pub per_gpu: Option<[f64; 2]>,
@@ -90,16 +91,36 @@ pub fn most(levels: &[LevelFigures]) -> Option<&LevelFigures> {
     })
 }
 
+named_enum! {
+    /// How the requests of such a run were sent.
+    pub enum Sending {
+        /// A constant number of requests in flight, at one level after another.
+        ClosedLoop = "closed-loop",
+        /// All requests at once.
+        AllAtOnce = "all-at-once",
+    }
+}
+
+/// The section of `result.json` for such a run.
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct Offline {
+    /// How the requests were sent.
+    pub how: Sending,
+    /// The level with the most output tokens per second; null for `goodput latency`.
+    pub most: Option<LevelFigures>,
+    /// All levels, ascending by requests in flight.
+    pub levels: Vec<LevelFigures>,
+}
+
 /// Returns the section of `result.json` for such a run; `None` for other purposes.
-pub(super) fn of(run: &Run) -> Option<Value> {
+pub(super) fn of(run: &Run) -> Option<Offline> {
     if matches!(run.purpose, Purpose::Goodput | Purpose::Sensitivity) {
         return None;
     }
     let levels = levels(run);
-    let burst = is_burst(run);
-    Some(json!({
-        "how": if burst { "all-at-once" } else { "closed-loop" },
-        "most": if run.purpose == Purpose::Throughput { most(&levels) } else { None },
-        "levels": levels,
-    }))
+    Some(Offline {
+        how: if is_burst(run) { Sending::AllAtOnce } else { Sending::ClosedLoop },
+        most: most(&levels).filter(|_| run.purpose == Purpose::Throughput).cloned(),
+        levels,
+    })
 }

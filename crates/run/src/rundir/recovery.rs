@@ -15,7 +15,7 @@ use serde::Serialize;
 use std::path::Path;
 
 /// The recovery step of a series, or why there is none.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Recovery {
     /// Name of the series.
     pub series: String,

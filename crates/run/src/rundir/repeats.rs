@@ -30,7 +30,8 @@ pub const SCHEMA: &str = "goodput-repeats/1";
 pub const MOST: u32 = 999;
 
 /// Settings of the runs of a folder.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "RepeatSettings")]
 pub struct Settings {
     /// Number of runs.
     pub repeats: u32,
@@ -44,8 +45,9 @@ pub struct Settings {
 }
 
 /// The progress of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "RunState")]
 pub enum State {
     /// Not started, or ended before its first step.
     Waiting,
@@ -67,7 +69,7 @@ impl State {
 }
 
 /// One run of a folder.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct RepeatedRun {
     /// Number of the run, from 1.
     pub run: u32,
@@ -83,10 +85,12 @@ pub struct RepeatedRun {
     pub answers: Vec<Answer>,
 }
 
-/// Several runs of one plan, and their pooled results.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// Several runs of one plan, and their pooled results. Fields may be added under the same `schema`; none changes its meaning. A
+/// number that is not finite is null.
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Repeats {
-    /// Format name, [`SCHEMA`].
+    /// Name and version of the format.
+    #[schemars(extend("const" = SCHEMA))]
     pub schema: &'static str,
     /// Version of goodput that wrote it.
     pub goodput_version: &'static str,
@@ -103,7 +107,8 @@ pub struct Repeats {
 }
 
 /// Server, model, workload and SLO of the runs; `None` and empty until a run has started.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "RepeatedPlan")]
 pub struct About {
     /// The server.
     pub server: Option<MeasuredServer>,
@@ -124,6 +129,11 @@ impl From<&Meta> for About {
             slo: meta.slo.clone(),
         }
     }
+}
+
+/// Returns the JSON Schema of `repeats.json`.
+pub fn schema() -> serde_json::Value {
+    goodput_core::output_schema::of::<Repeats>("Repeated runs of goodput")
 }
 
 /// Returns true if a folder holds the runs of `sweep --repeat`.

@@ -34,7 +34,7 @@ const FACTORS: [f64; 12] = [0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 1
 const FEW: u64 = 100;
 
 /// The goodput of a series as a function of the scale of all latency limits in the first tier of its SLO.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct SloScale {
     /// One point per factor, ascending.
     pub points: Vec<Scaled>,
@@ -49,7 +49,7 @@ pub struct SloScale {
 }
 
 /// The answer for one scale factor.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Scaled {
     /// Factor applied to the limits; 1 is the unscaled SLO.
     pub factor: f64,

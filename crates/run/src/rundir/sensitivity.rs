@@ -21,7 +21,7 @@ use std::path::Path;
 pub const FOLDER: &str = "sensitivity";
 
 /// The sensitivity of a run's answer to its factors.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Sensitivity {
     /// Level at the centre of all variations.
     pub centre: f64,
@@ -46,7 +46,8 @@ pub struct Sensitivity {
 }
 
 /// The effect of one factor on the goodput.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "FactorEffect")]
 pub struct Effect {
     /// The factor.
     #[serde(flatten)]

@@ -34,7 +34,7 @@ impl ChosenRemedies {
 }
 
 /// The outcome of advice that was tried.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Tried {
     /// Series whose findings advise it.
     pub series: String,
@@ -50,7 +50,8 @@ pub struct Tried {
 }
 
 /// The outcome of one remedy.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "TriedOutcome")]
 pub struct Outcome {
     /// Name of the remedy.
     pub remedy: String,

@@ -12,8 +12,9 @@ use goodput_workload::rate::WordRates;
 use serde::{Deserialize, Serialize};
 
 /// State of a variant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "VariantState")]
 pub enum State {
     /// Not started yet.
     #[default]
@@ -42,7 +43,7 @@ impl State {
 }
 
 /// A variant as recorded in `meta` of `result.json`. Contains no secret.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct VariantRun {
     /// Name of the variant.
     pub name: String,
@@ -86,7 +87,7 @@ pub struct VariantRun {
 }
 
 /// The result of one series of a variant.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct VariantAnswer {
     /// Name of the variant.
     pub variant: String,
@@ -119,7 +120,7 @@ pub struct VariantAnswer {
 }
 
 /// Room for requests in a server's KV cache, from the facts that it reports.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Room {
     /// Blocks of the KV cache.
     pub blocks: u64,
@@ -129,7 +130,8 @@ pub struct Room {
 }
 
 /// Latencies of one level of a variant, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "VariantAtLevel")]
 pub struct AtLevel {
     /// Number of the step.
     pub step: u32,
@@ -150,7 +152,8 @@ pub struct AtLevel {
 }
 
 /// Peak throughput of a server. Latencies in milliseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "VariantPeak")]
 pub struct Peak {
     /// Number of the step.
     pub step: u32,

@@ -52,7 +52,7 @@ impl Why {
     ///
     /// # Errors
     /// Fails if `requests.csv` exists but cannot be read.
-    pub(super) fn of(plan: &Plan, run: &Run, dir: &Path) -> Result<Self> {
+    pub(crate) fn of(plan: &Plan, run: &Run, dir: &Path) -> Result<Self> {
         let tried = Tried::read(dir, run)?;
         let trials = tried.as_ref().map(Tried::trials).unwrap_or_default();
         let attempts = forecasts::read(dir)?;

@@ -78,7 +78,7 @@ fn grouped(text: &str) -> Option<String> {
 }
 
 /// Demand in one hour of a profile.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Hour {
     /// Name of the hour in the profile.
     pub name: String,
@@ -87,7 +87,7 @@ pub struct Hour {
 }
 
 /// The interval of a recording with the most requests.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Busiest {
     /// Length in seconds.
     pub width_s: f64,
@@ -102,7 +102,7 @@ pub struct Busiest {
 }
 
 /// Source of the peak.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Peak {
     /// A given ratio; 1 if none was given.
@@ -114,7 +114,7 @@ pub enum Peak {
 }
 
 /// Source of the demand.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// A given number of requests per day.
@@ -145,7 +145,7 @@ pub enum Source {
 }
 
 /// Requests that have to be served.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Demand {
     /// Requests per day, averaged over the days.
     pub per_day: f64,

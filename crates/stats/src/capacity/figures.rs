@@ -8,7 +8,7 @@ use serde::Serialize;
 ///
 /// Every figure comes from one step and is based on one rate, so that they are consistent and none exceeds what was measured.
 /// Anything the step does not show is `None`, never a guess.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Capacity {
     /// Number of the step that the figures come from.
     pub step: u32,
@@ -34,7 +34,7 @@ pub struct Capacity {
 }
 
 /// Rates per GPU: those of the server divided by its number of GPUs.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PerGpu {
     /// Requests per second.
     pub requests_per_s: f64,

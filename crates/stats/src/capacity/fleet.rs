@@ -22,7 +22,7 @@ pub const MONTH_DAYS: f64 = 365.0 / 12.0;
 const TOLERANCE: f64 = 1e-6;
 
 /// Capacity and cost of one copy of the model.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Replica {
     /// Requests per second that it sustains.
     pub rate: f64,
@@ -61,7 +61,7 @@ impl Replica {
 }
 
 /// Capacity held in reserve beyond the demand.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Reserve {
     /// Factor by which the peak is multiplied.
     pub headroom: f64,
@@ -82,7 +82,7 @@ pub fn replicas_for(rate: f64, each: f64) -> u64 {
 }
 
 /// Replicas that serve a demand, with their utilisation, energy and cost.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Fleet {
     /// The replica that the fleet consists of.
     pub replica: Replica,
@@ -112,7 +112,7 @@ pub struct Fleet {
 }
 
 /// Energy of all GPUs, as if always under load.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Energy {
     /// Power of all GPUs, in watts.
     pub watts: f64,
@@ -121,7 +121,7 @@ pub struct Energy {
 }
 
 /// Cost of all GPUs, in the currency of the price.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Cost {
     /// Cost per hour.
     pub per_hour: f64,
@@ -142,7 +142,7 @@ pub struct Cost {
 }
 
 /// A fleet with as many replicas in each hour as that hour needs. The time to start one is not included.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Autoscaled {
     /// GPU-hours per day, averaged over the days.
     pub gpu_hours_per_day: f64,

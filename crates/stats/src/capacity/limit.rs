@@ -4,7 +4,7 @@ use super::{Capacity, positive};
 use serde::Serialize;
 
 /// Verdict on a cost limit, over the rates at which the SLO is met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CostVerdict {
     /// Met at the rate to plan with: the safe rate, or the highest rate shown to meet if there is no safe one.
@@ -49,7 +49,7 @@ impl CostVerdict {
 }
 
 /// Accepted rates: from the rate at which the cost limit is met to the rate up to which the SLO is met.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CostRange {
     /// Largest accepted cost of a million output tokens.
     pub max_per_mtok: f64,

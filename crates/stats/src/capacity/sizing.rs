@@ -7,7 +7,7 @@ use super::workload_change::{FleetBand, WorkloadChange};
 use serde::Serialize;
 
 /// A server that may serve the demand: either measured, or given by its rate.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Candidate {
     /// Name of the candidate.
     pub name: String,
@@ -32,7 +32,7 @@ pub struct Candidate {
 }
 
 /// Conditions of a measurement. Candidates that differ in them are not comparable.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MeasurementConditions {
     /// Path of the run folder.
     pub run: String,
@@ -61,7 +61,7 @@ pub struct MeasurementConditions {
 }
 
 /// A candidate with its fleets.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Sizing {
     /// The candidate.
     pub candidate: Candidate,
@@ -98,7 +98,7 @@ impl Sizing {
 }
 
 /// The rate by which candidates are ranked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Basis {
     /// The safe rate, since every candidate has one.

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub const CHANGE: f64 = 0.2;
 
 /// Rate of a replica under a changed workload, relative to the measured one.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct WorkloadChange {
     /// The factor that changes.
     #[serde(flatten)]
@@ -37,7 +37,7 @@ impl WorkloadChange {
 }
 
 /// Number of GPUs for the same demand under a changed workload.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FleetBand {
     /// The change of the workload.
     #[serde(flatten)]

@@ -14,7 +14,8 @@ use super::subject::Subject;
 use serde::Serialize;
 
 /// The value of a figure, as evidence of a finding.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "FindingEvidence")]
 pub struct Evidence {
     /// The figure.
     pub figure: Figure,
@@ -28,7 +29,7 @@ pub struct Evidence {
 }
 
 /// The source that a figure needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
     /// The measured steps.
@@ -76,7 +77,7 @@ pub enum Source {
 }
 
 /// The key of the plan by which an unloaded step lasts longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LongerBy {
     /// The time budget of an adaptive search, of which its baseline takes a share.
@@ -88,8 +89,8 @@ pub enum LongerBy {
 macro_rules! figures {
     ($($(#[$doc:meta])* $name:ident = $text:literal from $source:ident, $of:path;)+) => {
         /// A figure of a step, or of a step compared with another.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub enum Figure { $($(#[$doc])* $name),+ }
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+        pub enum Figure { $($(#[$doc])* #[serde(rename = $text)] $name),+ }
 
         impl Figure {
             /// All figures.
@@ -239,12 +240,6 @@ figures! {
     WrittenOfBreakEven = "written-of-break-even" from Counters, drafting::written_of_break_even;
     /// Tokens that an iteration writes, divided by those that make up for the time of checking drafts alone.
     WrittenOfChecking = "written-of-checking" from Hardware, drafting::written_of_checking;
-}
-
-impl Serialize for Figure {
-    fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.serialize_str(self.name())
-    }
 }
 
 /// The relation of a figure to its true value.

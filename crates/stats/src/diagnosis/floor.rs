@@ -17,7 +17,7 @@ const BOUND: f64 = 2.0;
 pub(super) const BELOW: f64 = 0.95;
 
 /// The measured latencies of a series compared with their floors.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Roofline {
     /// Name of the series.
     pub series: String,
@@ -42,7 +42,8 @@ pub struct Roofline {
 }
 
 /// A measured median with its floor.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Measured{F}")]
 pub struct Measured<F> {
     /// Number of the step.
     pub step: u32,
@@ -59,7 +60,7 @@ pub struct Measured<F> {
 }
 
 /// The interpretation of a ratio to the floor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reading {
     /// Faster than possible: the plan declares something other than what was measured, or several tokens are written at

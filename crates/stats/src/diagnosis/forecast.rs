@@ -52,7 +52,8 @@ pub struct Effect {
 }
 
 /// The gain that a model of the server foresees for an advice.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "ExpectedGoodput")]
 pub struct Expected {
     /// Goodput of the model with the present settings, in requests per second.
     pub present: f64,

@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 /// The kind of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "FindingKind")]
 pub enum Kind {
     /// The client was the limit, not the server.
     ClientLimited,

@@ -62,7 +62,7 @@ use serde::Serialize;
 use subject::Subject;
 
 /// The confidence of a finding.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
     /// Several causes would look like this, or an expected sign was not observed.
@@ -85,7 +85,7 @@ impl Confidence {
 }
 
 /// A cause that the evidence shows.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Finding {
     /// Kind of the finding.
     pub kind: Kind,
@@ -110,7 +110,7 @@ pub struct Finding {
 }
 
 /// A kind that cannot be decided, and the reason.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Untold {
     /// The undecided kind.
     pub kind: Kind,

@@ -23,7 +23,7 @@ const LENGTHS: &str = "workload.prompts.synthetic.input-tokens";
 const OUTPUT: &str = "workload.prompts.synthetic.output-tokens";
 
 /// A measurement that would settle a finding.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Next {
     /// The measurement and what it would show, which reports put into words.
     #[serde(skip)]

@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// The value of a setting.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(untagged)]
+#[schemars(rename = "SettingValue")]
 pub enum Value {
     /// A number of sequences, tokens, blocks, bytes, GPUs or requests.
     Count(u64),
@@ -45,8 +46,9 @@ impl Value {
 }
 
 /// The source of a setting's value, the most reliable first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "SettingOrigin")]
 pub enum Origin {
     /// The command with which the plan starts the server.
     CommandLine,

@@ -40,8 +40,9 @@ pub struct Flag {
 }
 
 /// The basis of a suggested value.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "SettingBasis")]
 pub enum Basis {
     /// A multiple or a part of the present value.
     Multiple,
@@ -80,8 +81,9 @@ pub enum Basis {
 }
 
 /// A bound that leaves no room for a change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "SettingBound")]
 pub enum Bound {
     /// The range that the engine or the simulated server's preset accepts, or that is safe.
     Range,

@@ -16,7 +16,7 @@ pub use quantity::{Bandwidth, FlopRate, Parameters};
 use serde::Serialize;
 
 /// The GPUs that hold one copy of the model together.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Machine {
     /// Source of its figures: a GPU of the built-in table, or the plan.
     pub source: String,
@@ -32,7 +32,7 @@ pub struct Machine {
 
 /// Shortest time of a decode iteration (one token per sequence), in milliseconds. Reading and computing may overlap, so the floor
 /// is the longer of the two.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Decode {
     /// Number of sequences decoded together.
     pub batch: f64,
@@ -49,7 +49,7 @@ pub struct Decode {
 }
 
 /// Shortest time to process a prompt, in milliseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Prefill {
     /// Number of prompt tokens.
     pub tokens: f64,

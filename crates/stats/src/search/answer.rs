@@ -8,8 +8,9 @@ use goodput_core::level::Control;
 use serde::{Deserialize, Serialize};
 
 /// The method by which an answer was reached.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "AnswerBasis")]
 pub enum Basis {
     /// A curve fitted to steps that the adaptive search placed around the boundary.
     Search,
@@ -21,7 +22,7 @@ pub enum Basis {
 }
 
 /// The highest level at which every limit is met, and the evidence for it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(from = "Fields", into = "Fields")]
 pub struct Goodput {
     /// Conclusion of the sweep, with its figures.
@@ -117,25 +118,40 @@ impl Goodput {
     }
 }
 
-/// A [`Goodput`] in files: a flat object, whatever its conclusion. serde cannot make it from the types, which hold a value
-/// only where the conclusion has one.
-#[derive(Serialize, Deserialize)]
+/// The highest level at which every limit is met, and the evidence for it.
+// A flat object, whatever the conclusion of the `Goodput`. serde cannot make it from the types, which hold a value only where the
+// conclusion has one.
+#[derive(Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Goodput")]
 struct Fields {
+    /// Conclusion of the sweep.
     status: Status,
+    /// Level that the answer states: the median estimate of the boundary; if `basis` is `bracket`, the highest level shown to meet.
     rate: Option<f64>,
+    /// 90 % interval of the boundary; it begins at 0 if no level is shown to be safe. Null if `basis` is `bracket`.
     interval90: Option<[f64; 2]>,
+    /// Level that is safe at the plan's confidence; null if the evidence supports none.
     safe_rate: Option<f64>,
+    /// Highest level shown to meet, below the lowest shown to fail.
     met: Option<f64>,
+    /// Lowest level shown to fail.
     failed: Option<f64>,
+    /// The limit that binds at `failed`; `errors` if failed requests make up at least half of its misses.
     binding: Option<String>,
+    /// Completed requests per second at `rate`.
     #[serde(default)]
     throughput: Option<f64>,
+    /// Seconds of further budget that would about halve the interval.
     #[serde(default)]
     halve_s: Option<f64>,
+    /// `rate` divided by the number of GPUs; null if the plan does not declare it.
     per_gpu: Option<f64>,
+    /// How well the steps support the answer.
     #[serde(default)]
     support: Support,
+    /// The evidence that the answer rests on, and why the search ended.
     reason: Reason,
+    /// Method by which the answer was reached.
     #[serde(default)]
     basis: Basis,
 }
@@ -175,7 +191,7 @@ impl From<Fields> for Goodput {
 }
 
 /// Quality of the support that the steps of an adaptive search give its answer.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, rename_all = "kebab-case")]
 pub struct Support {
     /// Probability that the curve of the binding limit is flat at the boundary: that its misses grow with less than the
@@ -193,7 +209,7 @@ pub struct Support {
 }
 
 /// A step that holds the safe rate at the end of the budget.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct HoldingStep {
     /// The level.
     pub level: f64,
@@ -208,7 +224,7 @@ pub struct HoldingStep {
 }
 
 /// The reason why the fitted family of curves does not describe the steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Misfit {
     /// The fitted median was below a level shown to meet.
@@ -218,7 +234,7 @@ pub enum Misfit {
 }
 
 /// The evidence for a knee.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum KneeBasis {
     /// Throughput stops following the load there: two lines fit it significantly better than one.
@@ -240,7 +256,7 @@ impl KneeBasis {
 }
 
 /// The level at which more load stops buying throughput and starts buying latency. Never the answer for an SLO.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Knee {
     /// Offered level at the knee.
     pub rate: f64,
@@ -255,7 +271,7 @@ pub struct Knee {
 }
 
 /// The answer for one series, tier and class.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Answer {
     /// Name of the series.
     pub series: String,

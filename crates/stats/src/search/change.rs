@@ -54,7 +54,7 @@ const MEDIAN: f64 = 1.2533;
 const MEDIAN_CHI: f64 = 0.4549;
 
 /// The condition under which a change of the server shows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shows {
     /// For one request at a time.
@@ -65,7 +65,8 @@ pub enum Shows {
 }
 
 /// A change of the server's speed in the middle of a series.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "ServerChange")]
 pub struct Change {
     /// Last time at which the server was still as before, in seconds of the sweep.
     pub after_s: f64,

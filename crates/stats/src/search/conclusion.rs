@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The kind of a conclusion.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
     /// See [`Conclusion::Found`].

@@ -7,7 +7,8 @@ use goodput_core::level::Level;
 use serde::{Deserialize, Serialize};
 
 /// The evidence behind an answer, and why the search ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "AnswerReason")]
 pub struct Reason {
     /// The evidence, the most decisive first.
     evidence: Vec<Evidence>,
@@ -47,7 +48,7 @@ impl Reason {
 }
 
 /// Why a search ended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ended {
     /// A stop rule fired.
@@ -75,8 +76,9 @@ impl Ended {
 }
 
 /// One statement that an answer rests on.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[schemars(rename = "AnswerEvidence")]
 pub enum Evidence {
     /// The verdicts of single levels.
     Levels(LevelsEvidence),
@@ -107,7 +109,7 @@ pub enum Evidence {
 }
 
 /// Joint evidence of the verdicts of single levels.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum LevelsEvidence {
     /// No level was measured.
@@ -146,7 +148,7 @@ pub enum LevelsEvidence {
 }
 
 /// One measured level with the counts that decide it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct LevelEvidence {
     /// The level.
     pub level: Level,
@@ -157,7 +159,7 @@ pub struct LevelEvidence {
 }
 
 /// The counts behind the verdict of one step.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepEvidence {
     /// The client was the limit.
@@ -191,7 +193,7 @@ pub enum StepEvidence {
 }
 
 /// The result of the adaptive search's posterior. Intervals have a probability of 90 %, one-sided bounds 95 %.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SearchEvidence {
     /// Hardly any request was measured near the boundary.
@@ -235,7 +237,7 @@ pub enum SearchEvidence {
 }
 
 /// The result of a curve fitted to levels chosen beforehand.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum FitEvidence {
     /// The highest level meets the SLO.
@@ -279,7 +281,7 @@ pub enum FitEvidence {
 }
 
 /// The reason why no level is called safe.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NotSafe {
     /// A step at or below the safe rate is shown to fail.

@@ -68,7 +68,7 @@ impl Recovery {
 }
 
 /// The reason why the recovery step of a series is not measured.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "why")]
 pub enum NotMeasured {
     /// No level was shown to be safe.

@@ -8,7 +8,7 @@ use goodput_core::slo::{Metric, limit_percentile};
 use serde::{Deserialize, Serialize};
 
 /// The reason why no further step is measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
     /// Every level of the list was measured.
@@ -123,7 +123,7 @@ pub enum Stop {
 }
 
 /// The key of a plan that bounds the levels of a search.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HighestKey {
     /// `search.max-rate`.
@@ -135,7 +135,7 @@ pub enum HighestKey {
 }
 
 /// A limit that one request at a time misses.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MissedUnloaded {
     /// Key of the limit.
     pub limit: String,

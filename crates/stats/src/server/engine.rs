@@ -9,7 +9,7 @@ use super::prometheus::label;
 use serde::{Deserialize, Serialize};
 
 /// A serving engine, recognised by the names of its metrics.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
     /// vLLM, v0 and v1.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// Reported settings of one server, or of several identical ones.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Facts {
     /// URLs of the servers; empty for the simulated one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

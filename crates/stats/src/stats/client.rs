@@ -171,7 +171,7 @@ pub fn tightest_of(tiers: &[Slo]) -> (Option<f64>, Option<f64>) {
 }
 
 /// How close the client came to its limits over the steps of a run: the largest value of each over all steps.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Margin {
     /// p99 of sent − due, in ms.
     pub lateness_p99_ms: Option<Maximum>,
@@ -186,7 +186,7 @@ pub struct Margin {
 }
 
 /// Largest value of one measure over the steps of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Maximum {
     /// The value.
     pub most: f64,

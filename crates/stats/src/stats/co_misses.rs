@@ -15,7 +15,7 @@ use serde::Serialize;
 
 /// Coincidence of the misses of one limit with those of another limit of its tier, in one step. An ITL limit counts requests
 /// here, not gaps.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, schemars::JsonSchema)]
 pub struct CoMisses {
     /// Key of the other limit ([`goodput_core::slo::limit_key`]).
     pub limit: String,

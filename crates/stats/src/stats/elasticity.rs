@@ -34,7 +34,7 @@ const TAIL_FROM: f64 = 3.0;
 const TAIL_TO: f64 = 0.3;
 
 /// An elasticity with its 90 % interval.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Elasticity {
     /// d ln r\*/d ln x: −0.8 means 8 % less goodput for 10 % more of the factor.
     pub value: f64,

@@ -2,7 +2,7 @@
 
 use super::compact_record::CompactRecord;
 use super::itl::ItlTally;
-use super::step::{Quantiles, StepKind, by_column};
+use super::step::{Quantiles, SomeColumns, StepKind, by_column};
 use super::tail::{ClusterPrior, quantiles_by_due};
 use super::verdict::INFLATION;
 use goodput_core::record::{Outcome, Phase};
@@ -18,7 +18,9 @@ const LAST_SINGLE_TURN: u16 = 9;
 const RANGE_ENDS: [u16; 4] = [19, 49, 99, u16::MAX];
 
 /// Property by which requests are grouped.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum GroupBy {
     /// Class of the mix.
@@ -43,7 +45,7 @@ impl GroupBy {
 }
 
 /// Results of one group of requests in a step, latencies in milliseconds: a row of `groups.csv`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Group {
     /// Property by which requests are grouped.
     pub by: GroupBy,
@@ -59,6 +61,7 @@ pub struct Group {
     pub failed_timeout: u64,
     /// Percentiles by metric: those with one value per request, for classes also of the ITL.
     #[serde(flatten, serialize_with = "by_column")]
+    #[schemars(with = "SomeColumns")]
     pub latency: BTreeMap<Metric, Quantiles>,
     /// Mean input tokens of a completed request.
     pub input_tokens_mean: Option<f64>,

@@ -25,6 +25,7 @@ pub mod groups;
 mod halt;
 pub mod isotonic;
 pub mod itl;
+mod latency_columns;
 mod limits;
 pub mod meta;
 pub mod needed;

@@ -27,7 +27,7 @@ const PER_WINDOW: f64 = 20.0;
 const BLOCKS: usize = 8;
 
 /// Course of the load, in seconds since the start of the step.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Course {
     /// Start of the first hold, after the settling time.
     pub from_s: f64,
@@ -70,7 +70,7 @@ pub struct TimedRequest {
 }
 
 /// Figures of one window of the step.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Window {
     /// Start, in seconds since the start of the step.
     pub from_s: f64,
@@ -86,7 +86,7 @@ pub struct Window {
 }
 
 /// The two figures by which windows are compared.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Values {
     /// Mean requests in flight.
     pub in_flight: f64,
@@ -95,7 +95,7 @@ pub struct Values {
 }
 
 /// Number of requests, and of the misses among them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct MissCounts {
     /// Number of requests.
     pub n: u64,
@@ -104,7 +104,7 @@ pub struct MissCounts {
 }
 
 /// Response of a server to a surge.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Recovered {
     /// Length of a window in seconds.
     pub window_s: f64,

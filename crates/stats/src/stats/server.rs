@@ -13,7 +13,7 @@ use std::time::Duration;
 ///
 /// The mean is exact (the histogram carries sum and count). Percentiles are interpolated linearly within a bucket, so they are as
 /// coarse as the buckets.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ServerLatency {
     /// Observations within the window.
     pub n: f64,
@@ -27,7 +27,7 @@ pub struct ServerLatency {
 
 /// The server's own counters over the measured window, summed over its engines and all servers of the plan; `None` for what it
 /// does not report. Gauges are sampled. Counters are differences between the readings nearest to both ends of the window.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, schemars::JsonSchema)]
 pub struct ServerSide {
     /// Number of gauge samples within the window.
     pub samples: Option<u64>,
@@ -98,7 +98,7 @@ pub struct ServerSide {
 pub struct Buckets(pub Vec<(f64, f64)>);
 
 /// The client's observations between the two readings that the server's counters are differences of, for comparison with these.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, schemars::JsonSchema)]
 pub struct ClientSide {
     /// Number of first tokens received.
     pub first_tokens: u64,
@@ -258,7 +258,7 @@ impl Step {
 pub const RESTARTED: &str = "the server was started anew within the step: its counters went back";
 
 /// One series of `[[metrics]]` over a step: a row of `metrics.csv`. Each set of labels is a series of its own.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct MetricRow {
     /// The entry of the plan it comes from.
     pub source: String,

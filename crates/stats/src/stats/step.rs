@@ -3,6 +3,7 @@
 
 use super::co_misses::CoMisses;
 use super::groups::{Group, GroupBy};
+pub use super::latency_columns::{AllColumns, SomeColumns};
 pub use super::server::{Buckets, ClientSide, MetricRow, ServerLatency, ServerSide};
 use goodput_core::level::{Control, Level};
 use goodput_core::named_enum;
@@ -132,7 +133,8 @@ impl Abort {
 ///
 /// Percentiles are the order statistics ⌈p·n⌉ of the exact values. `p99_low` and `p99_high` are 95 % bounds of the p99 by rank,
 /// at the effective sample size n / `inflation`; `p99_high` is `None` if that is too small for a bound (below 368).
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "LatencyQuantiles")]
 pub struct Quantiles {
     /// Number of values.
     pub n: u64,
@@ -162,7 +164,7 @@ impl Quantiles {
 }
 
 /// Counts and verdict of one limit in one step: a row of `limits.csv`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct LimitRow {
     /// Tier of the SLO.
     pub tier: String,
@@ -211,7 +213,7 @@ named_enum! {
 }
 
 /// Results of one of several servers of a service in one step, latencies in milliseconds: a row of `replicas.csv`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Replica {
     /// Index of the server in `urls`, from 0.
     pub target: u16,
@@ -225,6 +227,7 @@ pub struct Replica {
     pub cut: u64,
     /// Percentiles by metric: TTFT, TPOT and e2e.
     #[serde(flatten, serialize_with = "by_column")]
+    #[schemars(with = "SomeColumns")]
     pub latency: BTreeMap<Metric, Quantiles>,
     /// The metric in which this replica is much worse than the others; `None` if it is not.
     #[serde(rename = "apart")]
@@ -262,7 +265,7 @@ pub fn by_column<S: serde::Serializer>(of: &BTreeMap<Metric, Quantiles>, to: S) 
 }
 
 /// The part of a trace that a step replayed, counted in requests with an arrival time of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct TracePart {
     /// Index of the first request, from 0.
     pub from: u64,
@@ -274,7 +277,7 @@ pub struct TracePart {
 
 /// Use of this machine's cores in the measured window of a step, when the server ran on it too. Shares are of the time of all
 /// cores that the client may use.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct HostLoad {
     /// Number of cores that the client may use.
     pub cores: u32,
@@ -291,7 +294,7 @@ pub struct HostLoad {
 }
 
 /// Result of one check of the plan in a step: a row of `checks.csv`.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct CheckRow {
     /// Class of requests; `all` if the workload has only one.
     pub class: String,
@@ -306,7 +309,7 @@ pub struct CheckRow {
 }
 
 /// One measured step. Rates are per second of the measured window; `None` means "not known" and is written as an empty cell.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, schemars::JsonSchema)]
 pub struct Step {
     /// Name of the series the step belongs to.
     pub series: String,
@@ -315,6 +318,7 @@ pub struct Step {
     /// Purpose of the step.
     pub kind: StepKind,
     /// The load that was offered.
+    #[serde(skip)]
     pub level: Level,
     /// When it started (RFC 3339).
     pub started_at: String,
@@ -373,6 +377,7 @@ pub struct Step {
     /// Mean output tokens of a completed request.
     pub output_tokens_mean: Option<f64>,
     /// Percentiles by metric.
+    #[serde(skip)]
     pub latency: BTreeMap<Metric, Quantiles>,
     /// Share of requests that met all limits together.
     pub joint_attainment: Option<f64>,
@@ -407,8 +412,10 @@ pub struct Step {
     /// Explanation of the verdict.
     pub reason: String,
     /// Share of the measured window that the busiest sending thread spent on a core.
+    #[serde(skip)]
     pub client_busy: Option<f64>,
     /// Largest share of the measured window in which a sending thread was runnable but had no core.
+    #[serde(skip)]
     pub client_waiting: Option<f64>,
     /// Use of this machine's cores in the measured window; `None` unless the server runs on it.
     #[serde(skip_serializing_if = "Option::is_none")]

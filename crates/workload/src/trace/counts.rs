@@ -16,7 +16,7 @@ const BIN_WIDTHS_MS: [u64; 17] = [
 const MS: u64 = 1_000_000;
 
 /// Variation of the counts in intervals of one width.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Dispersion {
     /// Width of an interval, in seconds.
     pub width_s: f64,

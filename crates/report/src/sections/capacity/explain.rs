@@ -10,11 +10,15 @@ use goodput_stats::capacity::sizing::MeasurementConditions;
 use serde::Serialize;
 
 /// One figure: its name, its formula, the formula with numbers, and the result.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub(super) struct Formula {
+    /// Name of the figure.
     pub(super) of: String,
+    /// The formula in words.
     pub(super) formula: &'static str,
+    /// The formula with numbers.
     pub(super) numbers: String,
+    /// The result with its unit.
     pub(super) result: String,
 }
 

@@ -16,8 +16,11 @@ mod words;
 
 pub use answer::Capacity;
 pub use brief::brief;
-pub use json::json;
+pub use json::{json, schema};
 pub use page::page;
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod schema_tests;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::path::Path;
 
 /// An answer without a rate to plan with.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Refused {
     /// Name of the answer.
     pub name: String,

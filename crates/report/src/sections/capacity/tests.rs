@@ -31,7 +31,7 @@ fn replica(rate: f64) -> Replica {
 }
 
 /// Returns the capacity for a given rate, at 5 million requests a day.
-fn given(reserve: Reserve, peak_to_mean: f64) -> Capacity {
+pub(super) fn given(reserve: Reserve, peak_to_mean: f64) -> Capacity {
     let candidate = Candidate {
         name: "the given rate".into(),
         gpu: None,
@@ -47,14 +47,14 @@ fn given(reserve: Reserve, peak_to_mean: f64) -> Capacity {
     of(vec![candidate], reserve, peak_to_mean)
 }
 
-fn of(all: Vec<Candidate>, reserve: Reserve, peak_to_mean: f64) -> Capacity {
+pub(super) fn of(all: Vec<Candidate>, reserve: Reserve, peak_to_mean: f64) -> Capacity {
     let demand = Demand::of_volume("5M".parse().unwrap(), peak_to_mean);
     let all = all.into_iter().map(|c| Sizing::of(c, &demand, &reserve)).collect();
     Capacity { demand, reserve, all: ranked(all), refused: Vec::new(), explain: true }
 }
 
 /// Returns the capacity of the fixtures' estimate, on an A40.
-fn measured(reserve: Reserve, peak_to_mean: f64) -> Capacity {
+pub(super) fn measured(reserve: Reserve, peak_to_mean: f64) -> Capacity {
     let (_, mut run) = fixture::cases().into_iter().find(|(n, _)| *n == "interval").unwrap();
     run.hardware =
         toml::from_str("gpu = \"A40\"\ngpus = 1\nprice-per-hour = 0.39\ncurrency = \"USD\"").unwrap();

@@ -1,13 +1,11 @@
 //! Checks `docs/reports.md` against the files that are written.
 
-use super::imported::{COUNTED, Imported, Tool};
+use super::imported::COUNTED;
 use super::json::result;
 use super::requests::RequestRow;
-use super::scaled::{Scaled, SloScale};
 use super::table::{Bucket, StepRow, TableRow, column_names};
 use super::{FailureRow, Sample};
 use crate::fixture;
-use crate::rundir::Run;
 use goodput_stats::stats::groups::Group;
 use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
 use serde_json::Value;
@@ -86,34 +84,6 @@ fn no_column_is_documented_that_is_not_there() {
     }
 }
 
-/// A run with all rare parts.
-fn everything() -> Run {
-    let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == "interval").unwrap();
-    run.price_per_hour = Some(0.39);
-    run.hardware.max_cost_per_mtok = Some(0.2.try_into().unwrap());
-    let goodput = run.answers[0].goodput.clone();
-    run.view.scale = Some(SloScale {
-        points: vec![Scaled { factor: 1.0, goodput }],
-        without: vec!["p99 ITL ≤ 50 ms".into()],
-        untold: 0,
-        measured: [1.0, 40.0],
-        estimated: true,
-    });
-    run.view.sensitivity = fixture::moved().view.sensitivity;
-    run.view.recovery = fixture::surged(true).view.recovery;
-    run.meta.imported = Some(Imported {
-        tool: Tool::Vllm,
-        version: Some("0.32".into()),
-        at: "2026-11-20T10:15:00Z".into(),
-        files: vec!["rate-4.json".into()],
-        settle: None,
-        missing: vec!["lateness".into()],
-        left_out: vec!["one file".into()],
-        steps: Vec::new(),
-    });
-    run
-}
-
 /// Covers files whose columns are not those of a table of steps.
 #[test]
 fn requests_and_what_was_imported_are_documented() {
@@ -135,7 +105,7 @@ fn every_field_of_the_result_is_documented() {
             assert!(told(key) || of_step || latency, "docs/reports.md lacks {what}.{key} of result.json");
         }
     };
-    for (case, run) in fixture::cases().into_iter().chain([("everything", everything())]) {
+    for (case, run) in fixture::cases().into_iter().chain([("everything", fixture::everything())]) {
         let value = result(&run);
         check(&value, case);
         check(&value["meta"]["imported"], "meta.imported");

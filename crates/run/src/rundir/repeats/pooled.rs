@@ -15,7 +15,7 @@ const LEVEL: f64 = 0.9;
 const Z90: f64 = 1.644_853_626_951_472_6;
 
 /// A reason why the pooled answer is weaker than intended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Shortfall {
     /// Fewer than two runs have a rate with an interval, so nothing can be pooled.
@@ -29,7 +29,7 @@ pub enum Shortfall {
 }
 
 /// The pooled answer of several runs, for one series, tier and class.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct PooledAnswer {
     /// Name of the series.
     pub series: String,
