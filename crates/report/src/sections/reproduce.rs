@@ -2,6 +2,7 @@
 
 use crate::document::{Block, Text, code, plain};
 use crate::words;
+use goodput_run::rundir::derive::usable_safe_rate;
 use goodput_run::rundir::{Imported, Run};
 
 /// Returns the blocks of the section of the report.
@@ -19,7 +20,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         format!("seed: {}", m.seed),
         format!("clock: {clock}"),
     ];
-    let blocks = vec![
+    let mut blocks = vec![
         Block::Paragraph(Text::of([
             plain("In the run folder, where "),
             code("plan.toml"),
@@ -34,7 +35,19 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         ])),
         Block::Code { language: "toml", text: run.plan_toml.clone() },
     ];
+    blocks.extend(for_operations(run));
     blocks
+}
+
+/// Returns the command that makes files for operations of a run with a safe rate; `None` for others.
+fn for_operations(run: &Run) -> Option<Block> {
+    run.answers.iter().any(|a| usable_safe_rate(&a.goodput).is_some()).then(|| {
+        Block::Paragraph(Text::of([
+            plain("For operations, "),
+            code("goodput handoff . --out ops"),
+            plain(" makes alerts, autoscaling, admission limits and a dashboard of these figures."),
+        ]))
+    })
 }
 
 /// Returns the source of an imported run. Its plan describes the measurement as far as it is known, but cannot repeat

@@ -8,6 +8,7 @@ use goodput_stats::capacity::sizing::{Candidate, Sizing, ranked};
 use goodput_stats::capacity::workload_change::WorkloadChange;
 use goodput_stats::stats::elasticity::Elasticity;
 use goodput_workload::factors::{Factor, FactorKind};
+use goodput_workload::trace::Dispersion;
 
 /// Returns the capacity of a candidate with every rare part for a demand.
 fn everything(demand: Demand) -> Capacity {
@@ -35,8 +36,13 @@ fn hours() -> Demand {
 /// Returns the demand of a trace.
 fn trace() -> Demand {
     let busiest = Busiest { width_s: 60.0, from_s: 120.0, requests: 600, rate: 10.0, peak_to_mean: 2.0 };
-    let source =
-        Source::Trace { title: "trace.csv".into(), requests: 3000, span_s: 600.0, shape_only: false };
+    let source = Source::Trace {
+        title: "trace.csv".into(),
+        requests: 3000,
+        span_s: 600.0,
+        shape_only: false,
+        dispersion: Some(Dispersion { width_s: 10.0, intervals: 60, index: Some(4.0), peak_rate: 9.0 }),
+    };
     Demand { source, peak: Peak::Busiest(busiest), ..Demand::of_rate(5.0, 2.0) }
 }
 
