@@ -119,13 +119,18 @@ fn a_matrix_shows_where_the_time_goes() {
     let dir = tempdir().unwrap();
     let run = swept(dir.path(), "matrix", &[]);
     let parts = chart(&run, "time-parts", dir.path(), &[]);
-    for text in
-        ["Where the time of the median request goes", "set by prefill, as expected", "slowed down by others"]
-    {
+    for text in [
+        "Where the time of the median request goes",
+        "reading the prompt 100 % · prefill, as expected",
+        "Batching sets the latency of 4",
+        "slowed down by others",
+    ] {
         assert!(parts.contains(text), "{text}");
     }
     let first = chart(&run, "first-tokens", dir.path(), &[]);
-    for text in ["Median TTFT against what is expected", "of a cold cache", "times one request alone"] {
+    for text in
+        ["Median TTFT of each row against its reference", "of a cold cache", "times one request alone"]
+    {
         assert!(first.contains(text), "{text}");
     }
     goodput()

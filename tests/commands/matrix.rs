@@ -31,7 +31,7 @@ fn the_matrix_is_answered_row_by_row() {
         .and(contains("A short, alone: How fast is a short request"))
         .and(contains("Expected cache, and it holds"));
     let mut command = goodput();
-    command.timeout(Duration::from_secs(300)).args(["sweep", "--no-charts", "matrix", "--virtual-time"]);
+    command.timeout(Duration::from_secs(300)).args(["sweep", "matrix", "--virtual-time"]);
     command.args(["--set", "step.measure=30s", "--out"]).arg(&out).assert().code(0).stdout(says);
     let first = result(&out);
     let rows = first["matrix"].as_array().unwrap();

@@ -96,9 +96,13 @@ pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
 fn draw_capacity(c: &Capacity, format: Format) -> Canvas {
     let face = Type::book(11.5, GREY);
     let width = f64::from(format.width()) - 2.0 * EDGE;
-    // The headline of a slide already has the volume.
-    let skip = usize::from(format == Format::Slide);
-    let about = c.about().split(", ").skip(skip).map(str::to_owned).chain(c.chart_rate()).collect();
+    let mut about = c.about_in_parts();
+    if format == Format::Slide {
+        // Its headline has the volume, and its legend all but the mean rate.
+        about = about.into_iter().skip(1).take(1).collect();
+    }
+    about.extend(c.chart_rate());
+    about.extend(c.chart_price());
     let titles = Titles {
         head: c.chart_headline(),
         about: (face, vec![shortened(&face, about, width)]),
@@ -120,19 +124,24 @@ fn draw_capacity(c: &Capacity, format: Format) -> Canvas {
     frame.finish(hue_of(0))
 }
 
-/// Returns the SLOs under which the candidates were measured.
+/// Returns the SLOs under which the candidates were measured, and the requests, each once.
 fn measured(c: &Capacity) -> String {
-    let runs = c.all.iter().filter_map(|s| Some(plain(&s.candidate.measured.as_ref()?.slo)));
-    let mut slos: Vec<String> = Vec::new();
-    for slo in runs {
-        if !slos.contains(&slo) {
-            slos.push(slo);
-        }
-    }
+    let runs = || c.all.iter().filter_map(|s| s.candidate.measured.as_ref());
+    let once = |all: Vec<String>| {
+        let mut seen: Vec<String> = Vec::new();
+        all.into_iter().for_each(|one| {
+            if !seen.contains(&one) {
+                seen.push(one)
+            }
+        });
+        seen.join("; ")
+    };
+    let slos = once(runs().map(|m| plain(&m.slo)).collect());
+    let workloads = once(runs().map(|m| plain(&clip(&m.workload, 120))).collect());
     if slos.is_empty() {
         "a rate as given, not measured here".into()
     } else {
-        format!("SLO: {}", slos.join("; "))
+        format!("SLO: {slos} · {workloads}")
     }
 }
 

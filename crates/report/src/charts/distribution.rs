@@ -52,7 +52,7 @@ struct Spread<'a> {
 fn panels(run: &Run) -> Vec<Panel<'_>> {
     match run.tiers.iter().any(Slo::has_class_limits) {
         true => Panel::all(run),
-        false => Metric::PRINCIPAL.into_iter().map(|m| Panel::of_all(run, m)).collect(),
+        false => Metric::PRINCIPAL.into_iter().map(Panel::of_all).collect(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The first token of each row of a matrix against what is expected without load: that of one request alone, or with a warm cache that of
-//! a cold one under the same load.
+//! The first token of each row of a matrix against its reference: that of one request alone, or with a warm cache that of a cold one under
+//! the same load.
 
 use super::draw::{
     Align, Axis, Canvas, Entry, Frame, Hue, Plot, Rect, Scale, Scene, Slot, Type, ellipsis, overlaid, paler,
@@ -26,19 +26,18 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let rows = FirstToken::all(scene.run);
-    let (own, expected) = (overlaid(0).dark, rgb(0x333333));
+    let (own, reference) = (overlaid(0).dark, rgb(0x333333));
     let legend = vec![
         Entry::Series(own, "filled: median of the row; pale: up to its p99".into()),
-        Entry::Series(expected, "hollow: what is expected".into()),
+        Entry::Series(reference, "hollow: one request alone, or the same load with a cold cache".into()),
     ];
     let slot = Slot::of(ROW * rows.len() as f64 + 6.0);
     let mut frame = Frame::new(scene, &[slot], 40.0, legend);
-    let ends = || rows.iter().flat_map(|r| [Some(r.expected), Some(r.p50), r.p99]).flatten();
+    let ends = || rows.iter().flat_map(|r| [Some(r.reference), Some(r.p50), r.p99]).flatten();
     let x = Axis::log(ends().fold(f64::INFINITY, f64::min) / 1.4, ends().fold(0.0, f64::max) * 1.3);
     let y = Axis { min: 0.0, max: rows.len() as f64, step: 1.0, scale: Scale::Rows };
     let plot = Plot { area: frame.areas[0], x, y };
-    let notes = ["expected: of one request alone, or of a cold cache under the same load".to_owned()];
-    frame.axes(0, &plot, "Median TTFT against what is expected", &notes, "TTFT, ms, logarithmic");
+    frame.axes(0, &plot, "Median TTFT of each row against its reference", &[], "TTFT, ms, logarithmic");
     frame.spines(&plot);
     for (i, row) in rows.iter().enumerate() {
         draw_row(&mut frame.canvas, &plot, i, row);
@@ -61,9 +60,9 @@ fn draw_row(c: &mut Canvas, plot: &Plot, number: usize, row: &FirstToken<'_>) {
     if let Some(p99) = row.p99 {
         c.stroke(at(row.p50), at(p99), 5.0, paler(own, 0.5));
     }
-    c.stroke(at(row.expected), at(row.p50), 1.6, rgb(0x333333));
-    c.disc(at(row.expected), RADIUS, rgb(0x333333));
-    c.disc(at(row.expected), RADIUS - 1.6, WHITE);
+    c.stroke(at(row.reference), at(row.p50), 1.6, rgb(0x333333));
+    c.disc(at(row.reference), RADIUS, rgb(0x333333));
+    c.disc(at(row.reference), RADIUS - 1.6, WHITE);
     c.disc(at(row.p50), RADIUS, own);
     let p99 = row.p99.map(|p99| format!(" · p99 {}", words::latency(p99))).unwrap_or_default();
     let area = Rect { y: a.y + h * number as f64, h, ..a };

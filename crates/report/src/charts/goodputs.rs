@@ -2,8 +2,8 @@
 //! the saturated server.
 
 use super::draw::{
-    Across, Align, Axis, Boundary, Canvas, Entry, Format, Frame, GREY, Hue, Plot, Rect, Scale, Scene, Slot,
-    Type, ellipsis, level_title, overlaid, rgb,
+    Across, Align, Axis, Boundary, Canvas, Entry, Frame, GREY, Hue, Plot, Rect, Scale, Scene, Slot, Type,
+    ellipsis, level_title, overlaid, rgb,
 };
 use crate::escape::clip;
 use crate::words::{self, IN_A_TABLE, short_names};
@@ -28,7 +28,7 @@ const GAP: f64 = 10.0;
 
 /// Returns true if there are several series, at least one of which has a rate.
 pub(super) fn applies(run: &Run, _: &Traces) -> bool {
-    let has_rate = |p: &Run| Boundary::new(p, across(run), Format::Report).span().is_some();
+    let has_rate = |p: &Run| Boundary::new(p, across(run)).span().is_some();
     run.parts.len() > 1 && run.parts.iter().any(has_rate)
 }
 
@@ -113,7 +113,7 @@ fn row<'a>(scene: &Scene<'a>, number: usize, part: &'a Run, name: String) -> Row
         name,
         colours: overlaid(number),
         part,
-        boundary: Boundary::new(part, across(run), scene.format),
+        boundary: Boundary::new(part, across(run)),
         peak: peak.filter(|p| *p > 0.0),
         status: state.unwrap_or_else(|| status.to_owned()),
     }
@@ -261,6 +261,7 @@ fn draw_peak(c: &mut Canvas, plot: &Plot, number: usize, row: &Row<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::charts::Format;
     use crate::charts::{Look, OVER, over};
     use goodput_run::fixture;
     use goodput_stats::fixture::conclusion;

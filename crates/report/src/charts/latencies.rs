@@ -142,7 +142,7 @@ impl<'a> Latencies<'a> {
     fn series(&self, curve: &Curve<'_>, pick: usize, colour: RGBColor) -> Series {
         let is_marked = pick == self.marked;
         let dot = |s: &&Step| {
-            let mark = self.panel.mark(s);
+            let mark = Mark::of(s);
             let at = self.point(s, pick)?;
             let beyond = match mark {
                 Mark::Overloaded if !self.names_overloads => None,
@@ -176,9 +176,10 @@ impl<'a> Latencies<'a> {
                 return None;
             }
             let known = self.value(step, pick).filter(|_| !includes_wait(self.panel.metric));
-            return (pick == self.marked).then(|| (self.across.of(step), known.unwrap_or(f64::INFINITY)));
+            return (pick == self.marked)
+                .then(|| (self.panel.place(step, self.across), known.unwrap_or(f64::INFINITY)));
         }
-        self.value(step, pick).map(|v| (self.across.of(step), v))
+        self.value(step, pick).map(|v| (self.panel.place(step, self.across), v))
     }
 
     /// Returns one percentile of a step in the unit of the axis.
@@ -201,7 +202,7 @@ impl<'a> Latencies<'a> {
     fn hint(&self, step: &Step, pick: usize) -> String {
         let own = (Mark::of(step) != Mark::Overloaded)
             .then(|| percentile(self.panel.metric, &self.panel.quantiles(step), pick));
-        of_step(step, [achieved(step)].into_iter().chain(own.flatten()), self.panel.mark(step))
+        of_step(step, [achieved(step)].into_iter().chain(own.flatten()), Mark::of(step))
     }
 
     /// Returns the bounds of the p99 of steady steps, if p99 is the percentile with the marks.
@@ -210,7 +211,7 @@ impl<'a> Latencies<'a> {
             let q = self.panel.quantiles(s);
             let (low, value) = (q.p99_low? / self.unit, q.p99? / self.unit);
             let high = q.p99_high.map(|h| h / self.unit);
-            Some(Bar { x: self.across.of(s), low, high, value, colour: curve.hue.middle })
+            Some(Bar { x: self.panel.place(s, self.across), low, high, value, colour: curve.hue.middle })
         };
         let steps = curve.steps.iter().filter(|s| self.marked == 2 && steady(s));
         steps.filter_map(bar).collect()

@@ -181,10 +181,11 @@ pub(crate) const CHARTS: &[Chart] = &[
         time_parts::applies,
         time_parts::draw,
     )
-    .about(About::Matrix),
+    .about(About::Matrix)
+    .saying(time_parts::message),
     chart(
         "first-tokens",
-        "TTFT of each row against what is expected",
+        "TTFT of each row against its reference",
         first_tokens::applies,
         first_tokens::draw,
     )
@@ -201,7 +202,7 @@ pub(crate) const OVER: &[Chart] = &[
         overlay::applies,
         overlay::draw,
     )
-    .saying(messages::overlay),
+    .saying(overlay::message),
     chart(
         "attained",
         "Share of requests within every limit, every series",

@@ -2,12 +2,13 @@
 //! first.
 
 use super::draw::{
-    Across, Boundary, Canvas, Curve, Entry, Format, Hue, LevelChart, LevelPlot, Mark, Scene, overlaid_curves,
-    steady, widest_name, without_afar, x_axis,
+    Across, Axis, Boundary, Canvas, Curve, Entry, Format, Hue, LevelChart, LevelPlot, Mark, Scene,
+    overlaid_curves, steady, widest_name, without_afar, x_axis,
 };
 use super::latencies::Latencies;
 use super::panel::Panel;
-use crate::words::{IN_A_TABLE, short_names};
+use crate::sections::mixing;
+use crate::words::{IN_A_TABLE, messages, short_names};
 use goodput_core::level::Control;
 use goodput_core::slo::{Metric, Slo};
 use goodput_run::rundir::{Run, Traces};
@@ -23,6 +24,11 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
     run.parts.iter().filter(has_ttft).count() > 1
 }
 
+/// Returns what the chart shows: what mixing costs, if classes of a mix were measured alone, else the latency of the series.
+pub(super) fn message(run: &Run) -> Option<String> {
+    mixing::message(run).or_else(|| messages::overlay(run))
+}
+
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let run = scene.run;
@@ -34,7 +40,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     if curves.len() > MANY {
         // One step far beyond would squash all curves.
         let boundaries: Vec<Boundary> =
-            run.parts.iter().map(|p| Boundary::new(p, Across::Achieved, scene.format)).collect();
+            run.parts.iter().map(|p| Boundary::new(p, Across::Achieved)).collect();
         without_afar(&mut curves, boundaries.iter().flat_map(Boundary::values));
         for (curve, name) in curves.iter_mut().zip(short_names(series.iter().copied(), BRIEF)) {
             curve.name = name;
@@ -48,6 +54,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let medians = curves.len() <= MANY;
     let plot = |p| LevelPlot {
         height,
+        own_x: own_axis(run, &curves, p),
         ..Latencies::new(run, &curves, p, Across::Achieved).plot_of_tails(&curves, medians)
     };
     let plots: Vec<LevelPlot> = panels.into_iter().map(plot).collect();
@@ -57,6 +64,15 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     chart.right = 24.0 + widest_name(&plots);
     let legend = named.into_iter().chain(chart.legend(&plots, Mark::words, None)).collect();
     chart.draw(&plots, None, legend).finish(Hue::INK)
+}
+
+/// Returns the axis of the class of a panel, whose rates in a mix and alone are compared; `None` if no class has limits of its own.
+fn own_axis(run: &Run, curves: &[Curve<'_>], panel: Panel<'_>) -> Option<(Axis, String)> {
+    run.tiers.iter().any(Slo::has_class_limits).then(|| {
+        let steps = curves.iter().flat_map(|c| &c.steps).filter(|s| panel.is_sent_in(s));
+        let places = steps.map(|s| panel.place(s, Across::Achieved));
+        (x_axis(Control::Rate, Across::Achieved, places), panel.own_rate_title())
+    })
 }
 
 /// Returns the metric that binds in most series; `None` if no latency binds.
@@ -74,10 +90,10 @@ fn binding_metric(run: &Run) -> Option<Metric> {
 /// Returns the panels: of each class with limits of its own, else TTFT and every other metric with a limit, the one that binds first.
 fn panels(run: &Run) -> Vec<Panel<'_>> {
     if run.tiers.iter().any(Slo::has_class_limits) {
-        return Panel::all(run).into_iter().filter(|p| p.is_limited(run)).collect();
+        return Panel::all(run).into_iter().filter(|p| p.is_limited(run)).map(Panel::by_own_rate).collect();
     }
     let has_values = |m: Metric| run.steps.iter().any(|s| s.quantiles(m).p50.is_some());
-    let all = Metric::ALL.into_iter().filter(|m| has_values(*m)).map(|m| Panel::of_all(run, m));
+    let all = Metric::ALL.into_iter().filter(|m| has_values(*m)).map(Panel::of_all);
     let mut all: Vec<Panel<'_>> = all.filter(|p| p.metric == Metric::Ttft || p.is_limited(run)).collect();
     let binding = binding_metric(run);
     all.sort_by_key(|p| (Some(p.metric) != binding, !p.is_limited(run)));

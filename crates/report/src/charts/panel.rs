@@ -1,12 +1,12 @@
 //! The panels of a chart of latencies: one for each metric, and in a mix one for each class that has limits of its own. A percentile over
 //! the requests of several classes is compared with the limit of none of them.
 
-use super::draw::{Mark, charted, metric_title, steady};
+use super::draw::{Across, charted, metric_title, steady};
 use crate::words::class_limit::{class_quantiles, of_class};
 use goodput_core::slo::{ALL, Limit, LimitGroup, Metric, Slo, limit_key};
 use goodput_plan::measured_alone;
 use goodput_run::rundir::{Latencies, Run, Trace};
-use goodput_stats::stats::step::{LimitRow, Quantiles, Step, StepKind, Verdict};
+use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
 /// Maximum number of panels on a page.
 const MOST: usize = 4;
@@ -19,31 +19,30 @@ pub(super) struct Panel<'a> {
     pub(super) metric: Metric,
     /// Name of the class, or [`ALL`].
     class: &'a str,
-    /// Name of the tier whose verdicts are marked.
-    tier: &'a str,
+    /// True to place steps by the rate of its own requests, not by that of all.
+    is_by_own_rate: bool,
 }
 
 impl<'a> Panel<'a> {
     /// Returns the panel of a metric of the requests without limits of their class.
-    pub(super) fn of_all(run: &'a Run, metric: Metric) -> Self {
-        Self { metric, class: ALL, tier: marked_tier(run) }
+    pub(super) const fn of_all(metric: Metric) -> Self {
+        Self { metric, class: ALL, is_by_own_rate: false }
     }
 
     /// Returns the panels of a run: of each class with limits of its own every metric that it limits, and of all requests TTFT, TPOT and
     /// every metric that is limited. Those with the limit that binds come first, then those with limits.
     pub(super) fn all(run: &'a Run) -> Vec<Self> {
-        let tier = marked_tier(run);
         let mut panels: Vec<Self> = Vec::new();
         for group in run.tiers.iter().flat_map(Slo::limit_groups).filter(|g| g.class() != ALL) {
             for limit in group.slo.limits() {
-                let panel = Self { metric: limit.metric, class: group.class(), tier };
+                let panel = Self { metric: limit.metric, class: group.class(), is_by_own_rate: false };
                 if !panels.contains(&panel) {
                     panels.push(panel);
                 }
             }
         }
         panels.truncate(MOST);
-        let of_all = Metric::ALL.into_iter().map(|metric| Self { metric, class: ALL, tier });
+        let of_all = Metric::ALL.into_iter().map(|metric| Self { metric, class: ALL, is_by_own_rate: false });
         let is_wanted = |p: &Self| matches!(p.metric, Metric::Ttft | Metric::Tpot) || p.is_limited(run);
         for panel in of_all.filter(|p| is_wanted(p) && p.has_values(run)) {
             let is_shown = panels.iter().any(|p| p.metric == panel.metric);
@@ -52,7 +51,7 @@ impl<'a> Panel<'a> {
             }
         }
         if panels.is_empty() {
-            panels.push(Self { metric: Metric::Ttft, class: ALL, tier });
+            panels.push(Self { metric: Metric::Ttft, class: ALL, is_by_own_rate: false });
         }
         if run.tiers.iter().any(Slo::has_class_limits) {
             panels.sort_by_key(|p| (!p.binds(run), !p.is_limited(run)));
@@ -92,24 +91,25 @@ impl<'a> Panel<'a> {
         class_quantiles(step, self.class, self.metric)
     }
 
+    /// Returns this panel with steps placed by the rate of its own requests, so that a mix and a class alone can be compared.
+    pub(super) const fn by_own_rate(self) -> Self {
+        Self { is_by_own_rate: true, ..self }
+    }
+
+    /// Returns the place of a step on the horizontal axis.
+    pub(super) fn place(&self, step: &Step, across: Across) -> f64 {
+        let own = step.class(self.class).filter(|_| self.is_by_own_rate && across == Across::Achieved);
+        own.map_or_else(|| across.of(step), |group| group.achieved_rate)
+    }
+
+    /// Returns the title of an axis of the rate of its own requests.
+    pub(super) fn own_rate_title(&self) -> String {
+        of_class("achieved throughput", self.class) + ", requests/s"
+    }
+
     /// Returns true if a step sends such requests: not if its series measures another class alone.
     pub(super) fn is_sent_in(&self, step: &Step) -> bool {
         self.class == ALL || measured_alone(&step.series).is_none_or(|class| class == self.class)
-    }
-
-    /// Returns the mark of a step: by the limits of the class, or of all if no class has its own.
-    pub(super) fn mark(&self, step: &Step) -> Mark {
-        if self.class == ALL {
-            return Mark::of(step);
-        }
-        let own = |r: &&LimitRow| r.class == self.class && r.tier == self.tier;
-        let verdicts: Vec<Verdict> = step.limits.iter().filter(own).map(|r| r.verdict).collect();
-        match &verdicts[..] {
-            [] => Mark::of(step),
-            all if all.contains(&Verdict::Fails) => Mark::by(step, Verdict::Fails),
-            all if all.iter().all(|v| *v == Verdict::Meets) => Mark::by(step, Verdict::Meets),
-            _ => Mark::by(step, Verdict::Undecided),
-        }
     }
 
     /// Returns the latencies of the unloaded server: of the baseline step with the most such requests.
@@ -135,11 +135,6 @@ impl<'a> Panel<'a> {
     }
 }
 
-/// Returns the tier of the answer.
-fn marked_tier(run: &Run) -> &str {
-    run.answers.first().map_or("", |a| &a.tier)
-}
-
 /// Keeps as many panels as fit on a slide; those with a limit are more informative.
 pub(super) fn for_slide(run: &Run, panels: &mut Vec<Panel<'_>>, count: usize) {
     let order = panels.clone();
@@ -153,6 +148,7 @@ mod tests {
     use super::*;
     use goodput_run::fixture;
     use goodput_stats::stats::groups::{Group, GroupBy};
+    use goodput_stats::stats::step::Verdict;
 
     /// A mix of two classes, of which `chat` has a limit of its own that binds.
     fn mix() -> Run {
@@ -193,9 +189,8 @@ mod tests {
         assert_eq!(titles.len(), 2, "and what the other class limits and measures: {titles:?}");
         let limits: Vec<f64> = panels[0].limits(&run).iter().map(|(_, l)| l.limit_ms()).collect();
         assert_eq!(limits, [100.0]);
-        let (step, all) = (&run.steps[0], Panel::of_all(&run, Metric::E2e));
+        let step = &run.steps[0];
         assert_eq!(panels[0].quantiles(step).p99, Some(70.0));
-        assert_eq!((panels[0].mark(step), all.mark(step)), (Mark::Fails, Mark::Meets));
         let plain = fixture::found();
         let plain: Vec<String> = Panel::all(&plain).iter().map(Panel::title).collect();
         assert_eq!(plain, ["Time to first token (TTFT)", "Time per output token (TPOT)"]);

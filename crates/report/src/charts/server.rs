@@ -1,8 +1,8 @@
 //! Server metrics against the level: queue, KV cache, preemptions, and prefix cache hits.
 
 use super::draw::{
-    Across, Axis, Canvas, Curve, Dot, LevelChart, LevelPlot, Mark, Point, Scene, Series, Symbol, charted,
-    of_step, radius, steady, widest_name,
+    Across, Axis, Canvas, Curve, Dot, LevelChart, LevelPlot, Mark, Scene, Series, Symbol, charted, of_step,
+    radius, steady, widest_name,
 };
 use crate::words;
 use goodput_run::rundir::{Run, Traces};
@@ -102,7 +102,7 @@ impl Panel {
                 _ => (curve.hue.middle, curve.hue.middle_text),
             };
             let name = if curves.len() > 1 { curve.name.clone() } else { name.to_owned() };
-            let tail = if i == 0 { ended_at(curve.tail(Across::Offered, at), y.max) } else { Vec::new() };
+            let tail = if i == 0 { curve.tail(Across::Offered, at) } else { Vec::new() };
             Series {
                 line: curve.joined(Across::Offered).into_iter().filter_map(at).collect(),
                 tail,
@@ -117,15 +117,6 @@ impl Panel {
             .collect();
         LevelPlot { height: 118.0, says_answer: false, ..LevelPlot::new(self.heading, y, series) }
     }
-}
-
-/// Ends a line at the upper edge of its plot, at the place of its first point beyond: the mark of that point is drawn there.
-fn ended_at(mut points: Vec<Point>, top: f64) -> Vec<Point> {
-    if let Some(first) = points.iter().position(|p| p.1 > top) {
-        points.truncate(first + 1);
-        points[first].1 = top;
-    }
-    points
 }
 
 /// Returns true if the server reported a metric for a step in the chart.
@@ -191,12 +182,5 @@ mod tests {
         assert_eq!(words::preempted(&step), Some(0.01), "else of those that the client saw");
         step.server.preemptions = None;
         assert_eq!(words::preempted(&step), None);
-    }
-
-    #[test]
-    fn a_line_ends_at_the_edge_where_its_mark_is() {
-        let points = vec![(1.0, 2.0), (2.0, 30.0), (3.0, 90.0)];
-        assert_eq!(ended_at(points.clone(), 10.0), [(1.0, 2.0), (2.0, 10.0)]);
-        assert_eq!(ended_at(points.clone(), 100.0), points);
     }
 }

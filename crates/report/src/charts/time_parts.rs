@@ -6,13 +6,15 @@ use super::draw::{
 use crate::escape::clip;
 use crate::words;
 use goodput_core::slo::AnswerPart;
+use goodput_plan::Bottleneck;
 use goodput_run::rundir::matrix::{Parts, RowAnswer};
 use goodput_run::rundir::{Run, Traces};
 
 /// Height of a row: its name above its bar.
 const ROW: f64 = 38.0;
-/// Height of a bar.
+/// Height of a bar, and its share of a low row.
 const BAR: f64 = 13.0;
+const SHARE: f64 = 0.34;
 /// Longest name of a row, in characters.
 const NAME: usize = 40;
 /// Distance between the name of a row and its figures.
@@ -50,6 +52,18 @@ impl Part {
             Self::Decode => p.decode,
             Self::Batching => p.batching,
         }
+    }
+
+    /// Returns the part that a bottleneck is; `None` for the cache, which saves time.
+    const fn behind(bottleneck: Bottleneck) -> Option<Self> {
+        Some(match bottleneck {
+            Bottleneck::Overhead => Self::Overhead,
+            Bottleneck::Prefill => Self::Prefill,
+            Bottleneck::Queue => Self::Queue,
+            Bottleneck::Decode => Self::Decode,
+            Bottleneck::Batching => Self::Batching,
+            Bottleneck::Cache => return None,
+        })
     }
 
     /// Returns true if it counts for a metric.
@@ -108,14 +122,18 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
 fn draw_row(c: &mut Canvas, plot: &Plot, number: usize, (row, parts): (&RowAnswer, &[(Part, f64)])) {
     let a = plot.area;
     let h = a.h / plot.y.max.max(1.0);
-    let bar = Rect { y: a.y + h * (number + 1) as f64 - BAR - 3.0, h: BAR, ..a };
-    let (bold, book) = (Type::bold(11.5, rgb(0x333333)), Type::book(11.0, rgb(0x333333)));
+    let high = (SHARE * h).min(BAR);
+    let bar = Rect { y: a.y + h * (number + 1) as f64 - high - 2.0, h: high, ..a };
+    // A slide with many rows has less room for each.
+    let size = (0.45 * h).clamp(8.5, 11.5);
+    let (bold, book) = (Type::bold(size, rgb(0x333333)), Type::book(size - 0.5, rgb(0x333333)));
     let name = ellipsis(&bold, &clip(&row.row, NAME), 0.5 * a.w);
-    c.text((a.x + 5.0, bar.y - 5.0), Align::Left, &bold, &name);
+    let baseline = bar.y - 0.11 * h;
+    c.text((a.x + 5.0, baseline), Align::Left, &bold, &name);
     let total: f64 = parts.iter().map(|p| p.1).sum();
     let after = a.x + 5.0 + bold.width(&name) + GAP;
     let said = told(row, parts, total);
-    c.text((after, bar.y - 5.0), Align::Left, &book, &ellipsis(&book, &said, a.right() + 30.0 - after));
+    c.text((after, baseline), Align::Left, &book, &ellipsis(&book, &said, a.right() + 30.0 - after));
     let mut from = 0.0;
     for (part, ms) in parts {
         let to = from + 100.0 * ms / total;
@@ -140,15 +158,19 @@ fn share(x: f64) -> String {
     format!("{} %", words::figure((1000.0 * x).round() / 10.0))
 }
 
-/// Returns the latency, its largest part, and whether that was expected: `e2e 744 ms · writing alone 98.8 % · decode expected`.
+/// Returns the latency, the part that sets it, and whether that was expected: `e2e 744 ms · writing alone 98.8 % · decode, as expected`.
 fn told(row: &RowAnswer, parts: &[(Part, f64)], total: f64) -> String {
     let what = match row.metric.part() {
         AnswerPart::First => "TTFT",
         AnswerPart::Pace => "after the first token",
         AnswerPart::Whole => "e2e",
     };
-    let largest = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-    let largest = largest.map(|(part, ms)| format!("{} {}", part.name(), share(ms / total)));
+    let part = row.measured.and_then(Part::behind);
+    let part = part.and_then(|part| parts.iter().find(|p| p.0 == part));
+    let part = part.map(|(part, ms)| format!("{} {}", part.name(), share(ms / total)));
+    let saved =
+        row.parts.and_then(|p| p.saved).filter(|ms| row.measured == Some(Bottleneck::Cache) && *ms > 0.0);
+    let saved = saved.map(|ms| format!("the cache saves {}", words::latency(ms)));
     let held = match (row.held, row.expected) {
         (Some(true), Some(expected)) => Some(format!("{expected}, as expected")),
         (Some(false), Some(expected)) => {
@@ -156,7 +178,23 @@ fn told(row: &RowAnswer, parts: &[(Part, f64)], total: f64) -> String {
         }
         _ => row.measured.map(|measured| measured.to_string()),
     };
-    let all =
-        [Some(format!("{what} {}", words::latency(total))), largest, held.map(|h| format!("set by {h}"))];
+    let all = [Some(format!("{what} {}", words::latency(total))), part.or(saved), held];
     all.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+}
+
+/// Returns what sets the latency of how many rows: `Batching sets the latency of 4 rows, decode of 2 and prefill of 1`.
+pub(super) fn message(run: &Run) -> Option<String> {
+    let mut counts: Vec<(Bottleneck, usize)> = Vec::new();
+    for measured in run.matrix.iter().filter_map(|r| r.measured) {
+        match counts.iter_mut().find(|(b, _)| *b == measured) {
+            Some((_, n)) => *n += 1,
+            None => counts.push((measured, 1)),
+        }
+    }
+    counts.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
+    let (first, n) = counts.first()?;
+    let rows = if *n == 1 { "row" } else { "rows" };
+    let mut said = vec![format!("{} sets the latency of {n} {rows}", words::capital(&first.to_string()))];
+    said.extend(counts[1..].iter().map(|(b, n)| format!("{b} of {n}")));
+    Some(words::list(&said))
 }

@@ -153,6 +153,19 @@ fn sentence(run: &Run, m: &Mixing) -> String {
     )
 }
 
+/// Returns the effect of mixing for the headline of a chart; `None` if it is not known.
+pub(crate) fn message(run: &Run) -> Option<String> {
+    let all = mixings(run);
+    let m = all.first()?;
+    let (apart, change) = (m.unmixed()?, m.change()?);
+    Some(format!(
+        "Mixed, a server takes {} requests/s, apart {}: {}",
+        m.mixed.words(),
+        apart.words(),
+        verdict(change)
+    ))
+}
+
 /// Returns the verdict on a change between two ends, in per cent. It does not state a sign if both are possible.
 fn verdict((least, most): (f64, f64)) -> String {
     let percent = |low: f64, high: Option<f64>| Range { low, high }.words();

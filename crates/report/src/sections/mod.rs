@@ -20,7 +20,7 @@ mod groups;
 mod knobs;
 mod limits;
 mod matrix;
-mod mixing;
+pub(crate) mod mixing;
 mod offline;
 mod pair;
 pub mod peers;

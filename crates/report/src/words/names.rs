@@ -41,9 +41,13 @@ pub(crate) fn subject(meta: &Meta) -> String {
     }
 }
 
-/// Returns the name of the SLO that an answer is about: `the SLO`, or `the SLO of gold` if there are several.
+/// Returns the name of the SLO that an answer is about: `the SLO`, or `the SLO of gold` if it is one of several.
 pub(crate) fn slo_name(run: &Run, a: &Answer) -> String {
-    if several_tiers(run) { format!("the SLO of {}", clip(&a.tier, 40)) } else { "the SLO".into() }
+    if several_tiers(run) || run.is_of_tier {
+        format!("the SLO of {}", clip(&a.tier, 40))
+    } else {
+        "the SLO".into()
+    }
 }
 
 /// Returns true if the steps are judged by several SLOs.

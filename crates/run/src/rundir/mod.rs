@@ -238,6 +238,8 @@ pub struct Run {
     pub meta: Meta,
     /// The tiers of the SLO, resolved.
     pub tiers: Vec<goodput_core::slo::Slo>,
+    /// True if the run is seen as one of several tiers of its SLO sees it.
+    pub is_of_tier: bool,
     /// The resolved plan as TOML text.
     pub plan_toml: String,
     /// One answer per series, tier and class; the first is the main answer.

@@ -24,6 +24,7 @@ impl Run {
     }
 
     fn keep_tier(&mut self, tier: &str) {
+        self.is_of_tier = self.tiers.len() > 1;
         self.answers.retain(|a| a.tier == tier);
         self.tiers.retain(|t| t.tier() == tier);
         for step in &mut self.steps {
@@ -62,7 +63,7 @@ mod tests {
         }
         assert!(run.steps.iter().any(|s| s.verdict == Verdict::Fails));
         let loose = run.clone().of_tier("loose").unwrap();
-        assert_eq!((loose.answers.len(), loose.tiers.len()), (1, 1));
+        assert_eq!((loose.answers.len(), loose.tiers.len(), loose.is_of_tier), (1, 1, true));
         assert!(loose.steps.iter().all(|s| s.verdict == Verdict::Meets));
         let error = run.of_tier("gold").unwrap_err().to_string();
         assert_eq!(error, "the run has no tier \"gold\": it has main, loose");

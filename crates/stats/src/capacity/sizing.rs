@@ -58,6 +58,8 @@ pub struct MeasurementConditions {
     pub output_tokens: Option<f64>,
     /// True if time was simulated.
     pub virtual_time: bool,
+    /// True if the server was simulated.
+    pub simulated: bool,
 }
 
 /// A candidate with its fleets.
@@ -320,6 +322,7 @@ mod tests {
             prompt_tokens: Some(600.0),
             output_tokens: Some(30.0),
             virtual_time: false,
+            simulated: false,
         };
         let with = |name: &str, measured: MeasurementConditions| Candidate {
             measured: Some(measured),
@@ -335,6 +338,7 @@ mod tests {
             model: "n".into(),
             output_tokens: Some(60.0),
             virtual_time: true,
+            simulated: true,
             ..measured.clone()
         });
         assert_eq!(all.len(), 5, "{all:?}");

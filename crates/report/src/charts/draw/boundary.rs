@@ -7,7 +7,6 @@ use super::hue::{GREEN, GREEN_TEXT, KNEE};
 use super::legend::Entry;
 use super::place::Taken;
 use super::positions::Positions;
-use super::scene::Format;
 use crate::escape::clip;
 use crate::words::{self, ends};
 use goodput_core::level::Control;
@@ -56,7 +55,7 @@ struct OtherTier {
 
 impl Boundary {
     /// Locates the first answer of a run on the axis of a chart.
-    pub(crate) fn new(run: &Run, across: Across, format: Format) -> Self {
+    pub(crate) fn new(run: &Run, across: Across) -> Self {
         let Some(a) = run.answers.first() else { return Self::default() };
         let g = &a.goodput;
         let estimate = interval(g);
@@ -84,8 +83,14 @@ impl Boundary {
         let band = ends.map(|(l, h)| (place(l), place(h))).filter(|(l, h)| h > l);
         let safe = safe.map(place);
         let most = positions.steps.iter().map(|s| across.of(s)).chain(line).fold(0.0, f64::max);
-        let words = lines(run, a);
-        let legend = legend(a, line.is_some(), band.is_some(), safe.is_some(), (&words, format));
+        let mut words = lines(run, a);
+        // On an axis of requests/s, other levels stand at the rate achieved there.
+        if let (Across::Achieved, Some(at), Some(first)) = (across, line, words.first_mut())
+            && a.control != Control::Rate
+        {
+            first.push_str(&format!(" (about {}{})", short(at), Control::Rate.unit()));
+        }
+        let legend = legend(a, line.is_some(), band.is_some(), safe.is_some(), &words);
         let unit = if across == Across::Achieved { Control::Rate.unit() } else { a.control.unit() };
         let others = other_tiers(run, a, across);
         Self { line, band, safe, most, knee, knee_band, unit, words, legend, others }
@@ -104,8 +109,7 @@ impl Boundary {
         self.words.join(" · ")
     }
 
-    /// Returns the legend entries of the elements drawn; on a slide with their numbers, since its plots have no room
-    /// for them.
+    /// Returns the legend entries of the elements drawn, with their numbers.
     pub(crate) fn entries(&self) -> Vec<Entry> {
         let knee = self.knee.map(|_| if self.knee_band.is_some() { Entry::TestedKnee } else { Entry::Knee });
         let others = (!self.others.is_empty()).then_some(Entry::OtherTier);
@@ -199,18 +203,10 @@ fn other_tiers(run: &Run, first: &Answer, across: Across) -> Vec<OtherTier> {
     run.answers.iter().filter(is_other).filter_map(one).collect()
 }
 
-/// Returns legend entries for line, band and safe rate, if drawn; on a slide with the words that do not fit into its
-/// plots.
-fn legend(
-    a: &Answer,
-    line: bool,
-    band: bool,
-    safe: bool,
-    (lines, format): (&[String], Format),
-) -> Vec<Entry> {
-    let (mut lines, slide) = (lines.iter(), format == Format::Slide);
-    let said =
-        |own: Option<&String>, short: &str| own.filter(|_| slide).map_or(short.to_owned(), Clone::clone);
+/// Returns legend entries for line, band and safe rate, if drawn, with their numbers: a plot may have no room for them.
+fn legend(a: &Answer, line: bool, band: bool, safe: bool, lines: &[String]) -> Vec<Entry> {
+    let mut lines = lines.iter();
+    let said = |own: Option<&String>, short: &str| own.map_or(short.to_owned(), Clone::clone);
     let name = match (a.goodput.status(), interval(&a.goodput)) {
         (Status::Found, _) => "goodput",
         (Status::Undecided, Some(_)) => "median estimate",
@@ -305,7 +301,7 @@ mod tests {
         let mut run = fixture::found();
         let g = &mut run.answers[0].goodput;
         (g.conclusion, g.bracket.failed) = (Conclusion::OPEN, None);
-        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        let b = Boundary::new(&run, Across::Offered);
         assert_eq!(b.words, ["met up to 32 req/s", "above is undecided"]);
         assert_eq!((b.line.map(f64::round), b.band), (Some(32.0), None));
     }
@@ -315,23 +311,23 @@ mod tests {
         let mut run = fixture::found();
         let g = &mut run.answers[0].goodput;
         g.conclusion = conclusion(Status::Found, Some(33.4), Some([31.6, 35.3]), Some(31.2));
-        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        let b = Boundary::new(&run, Across::Offered);
         assert_eq!(b.words, ["goodput 33.4 req/s", "90 % interval 31.6 – 35.3", "safe rate 31.2 req/s"]);
         assert_eq!((b.line, b.band, b.safe), (Some(33.4), Some((31.6, 35.3)), Some(31.2)));
-        let slide = format!("{:?}", Boundary::new(&run, Across::Offered, Format::Slide).entries());
+        let slide = format!("{:?}", Boundary::new(&run, Across::Offered).entries());
         assert!(slide.contains("Safe(\"safe rate 31.2 req/s\")"), "{slide}");
         let g = &mut run.answers[0].goodput;
         g.conclusion = conclusion(Status::Undecided, Some(33.4), Some([0.0, 300.0]), None);
-        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        let b = Boundary::new(&run, Across::Offered);
         assert_eq!(b.words[2], "no rate is shown to be safe");
         assert!(b.values().all(|v| v <= 60.0 + 1e-9), "no room for where nothing was measured");
         let g = &mut run.answers[0].goodput;
         (g.conclusion, g.bracket.failed) = (conclusion(Status::Undecided, None, None, Some(30.0)), None);
-        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        let b = Boundary::new(&run, Across::Offered);
         assert_eq!((b.line, b.safe), (None, Some(30.0)), "it says more than what met");
         assert_eq!(b.words, ["safe rate 30 req/s", "above is undecided"]);
         run.answers[0].goodput.conclusion = Conclusion::None;
-        let b = Boundary::new(&run, Across::Offered, Format::Report);
+        let b = Boundary::new(&run, Across::Offered);
         assert_eq!((b.line, b.safe, b.words.len()), (None, None, 0));
     }
 
@@ -346,7 +342,7 @@ mod tests {
             [(estimate, 33.4, (31.6, 35.3), Some(31.2)), (bracket, 32.0, (32.0, 36.0), None)]
         {
             run.answers[0].goodput.conclusion = conclusion;
-            let b = Boundary::new(&run, Across::Achieved, Format::Report);
+            let b = Boundary::new(&run, Across::Achieved);
             assert_eq!((b.line, b.band, b.safe), (Some(line), Some(band), safe), "{conclusion:?}");
         }
     }
@@ -363,7 +359,7 @@ mod tests {
         for (across, knee, band) in
             [(Across::Achieved, 36.0, (31.5, 40.5)), (Across::Offered, 40.0, (35.0, 45.0))]
         {
-            let b = Boundary::new(&run, across, Format::Report);
+            let b = Boundary::new(&run, across);
             assert_eq!((b.knee, b.knee_band), (Some(knee), Some(band)), "{across:?}");
         }
     }
@@ -371,14 +367,14 @@ mod tests {
     #[test]
     fn the_legend_names_what_is_drawn() {
         let mut run = fixture::found();
-        let texts = |run: &Run, format| {
-            let b = Boundary::new(run, Across::Offered, format);
+        let texts = |run: &Run| {
+            let b = Boundary::new(run, Across::Offered);
             format!("{:?}", b.entries())
         };
-        assert!(texts(&run, Format::Slide).contains("goodput 32 req/s"), "{}", texts(&run, Format::Slide));
-        assert!(texts(&run, Format::Report).contains("between met and failed"));
-        assert!(texts(&run, Format::Report).contains("Knee"));
+        assert!(texts(&run).contains("goodput 32 req/s"), "{}", texts(&run));
+        assert!(texts(&run).contains("met at 32, failed at 36"), "{}", texts(&run));
+        assert!(texts(&run).contains("Knee"));
         run.answers.clear();
-        assert_eq!(texts(&run, Format::Slide), "[]");
+        assert_eq!(texts(&run), "[]");
     }
 }

@@ -14,6 +14,7 @@ use super::mark::Mark;
 use super::place::Taken;
 use super::scene::{Format, Scene};
 use super::series::{Series, Symbol};
+use crate::escape::clip;
 use plotters::style::WHITE;
 
 /// The description of a plot over the levels.
@@ -40,6 +41,8 @@ pub(crate) struct LevelPlot {
     pub(crate) has_diagonal: bool,
     /// True to write the answer next to its line, if it is the first plot of a report.
     pub(crate) says_answer: bool,
+    /// A horizontal axis of its own with its title, in the place of that of the chart.
+    pub(crate) own_x: Option<(Axis, String)>,
     /// Formats the values beyond the axis, which are drawn above the plot.
     pub(crate) say: fn(f64) -> String,
 }
@@ -59,6 +62,7 @@ impl LevelPlot {
             fit: None,
             has_diagonal: false,
             says_answer: true,
+            own_x: None,
             say: crate::words::figure,
         }
     }
@@ -104,7 +108,7 @@ impl<'a> LevelChart<'a> {
     pub(crate) fn new(scene: &'a Scene<'a>, across: Across) -> Self {
         let run = scene.run;
         let mut curves = curves(run);
-        let boundary = Boundary::new(run, across, scene.format);
+        let boundary = Boundary::new(run, across);
         let afar = match across {
             Across::Achieved => None,
             Across::Offered => without_afar(&mut curves, boundary.values()),
@@ -131,12 +135,19 @@ impl<'a> LevelChart<'a> {
         let mut legend = marks(plots.iter().flat_map(LevelPlot::marks), words);
         legend.extend(more);
         legend.extend(self.boundary.entries());
+        if let [first, _, ..] = &self.scene.run.tiers[..] {
+            legend.push(Entry::Say(format!("marks: by the SLO of {}", clip(first.tier(), 20))));
+        }
         legend
     }
 
     /// Draws plots; `below` are further plots that the caller draws.
     pub(crate) fn draw(&self, plots: &[LevelPlot], below: Option<Slot>, legend: Vec<Entry>) -> Frame {
-        let slot = |p: &LevelPlot| Slot { values_above: p.is_clipped(), ..Slot::of(p.height) };
+        let slot = |p: &LevelPlot| Slot {
+            values_above: p.is_clipped(),
+            own_x: p.own_x.is_some(),
+            ..Slot::of(p.height)
+        };
         let slots: Vec<Slot> = plots.iter().map(slot).chain(below).collect();
         let mut frame = Frame::new(self.scene, &slots, self.right, legend);
         for (number, plot) in plots.iter().enumerate() {
@@ -156,9 +167,10 @@ impl<'a> LevelChart<'a> {
     }
 
     fn draw_plot(&self, frame: &mut Frame, number: usize, of: &LevelPlot) {
-        let plot = Plot { area: frame.areas[number], x: self.x, y: of.y };
+        let (x, title) = of.own_x.as_ref().map_or((self.x, &self.title), |(x, title)| (*x, title));
+        let plot = Plot { area: frame.areas[number], x, y: of.y };
         let mut taken = Taken::default();
-        frame.axes(number, &plot, &of.heading, &of.notes, &self.title);
+        frame.axes(number, &plot, &of.heading, &of.notes, title);
         self.boundary.draw(&mut frame.canvas, &plot);
         if let Some(fit) = &of.fit {
             fit.draw(&mut frame.canvas, &plot, &mut taken);

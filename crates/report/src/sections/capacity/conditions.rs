@@ -101,5 +101,6 @@ pub(super) fn measured(
         prompt_tokens: each(c.prompt_tokens_per_s),
         output_tokens: each(c.output_tokens_per_s),
         virtual_time: run.meta.virtual_time,
+        simulated: run.meta.server.is_simulated(),
     })
 }

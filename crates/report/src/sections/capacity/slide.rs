@@ -11,6 +11,10 @@ pub(super) fn headline(c: &Capacity) -> String {
     let [s] = &c.all[..] else { return words::headline(c) };
     let f = s.planned();
     let gpus = match s.candidate.gpu.as_deref() {
+        // What is planned by a rehearsal is not to be bought by.
+        Some(gpu) if s.candidate.measured.as_ref().is_some_and(|m| m.simulated) => {
+            format!("{} × simulated {}", thousands(f.gpus as f64), clip(gpu, 24))
+        }
         Some(gpu) => format!("{} × {}", thousands(f.gpus as f64), clip(gpu, 24)),
         None => counted(f.gpus, "GPU"),
     };
@@ -38,4 +42,14 @@ pub(super) fn rate(c: &Capacity) -> Option<String> {
     let each = if f.replica.gpus == 1 { "each".into() } else { format!("each {} of them", f.replica.gpus) };
     let safe = if s.at_safe_rate.is_some() { ", the safe rate" } else { "" };
     Some(format!("{each} at {} requests/s{safe}", figure(f.replica.rate)))
+}
+
+/// Returns the price that the cost of a chart of one candidate is made from: `0.39 USD for a GPU-hour`; `None` without one.
+pub(super) fn price(c: &Capacity) -> Option<String> {
+    let [s] = &c.all[..] else { return None };
+    let f = s.planned();
+    let per_day = f.cost?.per_day - f.cost?.energy_per_day.unwrap_or(0.0);
+    let hours = 24.0 * f.gpus as f64;
+    (hours > 0.0)
+        .then(|| format!("{} for a GPU-hour", money(per_day / hours, s.candidate.currency.as_deref())))
 }

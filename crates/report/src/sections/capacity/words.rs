@@ -33,6 +33,16 @@ impl Capacity {
     pub(crate) fn about(&self) -> String {
         demand(&self.demand, &self.reserve)
     }
+
+    /// Returns the price below a chart of one candidate; `None` for several, and without a price.
+    pub(crate) fn chart_price(&self) -> Option<String> {
+        slide::price(self)
+    }
+
+    /// Returns the parts of [`Self::about`]: the volume, the mean rate, and what the legend of a chart has as well.
+    pub(crate) fn about_in_parts(&self) -> Vec<String> {
+        demand_in_parts(&self.demand, &self.reserve)
+    }
 }
 
 /// Maximum number of cases in the headline.
@@ -187,6 +197,10 @@ fn planned_at(s: &Sizing) -> String {
 
 /// Returns the demand in one line, with the reserve.
 pub(super) fn demand(d: &Demand, r: &Reserve) -> String {
+    demand_in_parts(d, r).join(", ")
+}
+
+fn demand_in_parts(d: &Demand, r: &Reserve) -> Vec<String> {
     let mut parts = vec![
         format!("{} requests a day", volume(d.per_day)),
         format!("{} requests/s in the mean", precise(d.mean_rate)),
@@ -198,7 +212,7 @@ pub(super) fn demand(d: &Demand, r: &Reserve) -> String {
     if r.spares > 0 {
         parts.push(counted(u64::from(r.spares), "spare replica"));
     }
-    parts.join(", ")
+    parts
 }
 
 /// Returns the source of a demand, as the end of its sentence; empty for a volume.

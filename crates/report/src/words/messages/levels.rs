@@ -118,15 +118,20 @@ pub(crate) fn timelines(run: &Run) -> Option<String> {
     }
 }
 
-/// Returns what the server reports of its queue and its KV cache at the highest load that it sustains.
+/// Returns the most that the server reports of its queue and its KV cache up to the highest load that it sustains.
 pub(crate) fn server(run: &Run) -> Option<String> {
     let a: &Answer = run.answers.first()?;
     let reports = |s: &&Step| is_steady(s) && (s.server.waiting_max.is_some() || s.server.kv_max.is_some());
-    let step = loaded(run, a).into_iter().filter(|s| s.verdict != Verdict::Invalid).rfind(reports)?;
-    let waits = step.server.waiting_max.map(wait);
-    let cache = step.server.kv_max.map(|share| format!("the KV cache is up to {} full", percent(share)));
-    let lost = preempted(step).filter(|share| *share > 0.0);
-    let lost = lost.map(|share| format!("{} preemptions come on 100 requests", figure(100.0 * share)));
+    let steps: Vec<&Step> =
+        loaded(run, a).into_iter().filter(|s| s.verdict != Verdict::Invalid).filter(reports).collect();
+    let top = steps.last()?;
+    let most = |of: fn(&Step) -> Option<f64>| steps.iter().filter_map(|s| of(s)).reduce(f64::max);
+    let waits = most(|s| s.server.waiting_max).map(wait);
+    let cache =
+        most(|s| s.server.kv_max).map(|share| format!("the KV cache is at most {} full", percent(share)));
+    let lost = most(preempted).filter(|share| *share > 0.0);
+    let lost =
+        lost.map(|share| format!("at most {} preemptions come on 100 requests", figure(100.0 * share)));
     let said: Vec<String> = [waits, cache, lost].into_iter().flatten().collect();
-    Some(format!("At {} {}", level(a.control, step.level.value), list(&said)))
+    Some(format!("Up to {} {}", level(a.control, top.level.value), list(&said)))
 }

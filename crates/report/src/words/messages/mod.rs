@@ -147,7 +147,7 @@ fn wait(n: f64) -> String {
     match n {
         n if n < 0.5 => "no request waits".into(),
         n if n < 1.5 => "at most one request waits".into(),
-        n => format!("up to {} requests wait", thousands(n)),
+        n => format!("at most {} requests wait", thousands(n)),
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
         latency: One A40 serves 34.1 requests/s within the SLO; TPOT is the limit
         latency-offered: p99 TPOT rises from 8.22 ms at 19.4 to 123 ms at 40.5 requests/s; the limit is 20 ms
         throughput: At most 40.4 requests/s and 1,210 output tokens/s are completed, however much is offered
-        pareto: At 33 requests/s 99 % of requests get 56.2 tokens/s or more, and one A40 gives 988
+        pareto: At 33 requests/s 99 % of requests get 56.2 tokens/s or more; the SLO asks for 50; one A40 gives 990 output tokens/s
         attainment: At 35 requests/s 98.6 % of requests have a TPOT of at most 20 ms; the SLO asks for 99 %
         search: 14 steps in 23 min narrow the limit down to 33 – 35.3 requests/s
         sensitivity: What moves the goodput most: with prompts 20 % longer it changes by −18 %
@@ -198,11 +198,11 @@ mod tests {
         distribution: At 33 requests/s half of the requests have a TPOT of at most 9.73 ms, 99 % of at most 17.8 ms; the limit is 20 ms
         timelines: Requests pile up from 58.3 requests/s on; up to 40.5 they do not
         capacity: One A40 takes 2.85 million requests a day at the safe rate
-        server: At 36 requests/s up to 13 requests wait, the KV cache is up to 79 % full and 0.37 preemptions come on 100 requests
+        server: Up to 36 requests/s at most 13 requests wait, the KV cache is at most 79 % full and at most 0.37 preemptions come on 100 requests
         goodputs: One A40 within the SLO: 33.6 requests/s cold and at least 48 warm
         overlay: At 36 requests/s p99 TPOT is 9.54 ms with warm and 26.1 ms with cold
         attained: At 36 requests/s 99.91 % of requests keep every limit with warm, 97.8 % with cold
-        pareto: Within the SLO warm gives 1,440 output tokens/s, cold 1,010
+        pareto: Within the SLO warm gives 1,440 output tokens/s, cold gives 1,010
         "#);
     }
 

@@ -4,12 +4,18 @@ use super::{Run, answer_step, level};
 use crate::escape::clip;
 use crate::words::names::subject;
 use crate::words::units::figure;
+use goodput_core::level::Control;
 use goodput_core::slo::{Limit, Metric};
 use goodput_core::units::short;
 use goodput_stats::stats::step::{Quantiles, Step};
 
 /// Longest name of a series in a sentence, in characters.
 const NAME: usize = 24;
+
+/// A percentile of a latency.
+type Pick = fn(&Quantiles) -> Option<f64>;
+/// The percentiles that steps keep, by their shares.
+const PICKS: [(f64, Pick); 4] = [(0.5, |q| q.p50), (0.9, |q| q.p90), (0.95, |q| q.p95), (0.99, |q| q.p99)];
 
 /// The output tokens per second that one user gets after the first token: the inverse of a percentile of TPOT.
 ///
@@ -32,11 +38,9 @@ impl UserSpeed {
     }
 
     /// Returns the percentile that it is about; `None` if steps do not keep it.
-    fn pick(self) -> Option<fn(&Quantiles) -> Option<f64>> {
+    fn pick(self) -> Option<Pick> {
         let share = self.limit.map_or(0.5, |l| l.percentile.share());
-        let all: [(f64, fn(&Quantiles) -> Option<f64>); 4] =
-            [(0.5, |q| q.p50), (0.9, |q| q.p90), (0.95, |q| q.p95), (0.99, |q| q.p99)];
-        all.into_iter().find(|(of, _)| (of - share).abs() < 1e-9).map(|(_, pick)| pick)
+        PICKS.into_iter().find(|(of, _)| (of - share).abs() < 1e-9).map(|(_, pick)| pick)
     }
 
     /// Returns the speed in a step, in tokens per second.
@@ -93,7 +97,7 @@ pub(crate) fn pareto(run: &Run) -> Option<String> {
         let ((most, best), (least, worst)) = (known.first()?, known.last()?);
         return (known.len() > 1).then(|| {
             format!(
-                "Within the SLO {} gives {} output tokens/s{of_gpu}, {} {}",
+                "Within the SLO {} gives {} output tokens/s{of_gpu}, {} gives {}",
                 clip(best, NAME),
                 figure(*most),
                 clip(worst, NAME),
@@ -104,7 +108,12 @@ pub(crate) fn pareto(run: &Run) -> Option<String> {
     let (a, speed) = (run.answers.first()?, UserSpeed::of(run));
     let (step, _) = answer_step(run, a, |s| speed.in_step(s).is_some())?;
     let own = figure(speed.in_step(step)?);
-    let all = figure(per_gpu(run, step.output_tokens_per_s));
+    // The rate that was asked for: more or less may have come due by chance.
+    let per_request = match (a.control, step.achieved_rate) {
+        (Control::Rate, achieved) if achieved > 0.0 => step.level.value / achieved,
+        _ => 1.0,
+    };
+    let all = figure(per_gpu(run, per_request * step.output_tokens_per_s));
     let who = match speed.limit.map(|l| l.percentile.share()) {
         Some(share) if share > 0.5 => {
             format!("{} % of requests get {own} tokens/s or more", short(100.0 * share))
@@ -113,5 +122,7 @@ pub(crate) fn pareto(run: &Run) -> Option<String> {
     };
     let server = subject(&run.meta).replacen("One", "one", 1).replacen("The ", "the ", 1);
     let server = if of_gpu.is_empty() { server } else { "each GPU".into() };
-    Some(format!("At {} {who}, and {server} gives {all}", level(a.control, step.level.value)))
+    let least = speed.least().map(|l| format!("; the SLO asks for {}", figure(l))).unwrap_or_default();
+    let at = level(a.control, step.level.value);
+    Some(format!("At {at} {who}{least}; {server} gives {all} output tokens/s"))
 }
