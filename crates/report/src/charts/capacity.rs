@@ -96,11 +96,8 @@ pub fn of_capacity(c: &Capacity) -> Result<Pictures> {
 fn draw_capacity(c: &Capacity, format: Format) -> Canvas {
     let face = Type::book(11.5, GREY);
     let width = f64::from(format.width()) - 2.0 * EDGE;
-    let mut about = c.about_in_parts();
-    if format == Format::Slide {
-        // Its headline has the volume, and its legend all but the mean rate.
-        about = about.into_iter().skip(1).take(1).collect();
-    }
+    // The headline has the volume, and the legend all but the mean rate.
+    let mut about: Vec<String> = c.about_in_parts().into_iter().skip(1).take(1).collect();
     about.extend(c.chart_rate());
     about.extend(c.chart_price());
     let titles = Titles {
