@@ -72,10 +72,17 @@ fn fits(browser: &mut Browser, page: &Path, name: &str, keep: Option<&Path>) {
             assert!(browser.eval(wide).as_f64().unwrap() <= 0.0, "{name} is wider than {width}");
             let picture = browser.picture();
             if name == "demo-virtual" {
-                baseline::hold(&format!("{name}-{width}-{scheme}"), &picture);
+                baseline::hold(browser, &format!("{name}-{width}-{scheme}"), &picture);
             }
             if let Some(dir) = keep {
-                std::fs::write(dir.join(format!("{name}-{width}-{scheme}.png")), picture).unwrap();
+                std::fs::write(dir.join(format!("{name}-{width}-{scheme}.png")), &picture).unwrap();
+            }
+            if (name, width, scheme) == ("demo-virtual", WIDTHS[0], "dark") {
+                baseline::differs(browser, "demo-virtual-1280-light", &picture);
+                browser.eval("document.querySelectorAll('figure').forEach(f => f.remove())");
+                let without = browser.picture();
+                baseline::differs(browser, "demo-virtual-1280-dark", &without);
+                browser.open(page, width);
             }
             shows_charts_whole(browser, name, width);
             browser.eval("document.querySelectorAll('details').forEach(d => { d.open = true })");
@@ -128,7 +135,8 @@ fn prints(browser: &mut Browser, name: &str, keep: Option<&Path>) {
     // 182 mm between the margins.
     browser.size(688);
     if name == "demo-virtual" {
-        baseline::hold(&format!("{name}-print"), &browser.picture());
+        let picture = browser.picture();
+        baseline::hold(browser, &format!("{name}-print"), &picture);
     }
     let cut = browser.eval(
         "dispatchEvent(new Event('beforeprint')); \
