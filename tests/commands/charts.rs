@@ -91,7 +91,7 @@ fn a_headline_replaces_that_of_one_chart() {
 #[test]
 fn each_class_of_a_mix_is_drawn_against_its_own_limit() {
     let dir = tempdir().unwrap();
-    let run = swept(dir.path(), "mix", &["search.adaptive.budget=2m"]);
+    let run = swept(dir.path(), "mix", &["search.adaptive.budget=1m"]);
     let overlay = chart(&run, "overlay", dir.path(), &[]);
     for title in ["Time to first token (TTFT) of chat, ms", "Time to first token (TTFT) of documents, "] {
         assert!(overlay.contains(title), "{title}");

@@ -9,7 +9,7 @@ use goodput_run::rundir::{Latencies, Run, Trace};
 use goodput_stats::stats::step::{Quantiles, Step, StepKind};
 
 /// Maximum number of panels on a page.
-const MOST: usize = 4;
+const MOST: usize = 5;
 /// Number of panels up to which a metric without a limit is shown as well.
 const FEW: usize = 3;
 
