@@ -5,9 +5,9 @@ use super::draw::{
     Align, Axis, Canvas, Entry, Frame, Mark, Plot, Point, REACH, RED, Rect, Scene, Slot, Taken, Type, hue_of,
     of_step, rgb, shown,
 };
-use super::panel::Panel;
+use super::panel::{Panel, has_class_limits};
 use crate::words::{self, messages};
-use goodput_core::slo::{Limit, Metric, Slo};
+use goodput_core::slo::{Limit, Metric};
 use goodput_run::rundir::{Run, Sketch, Trace, Traces};
 use goodput_stats::stats::step::{LimitRow, Quantiles, Step, Verdict};
 
@@ -50,7 +50,7 @@ struct Spread<'a> {
 
 /// Returns the panels: of each class with limits of its own, else every metric of all requests.
 fn panels(run: &Run) -> Vec<Panel<'_>> {
-    match run.tiers.iter().any(Slo::has_class_limits) {
+    match has_class_limits(run) {
         true => Panel::all(run),
         false => Metric::PRINCIPAL.into_iter().map(Panel::of_all).collect(),
     }

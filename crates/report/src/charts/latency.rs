@@ -61,7 +61,7 @@ fn x_title(scene: &Scene<'_>, across: Across, level: &str) -> String {
         Across::Achieved => "achieved throughput, requests/s",
         Across::Offered => level,
     };
-    let who = words::subject(&scene.run.meta).replacen("One", "one", 1).replacen("The ", "the ", 1);
+    let who = words::lower(&words::subject(&scene.run.meta));
     match scene.format {
         Format::Report => format!("{what}  ({who})"),
         Format::Slide => what.to_owned(),

@@ -63,7 +63,7 @@ enum About {
     Goodput,
     /// How fast it is, or how much it takes at most: without an SLO.
     Offline,
-    /// What sets the latency of each row of a matrix.
+    /// The bottleneck of each row of a matrix.
     Matrix,
 }
 
@@ -220,8 +220,10 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Chart> {
 
 /// Returns the charts that compare the series of a run; none if it has one series.
 pub(crate) fn over(run: &Run, traces: &Traces) -> Vec<&'static Chart> {
-    let several = OVER.iter().filter(|_| !run.parts.is_empty());
-    several.filter(|c| (c.applies)(run, traces)).collect()
+    if run.parts.is_empty() {
+        return Vec::new();
+    }
+    OVER.iter().filter(|c| (c.applies)(run, traces)).collect()
 }
 
 /// Returns the charts that a run has data for, in the order of the report.

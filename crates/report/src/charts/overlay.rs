@@ -6,11 +6,11 @@ use super::draw::{
     overlaid_curves, steady, widest_name, without_afar, x_axis,
 };
 use super::latencies::Latencies;
-use super::panel::Panel;
+use super::panel::{Panel, has_class_limits};
 use crate::sections::mixing;
 use crate::words::{IN_A_TABLE, messages, short_names};
 use goodput_core::level::Control;
-use goodput_core::slo::{Metric, Slo};
+use goodput_core::slo::Metric;
 use goodput_run::rundir::{Run, Traces};
 
 /// With more series than this, medians are omitted, and names next to lines are shorter.
@@ -68,7 +68,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
 
 /// Returns the axis of the class of a panel, whose rates in a mix and alone are compared; `None` if no class has limits of its own.
 fn own_axis(run: &Run, curves: &[Curve<'_>], panel: Panel<'_>) -> Option<(Axis, String)> {
-    run.tiers.iter().any(Slo::has_class_limits).then(|| {
+    has_class_limits(run).then(|| {
         let steps = curves.iter().flat_map(|c| &c.steps).filter(|s| panel.is_sent_in(s));
         let places = steps.map(|s| panel.place(s, Across::Achieved));
         (x_axis(Control::Rate, Across::Achieved, places), panel.own_rate_title())
@@ -89,7 +89,7 @@ fn binding_metric(run: &Run) -> Option<Metric> {
 
 /// Returns the panels: of each class with limits of its own, else TTFT and every other metric with a limit, the one that binds first.
 fn panels(run: &Run) -> Vec<Panel<'_>> {
-    if run.tiers.iter().any(Slo::has_class_limits) {
+    if has_class_limits(run) {
         return Panel::all(run).into_iter().filter(|p| p.is_limited(run)).map(Panel::by_own_rate).collect();
     }
     let has_values = |m: Metric| run.steps.iter().any(|s| s.quantiles(m).p50.is_some());

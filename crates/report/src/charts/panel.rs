@@ -35,14 +35,14 @@ impl<'a> Panel<'a> {
         let mut panels: Vec<Self> = Vec::new();
         for group in run.tiers.iter().flat_map(Slo::limit_groups).filter(|g| g.class() != ALL) {
             for limit in group.slo.limits() {
-                let panel = Self { metric: limit.metric, class: group.class(), is_by_own_rate: false };
+                let panel = Self { class: group.class(), ..Self::of_all(limit.metric) };
                 if !panels.contains(&panel) {
                     panels.push(panel);
                 }
             }
         }
         panels.truncate(MOST);
-        let of_all = Metric::ALL.into_iter().map(|metric| Self { metric, class: ALL, is_by_own_rate: false });
+        let of_all = Metric::ALL.into_iter().map(Self::of_all);
         let is_wanted = |p: &Self| matches!(p.metric, Metric::Ttft | Metric::Tpot) || p.is_limited(run);
         for panel in of_all.filter(|p| is_wanted(p) && p.has_values(run)) {
             let is_shown = panels.iter().any(|p| p.metric == panel.metric);
@@ -51,9 +51,9 @@ impl<'a> Panel<'a> {
             }
         }
         if panels.is_empty() {
-            panels.push(Self { metric: Metric::Ttft, class: ALL, is_by_own_rate: false });
+            panels.push(Self::of_all(Metric::Ttft));
         }
-        if run.tiers.iter().any(Slo::has_class_limits) {
+        if has_class_limits(run) {
             panels.sort_by_key(|p| (!p.binds(run), !p.is_limited(run)));
         }
         panels.truncate(MOST);
@@ -133,6 +133,11 @@ impl<'a> Panel<'a> {
     pub(super) fn title(&self) -> String {
         of_class(metric_title(self.metric), self.class)
     }
+}
+
+/// Returns true if any class has limits of its own.
+pub(super) fn has_class_limits(run: &Run) -> bool {
+    run.tiers.iter().any(Slo::has_class_limits)
 }
 
 /// Keeps as many panels as fit on a slide; those with a limit are more informative.

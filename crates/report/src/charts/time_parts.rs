@@ -4,10 +4,10 @@ use super::draw::{
     Align, Axis, Canvas, Entry, Frame, Hue, Plot, Rect, Scale, Scene, Slot, Type, ellipsis, overlaid, rgb,
 };
 use crate::escape::clip;
-use crate::words;
+use crate::words::{self, latency_part::Part};
 use goodput_core::slo::AnswerPart;
 use goodput_plan::Bottleneck;
-use goodput_run::rundir::matrix::{Parts, RowAnswer};
+use goodput_run::rundir::matrix::RowAnswer;
 use goodput_run::rundir::{Run, Traces};
 
 /// Height of a row: its name above its bar.
@@ -20,40 +20,7 @@ const NAME: usize = 40;
 /// Distance between the name of a row and its figures.
 const GAP: f64 = 10.0;
 
-/// A part of a latency, in the order of a request's life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    Overhead,
-    Prefill,
-    Queue,
-    Decode,
-    Batching,
-}
-
 impl Part {
-    const ALL: [Self; 5] = [Self::Overhead, Self::Prefill, Self::Queue, Self::Decode, Self::Batching];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Overhead => "overhead",
-            Self::Prefill => "reading the prompt",
-            Self::Queue => "waiting",
-            Self::Decode => "writing alone",
-            Self::Batching => "slowed down by others",
-        }
-    }
-
-    /// Returns its duration in milliseconds.
-    fn of(self, p: &Parts) -> f64 {
-        match self {
-            Self::Overhead => p.overhead.unwrap_or(0.0),
-            Self::Prefill => p.prefill,
-            Self::Queue => p.queue,
-            Self::Decode => p.decode,
-            Self::Batching => p.batching,
-        }
-    }
-
     /// Returns the part that a bottleneck is; `None` for the cache, which saves time.
     const fn behind(bottleneck: Bottleneck) -> Option<Self> {
         Some(match bottleneck {
@@ -92,7 +59,7 @@ impl Part {
 fn parts(row: &RowAnswer) -> Vec<(Part, f64)> {
     let Some(p) = &row.parts else { return Vec::new() };
     let own = Part::ALL.into_iter().filter(|part| part.counts_for(row.metric.part()));
-    own.map(|part| (part, part.of(p))).filter(|(_, ms)| *ms > 0.0).collect()
+    own.map(|part| (part, part.duration_ms(p))).filter(|(_, ms)| *ms > 0.0).collect()
 }
 
 /// Returns true if any row has known parts.

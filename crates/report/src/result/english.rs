@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(super) struct CaveatEnglish {
     /// The caveat in English.
     pub(super) text: String,
-    /// What to do about it, in English.
+    /// The advice, in English.
     pub(super) advice: &'static str,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct SettingChange<'a> {
     pub(super) source: Option<Origin>,
     /// The value to set; null if too little is known for one.
     pub(super) to: Option<&'a Setting>,
-    /// What the value to set follows from.
+    /// The reason for the value to set.
     pub(super) basis: Option<Basis>,
     /// The goodput that a model of the server foresees; null if the change was not simulated.
     pub(super) expected: Option<Expected>,

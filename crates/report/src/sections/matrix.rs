@@ -5,7 +5,7 @@ use crate::document::{
     plain,
 };
 use crate::escape::clip;
-use crate::words::{self, capital};
+use crate::words::{self, capital, latency_part::Part};
 use goodput_core::slo::AnswerPart;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::matrix::{Figures, Parts, RowAnswer};
@@ -174,17 +174,14 @@ fn verdict(r: &RowAnswer) -> String {
 
 /// Returns the components of a latency: `Of the median e2e: overhead 5.2 ms, prefill …`.
 fn parts(p: &Parts) -> String {
-    let first = if p.overhead.is_some() { "reading the prompt" } else { "first token, unloaded" };
-    let all = [
-        ("overhead", p.overhead.unwrap_or(0.0)),
-        (first, p.prefill),
-        ("waiting", p.queue),
-        ("writing alone", p.decode),
-        ("slowed down by others", p.batching),
-    ];
-    let shown =
-        all.iter().filter(|(_, ms)| *ms > 0.0).map(|(name, ms)| format!("{name} {}", words::latency(*ms)));
+    let name = |part: Part| match part {
+        // The first token of the unloaded server: its overhead is part of it.
+        Part::Prefill if p.overhead.is_none() => "first token, unloaded",
+        _ => part.name(),
+    };
+    let all = Part::ALL.into_iter().map(|part| (part, part.duration_ms(p))).filter(|(_, ms)| *ms > 0.0);
+    let shown: Vec<String> = all.map(|(part, ms)| format!("{} {}", name(part), words::latency(ms))).collect();
     let saved = p.saved.filter(|ms| *ms > 0.0);
     let saved = saved.map(|ms| format!("; saved by the cache: {}", words::latency(ms))).unwrap_or_default();
-    format!("Where the time of the median request goes: {}{saved}.", shown.collect::<Vec<_>>().join(", "))
+    format!("Where the time of the median request goes: {}{saved}.", shown.join(", "))
 }

@@ -123,31 +123,51 @@ fn bursts(s: &Summary) -> String {
     let Some(d) = s.telling_dispersion() else {
         return "Burstiness: too short a time to tell.".into();
     };
-    let index = d.index.unwrap_or(1.0);
+    let index = short(d.index.unwrap_or(1.0));
     let cv = s.gap_cv.map_or(String::new(), |cv| format!("; cv of gaps {}", short(cv)));
     let width = duration_text(d.width_s);
-    let chance = chance(d);
-    if index < POISSON.start.min(1.0 - chance) {
-        format!(
-            "Burstiness: counts over {width} vary only {} times as much as those of Poisson arrivals{cv}. Arrivals are steady: \
-             Poisson arrivals of the same mean would ask more of the server than this trace does.",
-            short(index)
-        )
-    } else if index < POISSON.end.max(1.0 + chance) && d.intervals < ENOUGH {
-        format!(
-            "Burstiness: counts over {width} vary {} times as much as those of Poisson arrivals{cv}; with {} intervals that could \
-             be chance, so nothing is said of bursts.",
-            short(index),
+    match Burstiness::of(d) {
+        Burstiness::Steady => format!(
+            "Burstiness: counts over {width} vary only {index} times as much as those of Poisson arrivals{cv}. Arrivals are \
+             steady: Poisson arrivals of the same mean would ask more of the server than this trace does."
+        ),
+        Burstiness::Unknown => format!(
+            "Burstiness: counts over {width} vary {index} times as much as those of Poisson arrivals{cv}; with {} intervals that \
+             could be chance, so nothing is said of bursts.",
             d.intervals
-        )
-    } else if index < POISSON.end {
-        format!(
-            "Burstiness: counts over {width} vary about as those of Poisson arrivals ({} times){cv}: a capacity measured with \
-             Poisson arrivals holds for this trace, as far as its arrivals go.",
-            short(index)
-        )
-    } else {
-        bursty(d, &cv)
+        ),
+        Burstiness::Poisson => format!(
+            "Burstiness: counts over {width} vary about as those of Poisson arrivals ({index} times){cv}: a capacity measured \
+             with Poisson arrivals holds for this trace, as far as its arrivals go."
+        ),
+        Burstiness::Bursty => bursty(d, &cv),
+    }
+}
+
+/// How counts of arrivals vary, against those of Poisson arrivals.
+enum Burstiness {
+    /// Less.
+    Steady,
+    /// By chance perhaps: too few intervals to tell.
+    Unknown,
+    /// As much.
+    Poisson,
+    /// More.
+    Bursty,
+}
+
+impl Burstiness {
+    fn of(d: &Dispersion) -> Self {
+        let (index, chance) = (d.index.unwrap_or(1.0), chance(d));
+        if index < POISSON.start.min(1.0 - chance) {
+            Self::Steady
+        } else if index < POISSON.end.max(1.0 + chance) && d.intervals < ENOUGH {
+            Self::Unknown
+        } else if index < POISSON.end {
+            Self::Poisson
+        } else {
+            Self::Bursty
+        }
     }
 }
 
@@ -167,8 +187,7 @@ fn bursty(d: &Dispersion, cv: &str) -> String {
 
 /// Returns the warning of a trace whose arrivals come in bursts, as the description of the trace has it; `None` for others.
 pub(crate) fn bursts_warning(d: &Dispersion) -> Option<String> {
-    let enough = if d.intervals < ENOUGH { POISSON.end.max(1.0 + chance(d)) } else { POISSON.end };
-    (d.index? >= enough).then(|| bursty(d, ""))
+    matches!(Burstiness::of(d), Burstiness::Bursty).then(|| bursty(d, ""))
 }
 
 /// Returns further notes.
@@ -255,7 +274,6 @@ mod tests {
         render(&brief(&Trace::open(&TraceSource::of(file.path())).unwrap()), &Screen::default())
     }
 
-    /// Rows: times in milliseconds, and the expected text.
     /// Rows: the index of dispersion, the number of intervals, and whether a capacity warns of bursts.
     #[test]
     fn bursts_are_warned_of_where_they_are_no_chance() {
@@ -273,6 +291,7 @@ mod tests {
         }
     }
 
+    /// Rows: times in milliseconds, and the expected text.
     #[test]
     fn bursts_are_told_from_steady_arrivals_and_from_chance() {
         let mut x = 7u64;

@@ -40,14 +40,14 @@ impl<'a> ClassLimit<'a> {
         step.row(tier, &self.key())
     }
 
+    /// Returns the class and the metric to tell of: those of the limit, without one TTFT of all requests.
+    pub(crate) fn told(limit: Option<Self>) -> (&'a str, Metric) {
+        limit.map_or((ALL, Metric::Ttft), |l| (l.class, l.limit.metric))
+    }
+
     /// Returns the percentiles of its metric in a step.
     pub(crate) fn quantiles(&self, step: &Step) -> Quantiles {
         class_quantiles(step, self.class, self.limit.metric)
-    }
-
-    /// Returns the metric with the class, if it has one: `TTFT of chat`.
-    pub(crate) fn title(&self) -> String {
-        of_class(self.limit.metric.title(), self.class)
     }
 }
 

@@ -194,14 +194,7 @@ fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
     let Some((class, key, limit)) = limit.or(all.first()) else {
         return format!("{} requests", thousands(s.due_n as f64));
     };
-    let q = s.quantiles_of(class, limit.metric);
-    let value = match limit.percentile.to_string().as_str() {
-        "p50" => q.p50,
-        "p90" => q.p90,
-        "p95" => q.p95,
-        "p99" => q.p99,
-        _ => None,
-    };
+    let value = s.quantiles_of(class, limit.metric).at(limit.percentile.share());
     let name = limits::binding(key);
     let value = value.map(|v| format!("{name} {}, ", latency(v))).unwrap_or_default();
     let counts = s.row(&a.tier, key).map_or_else(

@@ -13,6 +13,7 @@ mod evidence;
 mod figures;
 pub(crate) mod finding;
 mod headlines;
+pub(crate) mod latency_part;
 mod levels;
 mod limits;
 pub(crate) mod messages;

@@ -67,12 +67,7 @@ fn reach(steps: &[&Step]) -> f64 {
 /// Returns a figure of one step.
 fn value(column: Column, side: &Side, step: &Step) -> Option<f64> {
     let Column::Latency(metric, permille) = column else { return figure(column, &side.tier, &[step]) };
-    let q = step.quantiles(metric);
-    match permille {
-        500 => q.p50,
-        900 => q.p90,
-        _ => q.p99,
-    }
+    step.quantiles(metric).at(permille as f64 / 1e3)
 }
 
 /// Returns the slope of a least-squares line through points `(x, y, weight)`; `None` if their places are too close together.

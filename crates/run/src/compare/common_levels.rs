@@ -277,12 +277,7 @@ fn failing(bare: Change, old: (f64, &[Option<f64>]), new: (f64, &[Option<f64>]))
 fn gaps(sides: &[Side], level: &CommonLevel<'_>) -> Vec<ComparedFigure> {
     let of = |steps: &Vec<&Step>, permille: u64| {
         let longest = steps.iter().max_by(|a, b| a.measure_s.total_cmp(&b.measure_s))?;
-        let q = longest.quantiles(Metric::Itl);
-        match permille {
-            500 => q.p50,
-            900 => q.p90,
-            _ => q.p99,
-        }
+        longest.quantiles(Metric::Itl).at(permille as f64 / 1e3)
     };
     let one = |permille| {
         let values: Vec<Option<f64>> = level.steps.iter().map(|s| of(s, permille)).collect();

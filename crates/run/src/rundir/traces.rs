@@ -42,7 +42,7 @@ pub struct Trace {
     pub ttft: Ttft,
     /// Latencies of the measured requests.
     pub all: Latencies,
-    /// The same for each class of a mix; empty without one.
+    /// Those of each class of a mix; empty without one.
     pub classes: BTreeMap<String, Latencies>,
     /// Measured requests that were cut off before their answer ended.
     pub cut: u64,

@@ -156,11 +156,32 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
+    /// The percentiles that are kept, as shares of the values.
+    pub const SHARES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
+
+    /// Returns the percentile that a share of the values does not exceed; `None` if it is unknown or not among
+    /// [`Quantiles::SHARES`].
+    pub fn at(&self, share: f64) -> Option<f64> {
+        let values = [self.p50, self.p90, self.p95, self.p99];
+        let kept = Self::SHARES.into_iter().zip(values).find(|(kept, _)| is_same_share(*kept, share));
+        kept.and_then(|(_, value)| value)
+    }
+
+    /// Returns true if the percentile of a share of the values is among those kept.
+    pub fn keeps(share: f64) -> bool {
+        Self::SHARES.into_iter().any(|kept| is_same_share(kept, share))
+    }
+
     /// Returns the effective sample size: how many independent values these count as in the bounds of the p99; `None` if not
     /// estimated.
     pub fn effective(&self) -> Option<f64> {
         self.inflation.map(|inflation| self.n as f64 / inflation)
     }
+}
+
+/// Compares shares that were computed from a percentile in different ways.
+fn is_same_share(a: f64, b: f64) -> bool {
+    (a - b).abs() < 1e-9
 }
 
 /// Counts and verdict of one limit in one step: a row of `limits.csv`.

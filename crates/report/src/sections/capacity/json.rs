@@ -31,7 +31,7 @@ struct CapacityFile<'a> {
     reserve: &'a Reserve,
     /// Number of days of a month in the monthly costs.
     month_days: f64,
-    /// What the candidates are ranked by.
+    /// The figure that ranks the candidates.
     ranked_by: Basis,
     /// The candidates with their fleets, the best first.
     candidates: &'a [Sizing],

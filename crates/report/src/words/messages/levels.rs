@@ -1,12 +1,12 @@
 //! Messages of charts over the levels.
 
 use super::{Answer, Run, Step, Verdict, is_steady, list, loaded, percent, share_within, short, wait};
-use crate::words::class_limit::ClassLimit;
+use crate::words::class_limit::{ClassLimit, class_quantiles, of_class};
 use crate::words::levels::level;
 use crate::words::preempted::preempted;
 use crate::words::units::{figure, latency, level_number};
 use goodput_core::level::Control;
-use goodput_core::slo::{Limit, Metric};
+use goodput_core::slo::Limit;
 use goodput_stats::stats::step::Quantiles;
 
 /// Number of requests below which a step has no p99 to speak of.
@@ -28,9 +28,9 @@ fn percentile(limit: Option<&Limit>) -> (&'static str, fn(&Quantiles) -> Option<
 pub(crate) fn latency_against_load(run: &Run) -> Option<String> {
     let a = run.answers.first()?;
     let judged = ClassLimit::main(run, a);
-    let limit = judged.map(|l| l.limit);
+    let ((class, metric), limit) = (ClassLimit::told(judged), judged.map(|l| l.limit));
     let (name, pick) = percentile(limit.as_ref());
-    let quantiles = |s: &Step| judged.map_or_else(|| s.quantiles(Metric::Ttft), |l| l.quantiles(s));
+    let quantiles = |s: &Step| class_quantiles(s, class, metric);
     let value = |s: &Step| pick(&quantiles(s));
     let steps = loaded(run, a);
     let known: Vec<(&Step, f64)> = steps
@@ -43,7 +43,7 @@ pub(crate) fn latency_against_load(run: &Run) -> Option<String> {
         return None;
     }
     let at = level(a.control, high.level.value);
-    let title = judged.map_or_else(|| Metric::Ttft.title().to_owned(), |l| l.title());
+    let title = of_class(metric.title(), class);
     let limit = limit.map(|l| format!("; the limit is {}", latency(l.limit_ms()))).unwrap_or_default();
     Some(if *to < from * LEVEL {
         format!("{name} {title} stays near {} up to {at}{limit}", latency(*to))

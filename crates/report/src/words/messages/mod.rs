@@ -83,13 +83,8 @@ pub(crate) fn distribution(run: &Run) -> Option<String> {
     let judged = ClassLimit::main(run, a)?;
     let (step, _) = answer_step(run, a, |_| true)?;
     let (q, limit) = (judged.quantiles(step), judged.limit);
-    let name = limit.name();
-    let tail = match name.rsplit_once('.') {
-        Some((_, "p99")) => q.p99,
-        Some((_, "p95")) => q.p95,
-        Some((_, "p90")) => q.p90,
-        _ => None,
-    };
+    let share = limit.percentile.share();
+    let tail = q.at(share).filter(|_| share > 0.5);
     let Some((p50, tail)) = q.p50.zip(tail) else { return share_within(a, step, &judged) };
     Some(format!(
         "At {} half of the {} have a {} of at most {}, {} % of at most {}; the limit is {}",
@@ -97,7 +92,7 @@ pub(crate) fn distribution(run: &Run) -> Option<String> {
         of_class("requests", judged.class),
         limit.metric.title(),
         latency(p50),
-        short(100.0 * limit.percentile.share()),
+        short(100.0 * share),
         latency(tail),
         latency(limit.limit_ms())
     ))

@@ -2,11 +2,10 @@
 
 use super::{Answer, Run, Step, is_steady, loaded, percent};
 use crate::escape::clip;
-use crate::words::class_limit::ClassLimit;
+use crate::words::class_limit::{ClassLimit, class_quantiles, of_class};
 use crate::words::levels::level;
 use crate::words::units::{latency, level_number};
 use goodput_core::level::Control;
-use goodput_core::slo::Metric;
 
 /// Levels within this ratio count as one level.
 const SAME: f64 = 1.015;
@@ -62,9 +61,9 @@ fn at_common_level<'a>(
 pub(crate) fn overlay(run: &Run) -> Option<String> {
     let part = run.parts.iter().find(|p| p.answers.first().is_some_and(|a| a.goodput.binding.is_some()));
     let part = part.or(run.parts.first())?;
-    let judged = ClassLimit::main(part, part.answers.first()?);
-    let title = judged.map_or_else(|| Metric::Ttft.title().to_owned(), |l| l.title());
-    let quantiles = |s: &Step| judged.map_or_else(|| s.quantiles(Metric::Ttft), |l| l.quantiles(s));
+    let (class, metric) = ClassLimit::told(ClassLimit::main(part, part.answers.first()?));
+    let title = of_class(metric.title(), class);
+    let quantiles = |s: &Step| class_quantiles(s, class, metric);
     if let Some(AtLevel { control, level: at, values }) = at_common_level(run, |_, s| quantiles(s).p99) {
         let ((best, low), (worst, high)) = (values.first()?, values.last()?);
         return Some(format!(

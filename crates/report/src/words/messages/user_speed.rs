@@ -2,7 +2,7 @@
 
 use super::{Run, answer_step, level};
 use crate::escape::clip;
-use crate::words::names::subject;
+use crate::words::names::{lower, subject};
 use crate::words::units::figure;
 use goodput_core::level::Control;
 use goodput_core::slo::{Limit, Metric};
@@ -11,11 +11,6 @@ use goodput_stats::stats::step::{Quantiles, Step};
 
 /// Longest name of a series in a sentence, in characters.
 const NAME: usize = 24;
-
-/// A percentile of a latency.
-type Pick = fn(&Quantiles) -> Option<f64>;
-/// The percentiles that steps keep, by their shares.
-const PICKS: [(f64, Pick); 4] = [(0.5, |q| q.p50), (0.9, |q| q.p90), (0.95, |q| q.p95), (0.99, |q| q.p99)];
 
 /// The output tokens per second that one user gets after the first token: the inverse of a percentile of TPOT.
 ///
@@ -33,19 +28,14 @@ impl UserSpeed {
         let tier = run.answers.first().and_then(|a| crate::words::tier_of(run, a)).or(run.tiers.first());
         let limits = tier.map(goodput_core::slo::Slo::limits).unwrap_or_default();
         let tpot = limits.into_iter().filter(|l| l.metric == Metric::Tpot);
-        let known = tpot.filter(|l| Self { limit: Some(*l) }.pick().is_some());
+        let known = tpot.filter(|l| Quantiles::keeps(l.percentile.share()));
         Self { limit: known.max_by(|a, b| a.percentile.share().total_cmp(&b.percentile.share())) }
-    }
-
-    /// Returns the percentile that it is about; `None` if steps do not keep it.
-    fn pick(self) -> Option<Pick> {
-        let share = self.limit.map_or(0.5, |l| l.percentile.share());
-        PICKS.into_iter().find(|(of, _)| (of - share).abs() < 1e-9).map(|(_, pick)| pick)
     }
 
     /// Returns the speed in a step, in tokens per second.
     pub(crate) fn in_step(&self, s: &Step) -> Option<f64> {
-        let tpot = self.pick()?(&s.quantiles(Metric::Tpot))?;
+        let share = self.limit.map_or(0.5, |l| l.percentile.share());
+        let tpot = s.quantiles(Metric::Tpot).at(share)?;
         (tpot > 0.0).then(|| 1e3 / tpot)
     }
 
@@ -120,8 +110,7 @@ pub(crate) fn pareto(run: &Run) -> Option<String> {
         }
         _ => format!("half of the requests get {own} tokens/s or more"),
     };
-    let server = subject(&run.meta).replacen("One", "one", 1).replacen("The ", "the ", 1);
-    let server = if of_gpu.is_empty() { server } else { "each GPU".into() };
+    let server = if of_gpu.is_empty() { lower(&subject(&run.meta)) } else { "each GPU".into() };
     let least = speed.least().map(|l| format!("; the SLO asks for {}", figure(l))).unwrap_or_default();
     let at = level(a.control, step.level.value);
     Some(format!("At {at} {who}{least}; {server} gives {all} output tokens/s"))
