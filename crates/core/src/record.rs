@@ -176,6 +176,10 @@ pub struct Record {
     pub finish: Option<Box<str>>,
     /// True if every answer check passed; `None` if the plan has none.
     pub check: Option<bool>,
+    /// Number of the worker (load machine) that sent it, from 1, as listed in `meta.workers`; `None` with a single
+    /// machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<u16>,
 }
 
 impl Record {
@@ -215,6 +219,7 @@ impl Record {
             status: None,
             finish: None,
             check: None,
+            worker: None,
         }
     }
 

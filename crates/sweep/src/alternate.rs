@@ -44,9 +44,9 @@ impl ReadyServers {
     }
 }
 
-/// Returns the number of steps of a series that were not interrupted.
+/// Returns the number of steps of a series that were neither interrupted nor spoilt by a worker.
 fn measured(series: &str, steps: &[Step]) -> usize {
-    steps.iter().filter(|s| s.series == series && !s.broken_off()).count()
+    steps.iter().filter(|s| s.series == series && !s.is_void()).count()
 }
 
 /// Returns the index of the variant to measure next, given the number of steps of each: the first of those with the

@@ -95,6 +95,7 @@ pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) ->
         variants: Vec::new(),
         left_alone: BTreeMap::new(),
         imported: None,
+        workers: Vec::new(),
         plan: rundir::changed::stored(plan).ok(),
     }
 }

@@ -77,6 +77,7 @@ impl StepContext<'_> {
             client_busy: self.client_delay.share.map(|s| s.busy),
             client_waiting: self.client_delay.share.and_then(|s| s.waiting),
             halts: &self.halts,
+            workers: &[],
             confidence: self.ask.confidence,
             // The first is the client's limit on requests in flight, the second a limit of the operating system: no
             // descriptor or port was left.

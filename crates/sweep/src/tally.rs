@@ -7,7 +7,7 @@ pub(crate) use sweep::SweepTally;
 use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
 use goodput_core::slo::{Judged, Limit, LimitGroup, Slo};
 use goodput_core::units::ms;
-use goodput_stats::stats::compact_record::CompactRecord;
+use goodput_stats::stats::compact_record::{CompactRecord, Tokens};
 use goodput_stats::stats::itl::ItlTally;
 use goodput_stats::stats::step::Abort;
 use goodput_stats::stats::verdict::{GROSS, GROSS_INFLATION, gross};
@@ -305,7 +305,7 @@ impl StepTally {
     pub(crate) fn asked_since(&self, at: Duration) -> f64 {
         let open = |r: &&CompactRecord| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
         let tokens = |r: &CompactRecord| {
-            u64::from(r.attempts.max(1)) * u64::from(r.input_tokens.unwrap_or(r.input_asked))
+            u64::from(r.attempts.max(1)) * u64::from(r.input_tokens.map_or(r.input_asked, Tokens::get))
         };
         self.kept.iter().filter(open).map(tokens).sum::<u64>() as f64
     }

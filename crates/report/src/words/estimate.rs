@@ -138,7 +138,7 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
 
 /// Returns the soak after the search: the last one of the answer's series that ran its time, or failed before.
 pub(crate) fn soak<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
-    let own = |s: &&&Step| s.kind == StepKind::Confirm && !s.broken_off();
+    let own = |s: &&&Step| s.kind == StepKind::Confirm && !s.is_void();
     steps_of(run, a).iter().rfind(own).copied()
 }
 

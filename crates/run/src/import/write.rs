@@ -181,6 +181,7 @@ impl Writing<'_> {
             client_waiting: None,
             confidence: CONFIDENCE,
             halts: &[],
+            workers: &[],
             client_limit: false,
             in_flight_limit: None,
             allowed: self.plan.allowed(),
@@ -258,6 +259,7 @@ fn meta(
         resumed: Vec::new(),
         variants: Vec::new(),
         left_alone: BTreeMap::new(),
+        workers: Vec::new(),
         imported: Some(imported),
         plan: None,
     }

@@ -73,7 +73,14 @@ pub(crate) fn caveats(
                 found.push(Caveat::Server(ServerCaveat::Refused { step: step.step, how }));
             }
             // The sweep as a whole notes why the other steps were aborted.
-            Some(Abort::Gross | Abort::AllFailed | Abort::NoAnswer | Abort::Deadline | Abort::Disk)
+            Some(
+                Abort::Gross
+                | Abort::AllFailed
+                | Abort::NoAnswer
+                | Abort::Deadline
+                | Abort::Disk
+                | Abort::WorkerLost,
+            )
             | None => {}
         }
         if step.refused_beyond(plan.step.max_error_share.map_or(1.0, Fraction::get)) {

@@ -83,6 +83,8 @@ pub(crate) const LIMITS: &str = "limits.csv";
 pub(crate) const GROUPS: &str = "groups.csv";
 /// One row per step and replica, if the plan names several.
 pub const REPLICAS: &str = "replicas.csv";
+/// One row per step and worker, if several load machines sent.
+pub const WORKERS: &str = "workers.csv";
 /// One row per step and check, if the plan has checks.
 pub const CHECKS: &str = "checks.csv";
 /// One row per request.
@@ -169,6 +171,9 @@ pub struct Meta {
     /// Source of the results, if another tool measured them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imported: Option<Imported>,
+    /// The workers (load machines) that sent the requests, in the order of their numbers; empty with a single machine.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<WorkerMachine>,
     /// The plan when the sweep started or was last resumed; a resume under a different plan is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<serde_json::Value>,
@@ -227,6 +232,25 @@ pub struct Resumed {
     pub step: u32,
     /// Version of goodput that resumed.
     pub goodput_version: String,
+}
+
+/// A worker: one of several load machines.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct WorkerMachine {
+    /// Name of the worker, unique within the sweep.
+    pub id: String,
+    /// Operating system and architecture of its machine.
+    pub host: String,
+    /// Number of cores that it may use.
+    pub cores: u32,
+    /// Version of goodput.
+    pub version: String,
+    /// Maximum number of streams that it can have open at once, by its file descriptors.
+    pub streams: u64,
+    /// Number of its ephemeral ports, which limits its connections to one address.
+    pub ports: u32,
+    /// Requests per second that it was calibrated for; `None` without a calibration.
+    pub max_rate: Option<f64>,
 }
 
 /// All data that a report may show, read from a run folder.

@@ -9,13 +9,14 @@ use super::split::{RunFiles, searcher};
 use super::table::{RowStream, StepKey, StepRow, TableRow, read_rows};
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PLAN, REPLICAS, REQUESTS,
-    RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, Why,
+    RESULT, Run, SERVER, STEPS, SUMMARIES, Traces, View, WORKERS, Why,
 };
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, SweepCaveat};
 use goodput_plan::Plan;
 use goodput_stats::stats::groups::Group;
 use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
+use goodput_stats::stats::workers::StepWorker;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,8 +24,10 @@ use std::hash::Hash;
 use std::path::{Path, PathBuf};
 
 /// All files whose rows are read here or by reports; each is checked to be a regular file before it is opened.
-const FILES: [&str; 11] =
-    [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
+const FILES: [&str; 12] = [
+    REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, WORKERS, CHECKS, SERVER, SUMMARIES, LIMITS,
+    STEPS,
+];
 /// Maximum number of unfinished steps whose requests are counted; a killed sweep leaves one.
 const MOST_PARTIAL: usize = 100;
 
@@ -231,6 +234,7 @@ pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<St
     let mut limits = by_step::<LimitRow>(dir, caveats)?;
     let mut groups = by_step::<Group>(dir, caveats)?;
     let mut replicas = by_step::<Replica>(dir, caveats)?;
+    let mut workers = by_step::<StepWorker>(dir, caveats)?;
     let mut checks = by_step::<CheckRow>(dir, caveats)?;
     let mut server = by_step::<ServerSide>(dir, caveats)?;
     let mut metrics = by_step::<MetricRow>(dir, caveats)?;
@@ -241,6 +245,7 @@ pub(super) fn read_steps(dir: &Path, caveats: &mut Vec<Caveat>) -> Result<Vec<St
             last_of_each(limits.remove(&key), |l| (l.tier.clone(), l.class.clone(), l.limit.clone()));
         step.groups = last_of_each(groups.remove(&key), |g| (g.by, g.name.clone()));
         step.replicas = last_of_each(replicas.remove(&key), |r| r.target);
+        step.workers = last_of_each(workers.remove(&key), |w| w.worker);
         step.checks = last_of_each(checks.remove(&key), |r| (r.class.clone(), r.check.clone()));
         // Folders of earlier versions have only the columns of steps.csv.
         if let Some(own) = server.remove(&key).and_then(|mut all| all.pop()) {

@@ -66,7 +66,8 @@ impl TableRow for RequestRow {
         c.cell("failure", &mut r.failure)?;
         c.cell("status", &mut r.status)?;
         c.cell("finish", &mut r.finish)?;
-        c.cell("check", &mut r.check)
+        c.cell("check", &mut r.check)?;
+        c.cell("worker", &mut r.worker)
     }
 }
 

@@ -11,7 +11,7 @@ use super::table::{Places, RowStream, TableRow};
 use super::variants::State;
 use super::{
     CHECKS, FAILURES, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PARTIAL, REPLICAS, REQUESTS, SERVER, STEPS,
-    SUMMARIES, changed, read,
+    SUMMARIES, WORKERS, changed, read,
 };
 use anyhow::{Context, Result, anyhow, bail};
 use csv::ByteRecord;
@@ -25,8 +25,10 @@ use std::io::{BufWriter, Write};
 use std::path::Path;
 
 /// All files with rows of steps. `steps.csv` comes last, because its rows make those of the others count.
-const FILES: [&str; 11] =
-    [REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, CHECKS, SERVER, SUMMARIES, LIMITS, STEPS];
+const FILES: [&str; 12] = [
+    REQUESTS, FAILURES, HISTOGRAMS, METRICS, GROUPS, REPLICAS, WORKERS, CHECKS, SERVER, SUMMARIES, LIMITS,
+    STEPS,
+];
 
 /// State of an interrupted sweep, read from its folder.
 #[derive(Debug, Clone, PartialEq)]

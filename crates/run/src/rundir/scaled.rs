@@ -267,6 +267,7 @@ impl<'a> Rejudge<'a> {
             client_waiting: s.client_waiting,
             confidence: self.search.confidence(s.kind),
             halts: &[],
+            workers: &[],
             client_limit: records.iter().any(|r| r.failure == Some(Failure::ClientLimit)),
             in_flight_limit: None,
             allowed: self.plan.allowed(),

@@ -8,7 +8,7 @@ use super::table::{Bucket, RowsWriter, StepRow, TableRow, append_rows, append_st
 use super::tried::FILE as TRIED;
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, PARTIAL, PLAN, REPLICAS, REQUESTS,
-    RESULT, SERVER, STEPS, SUMMARIES, VARIANTS,
+    RESULT, SERVER, STEPS, SUMMARIES, VARIANTS, WORKERS,
 };
 use anyhow::{Context, Result, bail};
 use goodput_core::record::{Failure, Finished};
@@ -25,6 +25,7 @@ pub(super) const OURS: &[&str] = &[
     LIMITS,
     GROUPS,
     REPLICAS,
+    WORKERS,
     CHECKS,
     REQUESTS,
     PARTIAL,
@@ -176,8 +177,8 @@ impl Writer {
             .collect()
     }
 
-    /// Finishes a step: writes its failures, histograms, groups, replicas, checks, server figures and limits, and
-    /// last its row of `steps.csv`, which makes it count.
+    /// Finishes a step: writes its failures, histograms, groups, replicas, workers, checks, server figures and
+    /// limits, and last its row of `steps.csv`, which makes it count.
     pub fn step(&mut self, step: &Step, histograms: &[Histogram<'_>]) -> Result<()> {
         self.flush()?;
         self.end_failures(&step.series, step.step)?;
@@ -195,6 +196,7 @@ impl Writer {
         append_step_rows(dir, step, buckets)?;
         append_step_rows(dir, step, step.groups.iter().cloned())?;
         append_step_rows(dir, step, step.replicas.iter().cloned())?;
+        append_step_rows(dir, step, step.workers.iter().cloned())?;
         append_step_rows(dir, step, step.checks.iter().cloned())?;
         append_step_rows(dir, step, step.server.is_known().then(|| step.server.clone()))?;
         append_step_rows(dir, step, step.metrics.iter().cloned())?;

@@ -3,7 +3,7 @@
 //! `config` is the plan's `[search]`. `series` has [`Search`], which steps through a list or a ramp, or leaves the
 //! choice to `adaptive`; `ask` is a step that it asks for. The adaptive search has a baseline, a ramp, and the
 //! refinement in `refine`, which measures at quantiles of the `posterior` of the boundary, computed from all steps
-//! together. `seen` sorts the steps; `retry` drops a ramp step whose misses were a single burst, `halted` one that the client spoilt by standing still. `hold` stays
+//! together. `seen` sorts the steps; `retry` drops a ramp step whose misses were a single burst, `spoilt` those that the client or one of its workers spoilt. `hold` stays
 //! at the safe rate at the end. `saturation` bounds an answer by the throughput of the full server. `conclusion` is what an answer can state; `estimate` reads it from the posterior,
 //! `bracket` from the verdicts alone; `confirm` is the soak afterwards. `ceiling` doubles the number in flight until
 //! throughput stops growing, or sends everything at once. `stop` has the stop rules, `reason` the reasons for an
@@ -21,7 +21,6 @@ pub mod config;
 mod confirm;
 mod errors;
 mod estimate;
-mod halted;
 mod hold;
 pub mod knee;
 mod listed;
@@ -38,6 +37,7 @@ mod saturation;
 mod segmented;
 mod series;
 mod single_step;
+mod spoilt;
 mod starved;
 mod steps_by_purpose;
 pub mod stop;

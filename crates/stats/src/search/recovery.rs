@@ -3,7 +3,7 @@
 
 use super::ask::{Ask, Ends};
 use super::reason::Ended;
-use super::series::Search;
+use super::series::{Search, of_series};
 use super::single_step::interrupted;
 use crate::stats::recovery::Course;
 use crate::stats::step::{Abort, Step, StepKind};
@@ -107,8 +107,7 @@ impl Search {
     /// Returns the reason why no recovery step is measured after these steps of a series; `None` if one is, or if the
     /// plan asks for none.
     pub fn recovery_not_measured(&self, series: &str, steps: &[Step]) -> Option<NotMeasured> {
-        let own: Vec<&Step> = steps.iter().filter(|s| s.series == series && !s.kind.is_auxiliary()).collect();
-        self.recovery_level(&self.recovery?, &own).err()
+        self.recovery_level(&self.recovery?, &of_series(series, steps)).err()
     }
 
     /// Returns the level to hold: the safe rate, or the highest level shown to meet if no interval is published.

@@ -16,7 +16,8 @@ const AGAIN: f64 = 1.1;
 /// Returns the highest rate at which the server completed requests while it was kept full: `None` unless the last peak
 /// step is usable and requests waited in the server, by the server's own count.
 fn full(series: &str, steps: &[Step]) -> Option<f64> {
-    let peak = steps.iter().rfind(|s| s.series == series && s.kind == StepKind::Peak && s.completed > 0)?;
+    let own = |s: &&Step| s.series == series && s.kind == StepKind::Peak && !s.is_worker_fault();
+    let peak = steps.iter().rfind(|s| own(s) && s.completed > 0)?;
     let usable = peak.abort.is_none() && peak.failed == 0 && peak.verdict != Verdict::Invalid;
     let waited = peak.server.waiting_mean.is_some_and(|n| n >= 1.0);
     (usable && waited && peak.achieved_rate > 0.0).then_some(peak.achieved_rate)

@@ -9,7 +9,6 @@ use super::change::{last_change, since};
 use super::config::{Ladder, Mode, Open, Peak, Ramp, SearchPlan};
 use super::confirm;
 use super::estimate::{distrusted, estimate};
-use super::halted;
 use super::knee::of_steps;
 use super::listed;
 use super::posterior::{Posterior, limits};
@@ -21,6 +20,7 @@ use super::refused::{because, blames};
 use super::retry;
 use super::saturation;
 use super::single_step::{inherent, interrupted, joint, joint_verdict, step_evidence};
+use super::spoilt;
 use super::stop::{Stop, dead, failing, is_failing};
 use super::view::Terms;
 use super::windows::{ERROR, together, windows};
@@ -164,7 +164,7 @@ impl Search {
 
     /// Returns the next step of the search without the soak, or why the search is done.
     fn searched(&self, own: &[&Step]) -> Result<Ask, Stop> {
-        let own = &halted::without_first(own)[..];
+        let own = &spoilt::without_first_halted(own)[..];
         let done = finished(own);
         match &self.levels {
             Levels::Adaptive(policy) => policy.next(&done),
@@ -323,7 +323,7 @@ impl Search {
         limits: &[(String, f64)],
     ) -> Goodput {
         let adaptive = matches!(self.levels, Levels::Adaptive(_));
-        let steps = halted::without_repeated(steps);
+        let steps = spoilt::without_repeated_halted(steps);
         let confirmed = if adaptive { retry::confirmed(&steps) } else { steps };
         let steps = &confirmed[..];
         let since = if adaptive { since(last_change(steps)) } else { f64::NEG_INFINITY };
@@ -411,9 +411,11 @@ fn listed(open: Control, rates: &NonEmpty<Rate>) -> Vec<Level> {
     rates.iter().map(|r| Level::new(open, r.get())).collect()
 }
 
-/// Returns the steps of the search of a series. Auxiliary steps have no part in verdicts and answers.
+/// Returns the steps of the search of a series. Auxiliary steps have no part in verdicts and answers, nor have those that a
+/// worker spoilt.
 pub(super) fn of_series<'a>(series: &str, steps: &'a [Step]) -> Vec<&'a Step> {
-    steps.iter().filter(|s| s.series == series && !s.kind.is_auxiliary()).collect()
+    let own: Vec<&Step> = steps.iter().filter(|s| s.series == series && !s.kind.is_auxiliary()).collect();
+    spoilt::without_worker_faults(&own)
 }
 
 /// Returns the steps that were not interrupted.

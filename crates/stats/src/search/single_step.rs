@@ -6,9 +6,9 @@ use crate::stats::summary::{ERRORS, blamed, worst};
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
 
-/// Returns true if the step was stopped for a reason unrelated to its load.
+/// Returns true if the step was stopped or spoilt for a reason unrelated to its load, and must be measured again.
 pub(super) fn interrupted(step: &Step) -> bool {
-    step.broken_off()
+    step.is_void()
 }
 
 /// A server with fewer requests in flight than this counts as empty.

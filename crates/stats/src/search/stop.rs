@@ -167,7 +167,8 @@ pub fn dead(steps: &[&Step]) -> Option<Stop> {
             | Abort::Errors
             | Abort::Interrupted
             | Abort::Deadline
-            | Abort::Disk,
+            | Abort::Disk
+            | Abort::WorkerLost,
         )
         | None => None,
     }

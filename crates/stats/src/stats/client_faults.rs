@@ -4,6 +4,7 @@ use super::client::{ClientTiming, due};
 use super::compact_record::{CompactRecord, Nanos};
 use super::halt::Halts;
 use super::summary::StepInput;
+use super::workers::lateness_of_worst;
 use goodput_core::caveat::OwnFault;
 use goodput_core::record::{Failure, Outcome, Phase};
 use goodput_core::slo::Metric;
@@ -36,7 +37,8 @@ impl ClientFaults {
             allowed: input.allowed,
             due: due(measured.len() as u64, input.level, window_s, lateness_ms, input.abort),
             sent: sent_in_window(input) as u64,
-            lateness_ms,
+            // Merged, a worker that is late hides among many that are not.
+            lateness_ms: lateness_of_worst(measured).unwrap_or(0.0),
             lag_ms: input.receive_lag_p99_ms.unwrap_or(0.0).max(0.0),
             busy: input.client_busy,
             waiting: input.client_waiting,
@@ -52,9 +54,9 @@ impl ClientFaults {
         let halts = Halts::of(input.records, input.halts);
         let calm = measured.iter().copied().filter(|r| halts.spared(r));
         let lateness_without_halts = if halts.is_empty() {
-            lateness_ms
+            timing.lateness_ms
         } else {
-            self::lateness_ms(&calm.collect::<Vec<_>>(), 990).unwrap_or(0.0)
+            lateness_of_worst(&calm.collect::<Vec<_>>()).unwrap_or(0.0)
         };
         let halted = halts.fault().filter(|_| !measured.iter().all(|r| halts.spared(r)));
         Self { limited, behind: timing.behind(), timing, halts, halted, lateness_without_halts }

@@ -84,7 +84,7 @@ pub fn pooled_inflation<'a>(
     (tier, limit): (&str, &str),
     p0: f64,
 ) -> f64 {
-    let loaded = steps.into_iter().filter(|s| s.kind != StepKind::Baseline);
+    let loaded = steps.into_iter().filter(|s| s.kind != StepKind::Baseline && !s.is_worker_fault());
     let rows = loaded.flat_map(|s| &s.limits).filter(|r| r.tier == tier && r.is(limit)).chain(own);
     let near = rows.filter(|r| is_near_boundary(r.misses as f64, r.n as f64, p0));
     let (misses, sum_sq) =

@@ -28,6 +28,27 @@ impl From<Duration> for Nanos {
     }
 }
 
+/// A number of tokens. An optional one takes half the space of an optional `u32`. The largest number stands for itself and
+/// the one below it: no request has four thousand million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tokens(
+    /// The number of tokens plus one, so that `None` needs no space of its own.
+    NonZeroU32,
+);
+
+impl Tokens {
+    /// Returns the number.
+    pub const fn get(self) -> u32 {
+        self.0.get() - 1
+    }
+}
+
+impl From<u32> for Tokens {
+    fn from(n: u32) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(n))
+    }
+}
+
 /// One request as the statistics need it, in 96 bytes. Fields mean the same as in [`Record`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompactRecord {
@@ -48,7 +69,7 @@ pub struct CompactRecord {
     /// Input tokens asked for.
     pub input_asked: u32,
     /// Input tokens by the server's usage.
-    pub input_tokens: Option<u32>,
+    pub input_tokens: Option<Tokens>,
     /// Output tokens asked for.
     pub output_asked: u32,
     /// Output tokens.
@@ -61,6 +82,8 @@ pub struct CompactRecord {
     pub turn: u16,
     /// HTTP status.
     pub status: Option<NonZeroU16>,
+    /// Number of the worker that sent it, as [`Record::worker`]; `None` with a single machine.
+    pub worker: Option<NonZeroU16>,
     /// Phase of the step in which it was due.
     pub phase: Phase,
     /// New or reused connection, if known.
@@ -87,13 +110,14 @@ impl From<&Record> for CompactRecord {
             last_token: opt(r.last_token),
             end: r.end.into(),
             input_asked: r.input_asked,
-            input_tokens: r.input_tokens,
+            input_tokens: r.input_tokens.map(Tokens::from),
             output_asked: r.output_asked,
             output_tokens: r.output_tokens,
             first_event_tokens: r.first_event_tokens.and_then(NonZeroU32::new),
             class: r.class,
             turn: r.turn,
             status: r.status.and_then(NonZeroU16::new),
+            worker: r.worker.and_then(NonZeroU16::new),
             phase: r.phase,
             conn: r.conn,
             attempts: r.attempts,
@@ -115,13 +139,14 @@ impl CompactRecord {
             last_token: opt(self.last_token),
             end: self.end.get(),
             input_asked: self.input_asked,
-            input_tokens: self.input_tokens,
+            input_tokens: self.input_tokens.map(Tokens::get),
             output_asked: self.output_asked,
             output_tokens: self.output_tokens,
             first_event_tokens: self.first_event_tokens.map(NonZeroU32::get),
             class: self.class,
             turn: self.turn,
             status: self.status.map(NonZeroU16::get),
+            worker: self.worker.map(NonZeroU16::get),
             conn: self.conn,
             attempts: self.attempts,
             outcome: self.outcome,
@@ -227,14 +252,16 @@ mod tests {
             first in proptest::option::of(1_u32..),
             status in proptest::option::of(100_u16..600),
             target in 0_u16..256,
+            worker in proptest::option::of(1_u16..),
         ) {
             let at = |i: usize| at[i].map(|us: u32| Duration::new(u64::from(us) / 1000, us));
             let mut r = Record::due(7, Phase::Tail, Duration::from_micros(u64::from(due)));
             (r.sent, r.first_token, r.first_content, r.last_token) = (at(0), at(1), at(2), at(3));
             (r.end, r.input_asked, r.output_asked) = (Duration::from_micros(u64::from(end)), asked, asked / 2);
+            let input = input.map(|n: u32| n.min(u32::MAX - 1));
             (r.input_tokens, r.output_tokens, r.first_event_tokens, r.status) = (input, output, first, status);
             (r.outcome, r.failure, r.conn, r.attempts) = (Outcome::Failed, Some(Failure::Reset), Some(Conn::New), 2);
-            (r.target, r.class, r.turn) = (target, class, turn);
+            (r.target, r.class, r.turn, r.worker) = (target, class, turn, worker);
             let k = CompactRecord::from(&r);
             let again = k.record();
             prop_assert_eq!(&again, &r);

@@ -1,6 +1,6 @@
 //! Groups of requests within a step: by class of the mix, and by turn of a conversation.
 
-use super::compact_record::CompactRecord;
+use super::compact_record::{CompactRecord, Tokens};
 use super::itl::ItlTally;
 use super::step::{Quantiles, SomeColumns, StepKind, by_column};
 use super::tail::{ClusterPrior, quantiles_by_due};
@@ -158,7 +158,7 @@ fn group(
         cut: count(Outcome::Cut),
         failed_timeout: timed_out(&measured, Outcome::Failed),
         latency,
-        input_tokens_mean: mean(|r| r.input_tokens),
+        input_tokens_mean: mean(|r| r.input_tokens.map(Tokens::get)),
         output_tokens_mean: mean(|r| r.output_tokens),
         achieved_rate: if seconds > 0.0 { completed / seconds } else { 0.0 },
     }

@@ -10,7 +10,8 @@
 //! - `steady` (whether the backlog grows).
 //!
 //! `meta` pools the answers of several runs. `replicas` splits the requests of a step by server, `groups` by class and turn;
-//! `server` summarises the server's own counters, and `gpu` what `[[metrics]]` tells of the GPUs.
+//! `workers` splits them by load machine. `server` summarises the server's own counters, and `gpu` what `[[metrics]]` tells of
+//! the GPUs.
 
 pub(crate) mod binomial;
 pub mod client;
@@ -25,6 +26,7 @@ pub mod groups;
 mod halt;
 pub mod isotonic;
 pub mod itl;
+mod kruskal_wallis;
 mod latency_columns;
 mod limits;
 pub mod meta;
@@ -41,3 +43,4 @@ pub mod step;
 pub mod summary;
 mod tail;
 pub mod verdict;
+pub mod workers;

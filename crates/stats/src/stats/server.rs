@@ -1,6 +1,6 @@
 //! The server's own counters over a step, and the client's observations over the same interval.
 
-use super::compact_record::CompactRecord;
+use super::compact_record::{CompactRecord, Tokens};
 use super::step::{Step, Verdict};
 use crate::server::watch::{Gauges, ObservedWindow};
 use crate::server::{Histogram, Latency, Signal, TokenCounting};
@@ -212,7 +212,7 @@ impl ClientSide {
             }
             let counted = if counts == TokenCounting::WhenOver { over } else { first };
             if range.contains(&counted) {
-                all.prompt_tokens += f64::from(r.input_tokens.unwrap_or(r.input_asked));
+                all.prompt_tokens += f64::from(r.input_tokens.map_or(r.input_asked, Tokens::get));
             }
             let output = f64::from(r.output_tokens.unwrap_or(0));
             all.output_tokens += match counts {

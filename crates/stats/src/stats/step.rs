@@ -5,6 +5,7 @@ use super::co_misses::CoMisses;
 use super::groups::{Group, GroupBy};
 pub use super::latency_columns::{AllColumns, SomeColumns};
 pub use super::server::{Buckets, ClientSide, MetricRow, ServerLatency, ServerSide};
+use super::workers::StepWorker;
 use goodput_core::level::{Control, Level};
 use goodput_core::named_enum;
 use goodput_core::slo::{ALL, Metric, limit_key, split_limit_key};
@@ -92,7 +93,7 @@ named_enum! {
         /// Too few requests to decide.
         #[default]
         Undecided = "undecided",
-        /// The client was the bottleneck, or the server restarted: the step says nothing about the server.
+        /// The client was the bottleneck, a worker failed, or the server restarted: the step says nothing about the server.
         Invalid = "invalid",
     }
 }
@@ -118,6 +119,8 @@ named_enum! {
         Deadline = "deadline",
         /// The disk that holds the run folder was nearly full.
         Disk = "disk",
+        /// A worker was lost or failed.
+        WorkerLost = "worker-lost",
     }
 }
 
@@ -449,6 +452,9 @@ pub struct Step {
     /// One entry per server, if the plan names several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<Replica>,
+    /// One entry per worker; empty with a single load machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workers: Vec<StepWorker>,
     /// One entry per check of the plan.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRow>,

@@ -2,7 +2,7 @@
 
 use super::client::ClientTolerance;
 use super::client_faults::{is_unsent, lateness_ms, sent_in_window};
-use super::compact_record::CompactRecord;
+use super::compact_record::{CompactRecord, Tokens};
 use super::groups::{Group, GroupBy, groups, timed_out};
 use super::itl::ItlTally;
 pub use super::limits::rejudged;
@@ -13,6 +13,7 @@ use super::steady::{Steady, Window, steady};
 use super::step::{Abort, LimitRow, Quantiles, ServerSide, Step, StepKind, Verdict};
 use super::tail::{ClusterPrior, quantiles_by_due};
 use super::verdict::INFLATION;
+use super::workers::{WorkerReport, step_workers};
 use goodput_core::level::{Control, Level};
 use goodput_core::record::{Conn, Outcome, Phase};
 use goodput_core::slo::{Metric, Slo};
@@ -66,6 +67,8 @@ pub struct StepInput<'a> {
     pub client_waiting: Option<f64>,
     /// Stretches in which the sending threads noticed that the whole client stood still, from the start of the step.
     pub halts: &'a [Range<Duration>],
+    /// The reports of the workers; empty with a single load machine.
+    pub workers: &'a [WorkerReport],
     /// Confidence of every verdict (one-sided).
     pub confidence: f64,
     /// True if `max-in-flight` was reached, or the client ran out of file descriptors or ports.
@@ -141,7 +144,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         explain(input, &measured, &counted, tier, (verdict, binding.as_deref(), steady.in_flight_slope));
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
-    Step {
+    let mut step = Step {
         series: input.series.to_owned(),
         step: input.step,
         kind: input.kind,
@@ -172,7 +175,9 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         resets: measured.iter().map(|r| r.resets()).sum(),
         output_tokens_per_s,
         prompt_tokens_per_s,
-        input_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens)),
+        input_tokens_mean: mean(
+            measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens.map(Tokens::get)),
+        ),
         output_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.output_tokens)),
         latency: latencies(&measured, input),
         joint_attainment: joint.and_then(|r| r.attainment),
@@ -195,9 +200,12 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         client_waiting: input.client_waiting,
         limits,
         groups,
+        workers: step_workers(input.records, input.workers),
         // Filled in by the director.
         ..Step::default()
-    }
+    };
+    step.judge_workers(input);
+    step
 }
 
 /// Returns the number of requests that were due, and that the client never sent.
@@ -243,7 +251,7 @@ fn token_rates(input: &StepInput<'_>) -> (f64, f64) {
     let (mut output, mut prompt) = (0_u64, 0_u64);
     for r in input.completed_in_window() {
         output += u64::from(r.output_tokens.unwrap_or(0));
-        prompt += u64::from(r.input_tokens.unwrap_or(r.input_asked));
+        prompt += u64::from(r.input_tokens.map_or(r.input_asked, Tokens::get));
     }
     (input.per_s(output as f64), input.per_s(prompt as f64))
 }

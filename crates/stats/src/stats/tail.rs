@@ -64,7 +64,8 @@ impl ClusterPrior {
                 s.limits.iter().filter(|r| r.class == ALL && Metric::of_limit(&r.limit) == Some(metric));
             own.filter(near).max_by_key(|r| r.misses).map(|r| (r.misses, r.cluster_sq, r.clusters))
         };
-        let loaded = earlier.iter().filter(|s| s.kind != StepKind::Baseline).filter_map(of_step);
+        let loaded = earlier.iter().filter(|s| s.kind != StepKind::Baseline && !s.is_worker_fault());
+        let loaded = loaded.filter_map(of_step);
         loaded.fold(self, |all, (misses, sum_sq, clusters)| Self {
             misses: all.misses + misses,
             sum_sq: all.sum_sq + sum_sq,

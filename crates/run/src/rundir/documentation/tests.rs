@@ -8,6 +8,7 @@ use super::{FailureRow, Sample};
 use crate::fixture;
 use goodput_stats::stats::groups::Group;
 use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, ServerSide, Step};
+use goodput_stats::stats::workers::StepWorker;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,6 +49,7 @@ fn columns() -> BTreeMap<&'static str, Vec<String>> {
         of::<StepRow<LimitRow>>(),
         of::<StepRow<Group>>(),
         of::<StepRow<Replica>>(),
+        of::<StepRow<StepWorker>>(),
         of::<StepRow<CheckRow>>(),
         of::<StepRow<MetricRow>>(),
         of::<StepRow<ServerSide>>(),

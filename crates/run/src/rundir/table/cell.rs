@@ -5,6 +5,7 @@ use goodput_core::level::Control;
 use goodput_core::record::{Conn, Failure, Outcome, Phase, TokenSource};
 use goodput_stats::stats::groups::GroupBy;
 use goodput_stats::stats::step::{Abort, OutlierMetric, StepKind, Verdict};
+use goodput_stats::stats::workers::WorkerFault;
 use serde::de::value::BorrowedStrDeserializer;
 use serde::{Deserialize, Serialize, de};
 use std::fmt::{self, Display, Write};
@@ -221,4 +222,17 @@ macro_rules! named {
     };
 }
 
-named!(StepKind, Verdict, Abort, OutlierMetric, GroupBy, Control, Phase, Outcome, Conn, Failure, TokenSource);
+named!(
+    StepKind,
+    Verdict,
+    Abort,
+    OutlierMetric,
+    WorkerFault,
+    GroupBy,
+    Control,
+    Phase,
+    Outcome,
+    Conn,
+    Failure,
+    TokenSource
+);

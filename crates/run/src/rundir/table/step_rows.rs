@@ -6,12 +6,13 @@ use super::{Cell, CellError, Columns, TableRow};
 use crate::rundir::cell::bare;
 use crate::rundir::imported::COUNTED;
 use crate::rundir::{
-    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, REPLICAS, SUMMARIES, Sample,
+    CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, REPLICAS, SUMMARIES, Sample, WORKERS,
 };
 use goodput_core::slo::Metric;
 use goodput_stats::stats::co_misses::CoMisses;
 use goodput_stats::stats::groups::{Group, GroupBy};
 use goodput_stats::stats::step::{CheckRow, LimitRow, MetricRow, Replica, Verdict};
+use goodput_stats::stats::workers::StepWorker;
 use std::collections::BTreeMap;
 
 /// A row of `limits.csv`: one per step, tier, class and limit.
@@ -146,6 +147,43 @@ impl TableRow for Replica {
         c.cell("apart", &mut self.outlier)?;
         c.cell("others", &mut self.others)?;
         inflation(c, &mut self.latency, &Metric::PRINCIPAL)
+    }
+}
+
+/// A row of `workers.csv`: one per step and worker, if several load machines sent.
+impl TableRow for StepWorker {
+    const FILE: &'static str = WORKERS;
+
+    fn empty() -> Self {
+        Self {
+            worker: 0,
+            id: String::new(),
+            n: 0,
+            failed: 0,
+            start_late_ms: 0.0,
+            lateness_p99_ms: None,
+            clock_offset_ms: 0.0,
+            clock_drift_ms: 0.0,
+            ttft_p50_ms: None,
+            ttft_p99_ms: None,
+            fault: None,
+            apart_p: None,
+        }
+    }
+
+    fn columns(&mut self, c: &mut impl Columns) -> Result<(), CellError> {
+        c.cell("worker", &mut self.worker)?;
+        c.cell("id", &mut self.id)?;
+        c.cell("n", &mut self.n)?;
+        c.cell("failed", &mut self.failed)?;
+        c.cell("start_late_ms", &mut self.start_late_ms)?;
+        c.cell("lateness_p99_ms", &mut self.lateness_p99_ms)?;
+        c.cell("clock_offset_ms", &mut self.clock_offset_ms)?;
+        c.cell("clock_drift_ms", &mut self.clock_drift_ms)?;
+        c.cell("ttft_p50_ms", &mut self.ttft_p50_ms)?;
+        c.cell("ttft_p99_ms", &mut self.ttft_p99_ms)?;
+        c.cell("fault", &mut self.fault)?;
+        c.cell("apart_p", &mut self.apart_p)
     }
 }
 

@@ -300,6 +300,7 @@ fn whole_record() -> Record {
         status: Some(429),
         finish: Some("=a,\"b\"\n".into()),
         check: Some(false),
+        worker: Some(3),
         ..Record::due(7, Phase::Measure, Duration::from_nanos(1_234_567_891))
     }
 }

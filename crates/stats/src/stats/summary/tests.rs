@@ -41,6 +41,7 @@ pub(in crate::stats) fn input<'a>(
         client_waiting: Some(0.0),
         confidence: 0.95,
         halts: &[],
+        workers: &[],
         client_limit: false,
         in_flight_limit: None,
         allowed: ClientTolerance::default(),
