@@ -9,6 +9,7 @@ mod report;
 mod sensitivity;
 mod shared;
 mod view;
+mod worker;
 
 pub use capacity::CapacityArgs;
 pub use compare::CompareArgs;
@@ -20,6 +21,7 @@ pub use sensitivity::SensitivityArgs;
 pub(crate) use shared::Output;
 pub use shared::{FolderArgs, MeasureArgs};
 pub use view::ViewArgs;
+pub use worker::{BusArgs, BusTrustArgs, SweepWorkersArgs, WorkerArgs};
 
 use crate::rundir::Tool;
 use crate::units::Span;
@@ -85,6 +87,8 @@ pub enum Command {
     Sensitivity(SensitivityArgs),
     /// Serve a simulated LLM server on a port.
     Simulate(SimulateArgs),
+    /// Send parts of the load of sweeps that run on other machines.
+    Worker(WorkerArgs),
     /// Describe a recorded trace (rates, bursts, lengths, shared prefixes), or anonymise it.
     Trace(TraceArgs),
     /// Print shell completions.
@@ -168,6 +172,9 @@ pub struct SweepArgs {
     /// report when the sweep ends. It cannot change the sweep.
     #[arg(long, value_name = "ADDR")]
     pub listen: Option<SocketAddr>,
+    /// The machines that send.
+    #[command(flatten)]
+    pub load: SweepWorkersArgs,
     /// Overrides, clock and consent.
     #[command(flatten)]
     pub measure: MeasureArgs,

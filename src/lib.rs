@@ -125,6 +125,7 @@ pub fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
         Command::Sensitivity(args) => cmd::sensitivity::sensitivity(args),
         Command::Simulate(args) => cmd::simulate::simulate(args).map(|()| ExitCode::SUCCESS),
         Command::Trace(args) => cmd::trace::trace(args).map(|()| ExitCode::SUCCESS),
+        Command::Worker(args) => cmd::worker::worker(args).map(|()| ExitCode::SUCCESS),
         Command::Completions(args) => cmd::docs::completions(args).map(|()| ExitCode::SUCCESS),
         Command::Man => cmd::docs::man().map(|()| ExitCode::SUCCESS),
     }

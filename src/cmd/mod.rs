@@ -23,6 +23,7 @@ pub(crate) mod trace;
 mod try_advice;
 pub(crate) mod view;
 mod within;
+pub(crate) mod worker;
 
 use crate::report::document::Document;
 use crate::report::escape::shown;

@@ -60,6 +60,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         budget: args.budget.map(|b| b.0),
         calibration: args.calibration.as_deref().map(calibrate::read).transpose()?,
         listen: listen(args)?,
+        workers: args.load.workers(),
         ..options(&plan, &args.measure, &args.folder)
     };
     match args.repeat {
@@ -155,7 +156,13 @@ fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     // The folder may have been copied from elsewhere, so the user may not have confirmed its load.
     consent::ask(&[&plan], args.measure.yes)?;
     let progress = std::io::stderr().is_terminal();
-    let options = Options { progress, listen: listen(args)?, force: args.folder.force, ..Options::default() };
+    let options = Options {
+        progress,
+        listen: listen(args)?,
+        force: args.folder.force,
+        workers: args.load.workers(),
+        ..Options::default()
+    };
     let groups = resumption.groups();
     let measured = drive(resumption.virtual_time(), dir, &groups, async |interrupt| {
         Box::pin(sweep::resume(resumption, &options, interrupt)).await.map(drop)

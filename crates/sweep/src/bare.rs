@@ -258,6 +258,7 @@ impl<'a> Bare<'a> {
             // There is no client that could add a delay.
             client_delay: OwnDelay { lag_p99: Some(Duration::ZERO), share: None },
             halts: Vec::new(),
+            workers: Vec::new(),
             client_limit: load.client_limit,
         }
     }

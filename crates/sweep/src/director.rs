@@ -3,6 +3,7 @@
 use super::bounds::over_budget;
 use super::cache::OtherClients;
 use super::clock::SweepClock;
+use super::fleet::SweepFleet;
 use super::journal::Journal;
 use super::metadata::sent_in_order;
 use super::next::{After, after, highest, in_order, is_measured, series_steps};
@@ -22,6 +23,9 @@ use goodput_run::rundir::{Meta, Run};
 use goodput_stats::search::{Ask, Next, Search};
 use goodput_stats::stats::step::Step;
 use std::time::Duration;
+
+/// Times that a step is measured if a worker spoils it.
+const MOST_ATTEMPTS: u32 = 3;
 
 /// A sweep: its plan, its folder, the time that it has spent, and what has been measured so far.
 pub(super) struct Sweep<'a> {
@@ -175,6 +179,28 @@ impl<'a> Sweep<'a> {
         if !self.leave_alone(series).await {
             return Ok(());
         }
+        for _ in 0..MOST_ATTEMPTS {
+            self.measure_once(runner, series, ask, round).await?;
+            let Some(step) = self.steps.last().filter(|step| step.is_worker_fault()) else { return Ok(()) };
+            self.journal.say(&format!("the step is measured again: {}", step.reason));
+            if let Some(workers) = &mut runner.workers {
+                workers.drop_lost(step).await;
+            }
+            if self.termination.is_requested() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Measures one level once.
+    async fn measure_once(
+        &mut self,
+        runner: &mut Runner,
+        series: &Series,
+        ask: Ask,
+        round: Option<u32>,
+    ) -> Result<()> {
         let earlier = series_steps(self.plan, &self.steps, &series.name);
         let task = Task { series, number: self.number(), ask, earlier: &earlier, round, clock: self.clock };
         let measured = runner.measure(task, &mut self.journal, &self.termination).await?;
@@ -187,6 +213,7 @@ impl<'a> Sweep<'a> {
             self.waits.add(server_key(self.plan, &series.name), until);
         }
         self.steps.push(step);
+        self.meta.workers = SweepFleet::machines(runner.workers.as_ref());
         self.write_result(&runner.servers)
     }
 
@@ -209,6 +236,10 @@ impl<'a> Sweep<'a> {
     fn note_beyond(&mut self, runner: &Runner, level: Level) {
         let calibration = self.meta.calibration.as_ref().filter(|_| !runner.host.is_paused());
         let share = runner.ready.load.share(level);
+        let share = match &runner.workers {
+            Some(workers) => workers.largest_share(share),
+            None => share,
+        };
         let beyond = calibration.and_then(|c| beyond(c, &share));
         let is_noted = self
             .meta

@@ -131,6 +131,7 @@ impl Journal {
     pub(super) fn tick(&self, shown: &StepProgress, tally: &StepTally) {
         self.show(|Shown { live, watched, .. }| {
             live.in_flight(shown.in_flight);
+            live.workers(&shown.workers);
             watched.tick(shown, tally);
         });
         self.progress.tick(shown);

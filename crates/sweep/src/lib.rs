@@ -13,6 +13,7 @@ pub mod cores;
 mod director;
 mod disk;
 mod early_stop;
+mod fleet;
 pub mod forecast;
 mod host;
 mod idle;
@@ -34,11 +35,13 @@ mod servers;
 mod start;
 mod step;
 mod step_context;
+mod step_load;
 mod tally;
 mod termination;
 mod watch;
 
 pub use bounds::{Deadline, deadline, longest_step, written};
+pub use fleet::Workers;
 pub use listen::Served;
 pub use resume::{Resumption, resume};
 pub use server_store::ServerStore;
@@ -83,6 +86,8 @@ pub struct Options {
     pub groups: Groups,
     /// Keeps the started server for the next sweep of the same plan.
     pub server_store: ServerStore,
+    /// The workers that send the load; `None` if this machine does.
+    pub workers: Option<Workers>,
 }
 
 /// Runs a sweep into its folder and returns its results; the caller writes the reports.

@@ -6,6 +6,7 @@
 use goodput_core::level::{Control, Level};
 use goodput_core::record::{Phase, Record};
 use goodput_core::slo::{Metric, Slo};
+use goodput_load::load::spec::Status;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::{Step, Verdict};
@@ -103,6 +104,7 @@ pub(crate) struct Live {
     output_tokens: Count,
     prompt_tokens: Count,
     in_flight: Gauge,
+    worker_in_flight: Number,
     step: Gauge,
     level: Number,
     offered: Number,
@@ -125,6 +127,7 @@ impl Live {
             output_tokens: Family::default(),
             prompt_tokens: Family::default(),
             in_flight: Gauge::default(),
+            worker_in_flight: Family::default(),
             step: Gauge::default(),
             level: Family::default(),
             offered: Family::default(),
@@ -165,6 +168,7 @@ impl Live {
         }
         for (name, help, number) in [
             ("level", "The level that the step holds; 0 between two", &self.level),
+            ("worker_in_flight", "Requests in flight, by the worker that sends them", &self.worker_in_flight),
             (
                 "offered_requests_per_second",
                 "Requests offered per second by an open loop; 0 between two steps",
@@ -201,6 +205,13 @@ impl Live {
     /// Sets the number of requests in flight.
     pub(crate) fn in_flight(&self, n: u64) {
         self.in_flight.set(i64::try_from(n).unwrap_or(i64::MAX));
+    }
+
+    /// Sets the number of requests in flight of each worker.
+    pub(crate) fn workers(&self, each: &[(String, Status)]) {
+        for (id, status) in each {
+            self.worker_in_flight.get_or_create(&labels([("worker", id)])).set(status.in_flight as f64);
+        }
     }
 
     /// Counts a finished request of a step.

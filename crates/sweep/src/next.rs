@@ -26,6 +26,10 @@ pub(super) enum After {
 
 /// Returns the consequence of the last step that was measured.
 pub(super) fn after(steps: &[Step]) -> After {
+    // It was measured again and again in vain.
+    if steps.last().is_some_and(Step::is_worker_fault) {
+        return After::Stop;
+    }
     match steps.last().and_then(|step| step.abort) {
         Some(why) if why.is_broken_off() => After::Stop,
         Some(Abort::ServerGone) => After::ServerGone,

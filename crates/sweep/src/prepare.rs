@@ -5,6 +5,7 @@ use super::calibrate;
 use super::scrape::Scraper;
 use anyhow::{Context, Result, bail};
 use goodput_core::caveat::{Caveat, OriginCaveat};
+use goodput_core::endpoint::BaseUrl;
 use goodput_core::level::Level;
 use goodput_core::record::{Finished, Phase, TokenSource};
 use goodput_core::tokens::Tokenizer;
@@ -63,6 +64,8 @@ pub(crate) struct Prepared {
     pub(crate) resets: bool,
     /// The embedded simulated server, which stops when this is dropped.
     _embedded: Option<Embedded>,
+    /// The address of the embedded server.
+    pub(crate) embedded_url: Option<BaseUrl>,
 }
 
 /// Connects, checks the model, finds out which fields the server takes, and calibrates the input length. `plan` is that
@@ -129,6 +132,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
         scraper: found.scraper,
         facts: found.facts,
         resets: true,
+        embedded_url: embedded.as_ref().and_then(|e| e.url.parse().ok()),
         _embedded: embedded,
     })
 }

@@ -5,6 +5,7 @@
 use goodput_core::level::Level;
 use goodput_core::slo::Metric;
 use goodput_core::units::{Span, ms, short};
+use goodput_load::load::spec::Status as LoadStatus;
 use goodput_plan::{Plan, Series};
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::{Answer, Status};
@@ -30,7 +31,7 @@ impl Latency {
 }
 
 /// The state of a running step, as the progress line shows it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct StepProgress {
     pub(crate) level: Level,
     /// Time since the step started.
@@ -39,6 +40,8 @@ pub(crate) struct StepProgress {
     pub(crate) end: Duration,
     /// Requests in flight.
     pub(crate) in_flight: u64,
+    /// The state of each worker's part, with its name; empty if this machine sends.
+    pub(crate) workers: Vec<(String, LoadStatus)>,
     /// p99 of the latency shown, in milliseconds; `None` before the first measured request has finished.
     pub(crate) p99: Option<f64>,
 }
@@ -150,20 +153,24 @@ impl Progress {
 
     /// Redraws the lines.
     pub(crate) fn tick(&self, shown: &StepProgress) {
-        let StepProgress { level, elapsed, end, in_flight, p99 } = *shown;
+        let StepProgress { level, elapsed, end, in_flight, p99, workers } = shown;
         self.bar.set_length(end.as_millis() as u64);
         self.bar.set_position(elapsed.min(end).as_millis() as u64);
+        let by = match workers.len() {
+            0 => String::new(),
+            n => format!(" by {n} workers"),
+        };
         self.bar.set_prefix(level.to_string());
         let metric = self.latency.metric.title();
         let response = match (p99, self.latency.limit) {
-            (Some(p99), Some(limit)) => format!("p99 {metric} {} of {} ms", short(p99), short(ms(limit))),
-            (Some(p99), None) => format!("p99 {metric} {} ms", short(p99)),
+            (Some(p99), Some(limit)) => format!("p99 {metric} {} of {} ms", short(*p99), short(ms(limit))),
+            (Some(p99), None) => format!("p99 {metric} {} ms", short(*p99)),
             (None, _) => "settling".into(),
         };
-        let left = end.saturating_sub(elapsed).as_secs();
+        let left = end.saturating_sub(*elapsed).as_secs();
         let left = if left > 0 { format!("{} left", Span::secs(left)) } else { "finishing".into() };
-        self.bar.set_message(format!("{in_flight} in flight · {response} · {left}"));
-        let about = [self.budget.words(elapsed), self.so_far.clone()];
+        self.bar.set_message(format!("{in_flight} in flight{by} · {response} · {left}"));
+        let about = [self.budget.words(*elapsed), self.so_far.clone()];
         let about: Vec<String> = about.into_iter().flatten().collect();
         self.sweep.set_message(if about.is_empty() {
             String::new()

@@ -2,6 +2,7 @@
 
 use super::cache::OtherClients;
 use super::clock::SweepClock;
+use super::fleet::SweepFleet;
 use super::host::HostWatch;
 use super::journal::Journal;
 use super::next::likely_connections;
@@ -10,12 +11,13 @@ use super::profile::{Moment, Profiled};
 use super::scrape::MetricsRead;
 use super::servers::Servers;
 use super::step::{FollowedLoad, Running};
+use super::step_load::LoadEnd;
 use super::tally::StepTally;
 use super::termination::Termination;
 use anyhow::Result;
 use goodput_core::caveat::ServerCaveat;
 use goodput_core::record::Finished;
-use goodput_load::load::firing::{Delays, TraceStart};
+use goodput_load::load::firing::TraceStart;
 use goodput_load::load::host::Host;
 use goodput_plan::{Plan, Series};
 use goodput_stats::search::Ask;
@@ -30,6 +32,8 @@ pub(super) struct Runner {
     pub(super) host: Arc<Host>,
     pub(super) servers: Servers,
     pub(super) ready: Prepared,
+    /// The workers that send; `None` if this machine does.
+    pub(super) workers: Option<SweepFleet>,
 }
 
 /// A step to run.
@@ -107,14 +111,18 @@ impl Runner {
             self.wait_idle(task.number, termination).await?.into_iter().collect();
         self.set_cache(task, journal, termination).await?;
         let mut tally = journal.make_room(task.series, &task.ask);
-        self.warm_connections(task, termination).await;
+        if self.workers.is_none() {
+            self.warm_connections(task, termination).await;
+        }
         let profiled = match task.ask.kind {
             StepKind::Profile => self.profiler(task, Moment::Before, journal.dir(), termination).await?,
             _ => Profiled::Not,
         };
         let before = self.ready.scraper.read().await?;
-        let host_watch = HostWatch::watch(task.plan(), self.servers.group(), self.host.is_paused());
-        let mut running = self.start(task, before, host_watch)?;
+        // With workers, this machine's cores are not those that send.
+        let has_no_watch = self.host.is_paused() || self.workers.is_some();
+        let host_watch = HostWatch::watch(task.plan(), self.servers.group(), has_no_watch);
+        let mut running = self.start(task, before, host_watch).await?;
         journal.begin_step(
             task.series,
             task.number,
@@ -129,9 +137,9 @@ impl Runner {
         };
         noted.extend([profiled, after].into_iter().filter_map(Profiled::caveat));
         self.check_consent()?;
-        let FollowedLoad { abort, delays } = followed?;
+        let FollowedLoad { abort, end } = followed?;
         running.abort = abort;
-        let measured = self.conclude(task, running, tally, &delays, journal).await?;
+        let measured = self.conclude(task, running, tally, end, journal).await?;
         noted.extend(measured.noted);
         Ok(MeasuredStep { noted, ..measured })
     }
@@ -151,23 +159,23 @@ impl Runner {
         task: Task<'_>,
         mut running: Running,
         mut tally: StepTally,
-        delays: &Delays,
+        end: LoadEnd,
         journal: &mut Journal,
     ) -> Result<MeasuredStep> {
         let read = running.end_metrics(task, journal).await?;
         let checks = self.ready.reader.rows(&task.plan().workload);
         let mut context = running.context(task);
         let counted = context.counted();
-        context.client_delay = delays.within(&counted);
-        context.halts = delays.halts.clone();
-        let trace = running.firing.trace.and_then(|TraceStart { from, of }| {
+        (context.client_delay, context.halts) = running.firing.delays(&end, &counted).await;
+        context.workers = end.reports;
+        let trace = running.firing.trace().and_then(|TraceStart { from, of }| {
             let last = tally.kept.iter().map(|r| r.id).max()?;
             Some(TracePart { from, n: self.ready.load.traffic().chain(last) + 1, of })
         });
         let host = running.host_watch.end();
         let mut step = Step { checks, trace, host, ..context.conclude(&mut tally) };
         let others = self.add_server_side(&mut step, &read, &counted, &tally).await?;
-        let left_alone = tally.wait_until.map(|until| running.firing.began + until);
+        let left_alone = tally.wait_until.map(|until| running.firing.began() + until);
         Ok(MeasuredStep { step, tally, left_alone, noted: Vec::new(), others })
     }
 

@@ -2,6 +2,7 @@
 
 use super::clock::SweepClock;
 use super::director::Sweep;
+use super::fleet::SweepFleet;
 use super::journal::{EarlierCounts, Journal, Shown};
 use super::metadata::{meta, preflight, serve};
 use super::next::{in_order, is_measured};
@@ -18,7 +19,7 @@ use goodput_core::caveat::Caveat;
 use goodput_load::launch::Groups;
 use goodput_load::load::host::Host;
 use goodput_plan::Plan;
-use goodput_run::rundir::{self, Meta, Run, Writer};
+use goodput_run::rundir::{self, Meta, Run, WorkerMachine, Writer};
 use goodput_stats::stats::step::Step;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -52,6 +53,14 @@ impl Origin {
                 resumed: earlier.meta.resumed.len() as u32 + 1,
                 force,
             },
+        }
+    }
+
+    /// Returns the workers of earlier attempts.
+    fn workers(&self) -> Vec<WorkerMachine> {
+        match self {
+            Self::New => Vec::new(),
+            Self::Resumed(earlier) => earlier.meta.workers.clone(),
         }
     }
 
@@ -102,13 +111,23 @@ pub(super) async fn conduct(setup: Setup<'_>) -> Result<Run> {
     let all = PlanSeries { series: &series, traffic: &traffic };
     let plan_toml = plan.to_toml()?;
     let store = options.server_store.clone();
-    let server_options = ServerOptions { dir: dir.clone(), groups, store };
+    let server_options = ServerOptions { dir: dir.clone(), groups: groups.clone(), store };
     let servers = Servers::new(&plan, server_options, origin.servers(options.force));
+    let workers = SweepFleet::of(options, &groups, origin.workers()).await?;
     let opening = Opening { plan: &plan, plan_toml, all, host, live, options, virtual_time, termination };
     let spent = origin.spent();
-    if let Some((mut sweep, mut runner)) = Box::pin(opening.open(servers, origin)).await? {
-        Box::pin(sweep.run(&mut runner, spent)).await.with_context(|| broke_off(&dir))?;
-    }
+    let opened = Box::pin(opening.open(servers, origin)).await;
+    let ran = match opened {
+        Ok(Some((mut sweep, mut runner))) => {
+            runner.workers = workers;
+            sweep.meta.workers = SweepFleet::machines(runner.workers.as_ref());
+            let ran = Box::pin(sweep.run(&mut runner, spent)).await.with_context(|| broke_off(&dir));
+            SweepFleet::end(runner.workers).await.and(ran)
+        }
+        Ok(None) => SweepFleet::end(workers).await,
+        Err(e) => SweepFleet::end(workers).await.and(Err(e)),
+    };
+    ran?;
     rundir::read(&dir).context("failed to read back the run folder")
 }
 
@@ -141,7 +160,7 @@ impl<'a> Opening<'a> {
                 None => return Ok(None),
             },
         };
-        let runner = Runner { host, servers, ready };
+        let runner = Runner { host, servers, ready, workers: None };
         sweep.introduce(&runner, resumed_at, spent);
         Ok(Some((sweep, runner)))
     }

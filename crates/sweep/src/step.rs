@@ -5,15 +5,16 @@ use super::early_stop::{Looks, TICK, drain, failing};
 use super::host::HostWatch;
 use super::idle::nobody_answers;
 use super::journal::Journal;
-use super::next::surge;
+use super::next::{likely_connections, surge};
 use super::progress::StepProgress;
 use super::runner::{Runner, Task};
 use super::scrape::{Following, MetricsRead};
 use super::step_context::{EarlyEnd, StepContext};
+use super::step_load::{LoadEnd, StepLoad};
 use super::tally::StepTally;
 use super::termination::Termination;
 use anyhow::{Context, Result, bail};
-use goodput_load::load::firing::{Delays, Firing};
+use goodput_cluster::fleet::FleetLoad;
 use goodput_load::load::lag::OwnDelay;
 use goodput_load::load::local::Load;
 use goodput_load::load::spec::{Selection, Spec, StepSpec};
@@ -42,7 +43,7 @@ pub(super) struct Running {
     /// Its early end, if there was one.
     pub(super) abort: Option<EarlyEnd>,
     /// Its load.
-    pub(super) firing: Firing,
+    pub(super) firing: StepLoad,
     /// Current length of the measured window.
     window: Duration,
     /// A request to find out if the server still answers, while that is in doubt.
@@ -73,7 +74,7 @@ impl Running {
 
     /// Stops sending, and thereby ends the step. Only the first reason counts.
     fn end(&mut self, why: Abort) {
-        let end = *self.abort.get_or_insert(EarlyEnd { why, at: self.firing.began.elapsed() });
+        let end = *self.abort.get_or_insert(EarlyEnd { why, at: self.firing.began().elapsed() });
         self.announce_window_end(end.at);
         self.firing.stop();
     }
@@ -109,6 +110,7 @@ impl Running {
             abort: self.abort,
             client_delay: OwnDelay::default(),
             halts: Vec::new(),
+            workers: Vec::new(),
             client_limit: self.firing.status().client_limit,
         }
     }
@@ -117,9 +119,10 @@ impl Running {
     fn shown(&self, tally: &StepTally) -> StepProgress {
         StepProgress {
             level: self.ask.level,
-            elapsed: self.firing.began.elapsed(),
+            elapsed: self.firing.began().elapsed(),
             end: self.window_end(),
             in_flight: self.firing.status().in_flight,
+            workers: self.firing.workers(),
             p99: tally.response_p99(),
         }
     }
@@ -234,23 +237,24 @@ fn spec(task: Task<'_>, load: &Load) -> Spec {
 pub(super) struct FollowedLoad {
     /// The early end of the step, if it had one.
     pub(super) abort: Option<EarlyEnd>,
-    /// The delays that the client itself added.
-    pub(super) delays: Delays,
+    /// What became of the load.
+    pub(super) end: LoadEnd,
 }
 
 impl Runner {
     /// Starts the load of a step, and the reading of metrics. `before` is the servers' reading just before it.
-    pub(super) fn start(
-        &self,
+    pub(super) async fn start(
+        &mut self,
         task: Task<'_>,
         before: Option<Vec<Reading>>,
         host_watch: HostWatch,
     ) -> Result<Running> {
         let ask = task.ask;
+        let firing = self.fire(task).await?;
         let started_at = jiff::Timestamp::now().to_string();
         let started = task.clock.now();
-        let firing = self.ready.load.fire(&spec(task, &self.ready.load))?;
-        let following = self.ready.scraper.follow(firing.began, ask.settle, ask.settle + ask.measure, before);
+        let following =
+            self.ready.scraper.follow(firing.began(), ask.settle, ask.settle + ask.measure, before);
         Ok(Running {
             ask,
             started_at,
@@ -262,6 +266,22 @@ impl Runner {
             following: Some(following),
             host_watch,
         })
+    }
+
+    /// Has this machine or the workers fire the load of a step.
+    async fn fire(&mut self, task: Task<'_>) -> Result<StepLoad> {
+        let load = &self.ready.load;
+        let spec = spec(task, load);
+        let Some(workers) = &mut self.workers else {
+            return Ok(StepLoad::Local(Box::new(load.fire(&spec)?)));
+        };
+        let load = FleetLoad {
+            outline: load.outline(&spec)?,
+            spec: &spec,
+            url: self.ready.embedded_url.as_ref(),
+            connections: likely_connections(task.plan(), task.ask.level, task.earlier),
+        };
+        Ok(StepLoad::Fleet(Box::new(workers.fleet.fire(load).await?)))
     }
 
     /// Collects finished requests until the load has ended.
@@ -296,7 +316,7 @@ impl Runner {
                     }
                     journal.tick(&running.shown(tally), tally);
                 }
-                finished = running.firing.finished.recv() => match finished {
+                finished = running.firing.finished() => match finished {
                     Some(mut finished) => {
                         self.ready.read(&mut finished);
                         journal.request(task.series, task.number, &finished)?;
@@ -306,17 +326,20 @@ impl Runner {
                 },
             }
         }
-        let delays = running.firing.ended().await?;
+        let end = running.firing.ended().await?;
+        if end.fault.is_some() {
+            running.end(Abort::WorkerLost);
+        }
         running.close_burst(tally);
         let burst = running.ask.kind == StepKind::Burst;
-        if running.abort.is_none() && !burst && running.firing.began.elapsed() < running.window_end() {
+        if running.abort.is_none() && !burst && running.firing.began().elapsed() < running.window_end() {
             match self.ready.load.traffic().failure() {
                 Some(why) => bail!("the load of the step ended before its window did: {why}"),
                 None => bail!("the load of the step ended before its window did"),
             }
         }
         let abort = self.last_reason(running, tally, termination).await?;
-        Ok(FollowedLoad { abort, delays })
+        Ok(FollowedLoad { abort, end })
     }
 
     /// Returns the early end of a step whose requests have all finished. The first signs of a dying server look like
@@ -328,8 +351,10 @@ impl Runner {
         termination: &Termination,
     ) -> Result<Option<EarlyEnd>> {
         let abort = running.abort;
-        let at = abort.map_or(running.firing.began.elapsed(), |end| end.at);
-        let settled = abort.is_some_and(|end| end.why.is_broken_off() || end.why == Abort::ServerGone);
+        let at = abort.map_or(running.firing.began().elapsed(), |end| end.at);
+        let settled = abort.is_some_and(|end| {
+            end.why.is_broken_off() || matches!(end.why, Abort::ServerGone | Abort::WorkerLost)
+        });
         if !settled && tally.ended_unreachable() {
             let client = self.ready.client().clone();
             let probe = self.host.run(async move { nobody_answers(&client).await });
@@ -366,7 +391,7 @@ impl Runner {
         if let Some(why) = failing(task.plan(), tally, running.firing.status().in_flight) {
             running.end(why);
         }
-        let elapsed = running.firing.began.elapsed();
+        let elapsed = running.firing.began().elapsed();
         running.host_watch.look(elapsed, running.ask.settle, running.window_end());
         running.look(tally, looks, elapsed);
         running.extend(task.plan(), tally, elapsed);

@@ -9,6 +9,7 @@ use goodput_stats::search::Ask;
 use goodput_stats::stats::replicas::replicas;
 use goodput_stats::stats::step::{Abort, Step};
 use goodput_stats::stats::summary::{StepInput, summarize};
+use goodput_stats::stats::workers::WorkerReport;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -44,6 +45,8 @@ pub(crate) struct StepContext<'a> {
     pub(crate) client_delay: OwnDelay,
     /// Stretches in which the whole client stood still, from the start of the step.
     pub(crate) halts: Vec<Range<Duration>>,
+    /// What each worker reports; empty if this machine sent.
+    pub(crate) workers: Vec<WorkerReport>,
     /// True if the client reached one of its limits.
     pub(crate) client_limit: bool,
 }
@@ -77,7 +80,7 @@ impl StepContext<'_> {
             client_busy: self.client_delay.share.map(|s| s.busy),
             client_waiting: self.client_delay.share.and_then(|s| s.waiting),
             halts: &self.halts,
-            workers: &[],
+            workers: &self.workers,
             confidence: self.ask.confidence,
             // The first is the client's limit on requests in flight, the second a limit of the operating system: no
             // descriptor or port was left.

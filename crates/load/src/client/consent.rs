@@ -29,6 +29,19 @@ pub fn allow(url: &BaseUrl) {
     }
 }
 
+/// Allows load on these hosts, as another process of the same user was told, which [`allowed`] returns.
+pub fn allow_hosts(every: bool, hosts: &[String]) {
+    let mut allowed = ALLOWED.write().unwrap_or_else(PoisonError::into_inner);
+    allowed.every |= every;
+    allowed.hosts.extend(hosts.iter().map(|host| normal(host)));
+}
+
+/// Returns true if load is allowed on every public address, and the hosts on which it is.
+pub fn allowed() -> (bool, Vec<String>) {
+    let allowed = ALLOWED.read().unwrap_or_else(PoisonError::into_inner);
+    (allowed.every, allowed.hosts.clone())
+}
+
 /// Returns the host of a URL in one form; `None` for a Unix socket.
 pub fn host(url: &BaseUrl) -> Option<String> {
     if url.socket().is_some() {

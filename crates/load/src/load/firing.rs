@@ -6,6 +6,7 @@ use super::lag::{OwnDelay, Samples, halts, worst};
 use super::spec::Status;
 use anyhow::{Context, Result};
 use goodput_core::record::Finished;
+use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::io;
 use std::ops::Range;
@@ -30,7 +31,7 @@ pub struct Firing {
 }
 
 /// The place in a trace at which a step begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceStart {
     /// Number of the request, from 0.
     pub from: u64,
@@ -53,9 +54,15 @@ impl Firing {
         Status {
             in_flight: gauge.in_flight(),
             measured_open: gauge.measured_open(),
+            to_come: gauge.to_come(),
             client_limit: gauge.client_limit(),
             sent_all: self.sending.sent_all.is_cancelled(),
         }
+    }
+
+    /// Returns how long after the start of the step the last thread was ready to send.
+    pub fn start_late(&self) -> Duration {
+        self.controls.gauge.start_late()
     }
 
     /// Completes when the last request has been sent.

@@ -17,6 +17,8 @@ pub struct Gauge {
     /// Threads whose next chain is due within the measured window.
     pub(super) to_come: AtomicU64,
     pub(super) client_limit: AtomicBool,
+    /// Time after the start of the step at which the last thread was ready to send, in microseconds.
+    start_late_us: AtomicU64,
     /// Notified when the last measured request has finished after the window.
     pub(super) quiet: Notify,
 }
@@ -30,6 +32,21 @@ impl Gauge {
     /// Returns the number of measured requests that have not finished.
     pub fn measured_open(&self) -> u64 {
         self.measured_open.load(Relaxed)
+    }
+
+    /// Returns true while a thread's next chain is due within the measured window.
+    pub fn to_come(&self) -> bool {
+        self.to_come.load(Acquire) > 0
+    }
+
+    /// Returns how long after the start of the step the last thread was ready to send.
+    pub fn start_late(&self) -> Duration {
+        Duration::from_micros(self.start_late_us.load(Relaxed))
+    }
+
+    /// Notes that a thread is ready to send, so long after the start of the step.
+    pub(super) fn ready(&self, late: Duration) {
+        self.start_late_us.fetch_max(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), Relaxed);
     }
 
     /// Returns true if `max-in-flight` was reached.

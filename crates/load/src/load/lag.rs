@@ -6,6 +6,7 @@
 //! single-threaded runtime, the sampler runs on the thread that sends and receives.
 
 use super::thread_clock::{Share, ThreadClock};
+use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
@@ -61,12 +62,22 @@ pub struct Samples {
 }
 
 /// The delay that the client itself causes over a part of a step.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct OwnDelay {
     /// 99th percentile of the receive lag, an order statistic; `None` without a sample.
     pub lag_p99: Option<Duration>,
     /// CPU time and waiting of the threads; `None` if unknown.
     pub share: Option<Share>,
+}
+
+impl OwnDelay {
+    /// Returns the larger of each figure of two threads, or machines.
+    pub fn worse(self, other: Self) -> Self {
+        Self {
+            lag_p99: self.lag_p99.max(other.lag_p99),
+            share: self.share.into_iter().chain(other.share).reduce(Share::worse),
+        }
+    }
 }
 
 impl Samples {
@@ -98,11 +109,7 @@ impl Samples {
 /// miss a p99 limit. Yet if the thread is slow in only a tenth of its samples, the pooled p99 looks as good as that of
 /// the other seven threads. The largest value calls for a check of the verdict; it does not overturn it by itself.
 pub fn worst(threads: &[Samples], from: Duration, to: Duration) -> OwnDelay {
-    let each = threads.iter().map(|t| t.between(from, to));
-    each.fold(OwnDelay::default(), |a, b| OwnDelay {
-        lag_p99: a.lag_p99.max(b.lag_p99),
-        share: a.share.into_iter().chain(b.share).reduce(Share::worse),
-    })
+    threads.iter().map(|t| t.between(from, to)).fold(OwnDelay::default(), OwnDelay::worse)
 }
 
 /// Returns the stretches in which no thread ran, in order: the whole client stood still. One slow thread of several is no halt.

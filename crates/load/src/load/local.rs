@@ -4,30 +4,37 @@ use super::firing::{Controls, Firing, LagSampler, TraceStart};
 use super::host::{Host, Share};
 use super::job::{Gauge, Job};
 use super::lag;
-use super::source::Builder;
+use super::source::{Builder, Ready};
 use super::spec::{Selection, Spec, Terms};
 use crate::client::Client;
 use crate::client::encoder::Encoder;
 use anyhow::{Result, ensure};
+use goodput_core::hash::{fnv1a, mix};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Slo;
 use goodput_core::tokens::Tokenizer;
 use goodput_plan::Plan;
 use goodput_plan::server::extras::ExtraBody;
+use goodput_workload::chain::Start;
 use goodput_workload::config::Class;
 use goodput_workload::draw::Chains;
+use goodput_workload::part::StepPart;
 use goodput_workload::prompts::Prompter;
 use goodput_workload::rate::WordRates;
 use goodput_workload::traffic::Traffic;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 /// Finished requests of one step that may wait for the director. Further ones wait in their own tasks, never in the
 /// sending loop.
 const WAITING: usize = 1 << 16;
+
+/// Number of chains that the digest of an [`Outline`] covers.
+const DIGESTED: usize = 64;
 
 /// Fires the steps of a series at one server, from the threads of this machine.
 pub struct Load {
@@ -44,6 +51,15 @@ pub struct Load {
     tokenizer: Option<Tokenizer>,
     plan: Arc<Plan>,
     terms: Terms,
+}
+
+/// A step in brief.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Outline {
+    /// A hash of the times and bodies of its first chains.
+    pub digest: u64,
+    /// The place in a trace at which it begins.
+    pub trace: Option<TraceStart>,
 }
 
 /// Connections to a server, and the threads that they belong to.
@@ -79,6 +95,18 @@ impl Load {
         self.traffic = opened(plan, &self.traffic)?.with_rates(&self.terms.words);
         self.encoders = encoders(&self.base, plan)?;
         self.plan = Arc::new(plan.clone());
+        Ok(())
+    }
+
+    /// Replaces the facts about the server.
+    ///
+    /// # Errors
+    /// As [`Load::new`].
+    pub fn set_terms(&mut self, terms: Terms) -> Result<()> {
+        self.traffic = self.traffic.with_rates(&terms.words);
+        self.base = terms.encoder(&self.plan);
+        self.encoders = encoders(&self.base, &self.plan)?;
+        self.terms = terms;
         Ok(())
     }
 
@@ -137,23 +165,26 @@ impl Load {
     /// The load was made ready for another series or server, the workload has no such level, or the operating system
     /// refuses a thread.
     pub fn fire(&self, spec: &Spec) -> Result<Firing> {
+        self.fire_at(spec, Instant::now())
+    }
+
+    /// Fires a step like [`Load::fire`], which begins at a given time: all times of its records count from there.
+    ///
+    /// # Errors
+    /// As [`Load::fire`].
+    pub fn fire_at(&self, spec: &Spec, began: Instant) -> Result<Firing> {
         let same_plan = Arc::ptr_eq(&spec.plan, &self.plan) || spec.plan == self.plan;
         ensure!(same_plan && spec.terms == self.terms, "the load was made ready for another series");
         let (plan, step) = (&spec.plan, &spec.step);
-        let (chains, trace) = self.chains(spec)?;
-        let prompter = Prompter::new(&self.traffic, step.prompts.clone(), spec.terms.words.clone());
-        let prompter = prompter.resumed(spec.terms.resumed);
-        let builder =
-            Builder::new(chains, prompter, self.encoders.clone()).with_token_ids(self.tokenizer.clone());
+        let (builder, trace) = self.builder(spec)?;
         let share = self.spread(spec);
         // One client suffices to warm up the server; connections are opened before each step.
         let clients = if step.is_warmup() { &self.clients[..1] } else { &self.clients[..] };
-        let lag = self.sample_lag(&share, spec);
+        let lag = self.sample_lag(&share, spec, began);
         let (results, finished) = mpsc::channel(WAITING);
         let (window, window_seen) = watch::channel(step.measure);
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         let controls = Controls { window, gauge: Arc::<Gauge>::default(), stop, cut };
-        let began = Instant::now();
         let itl_limit = plan.slo.as_slice().iter().filter_map(Slo::tightest_itl).min();
         let job = Job {
             began,
@@ -173,6 +204,33 @@ impl Load {
         };
         let sending = self.host.fire(job, clients, &builder, share)?;
         Ok(Firing { finished, began, trace, controls, sending, lag })
+    }
+
+    /// Returns what two machines share if they would send the same step, whatever part of it `spec` names.
+    ///
+    /// # Errors
+    /// As [`Load::fire`].
+    pub fn outline(&self, spec: &Spec) -> Result<Outline> {
+        let (builder, trace) = self.builder(&Spec { part: StepPart::WHOLE, ..spec.clone() })?;
+        let chain = |ready: Ready| {
+            let due = match ready.chain.start {
+                Start::At(due) => due.as_nanos().to_le_bytes(),
+                Start::WhenFree => u128::MAX.to_le_bytes(),
+            };
+            fnv1a(&[&due[..], &ready.first.head, &ready.first.tail].concat())
+        };
+        let digest = builder.take(DIGESTED).map(chain).fold(0, |all, one| mix(all ^ one));
+        Ok(Outline { digest, trace })
+    }
+
+    /// Returns the bodies of a step's chains, and the place in a trace at which they begin.
+    fn builder(&self, spec: &Spec) -> Result<(Builder, Option<TraceStart>)> {
+        let (chains, trace) = self.chains(spec)?;
+        let step = &spec.step;
+        let prompter = Prompter::new(&self.traffic, step.prompts.clone(), spec.terms.words.clone());
+        let prompter = prompter.resumed(spec.terms.resumed);
+        let builder = Builder::new(chains, prompter, self.encoders.clone());
+        Ok((builder.with_token_ids(self.tokenizer.clone()), trace))
     }
 
     /// Returns the chains of a step, and the place in a trace at which they begin.
@@ -204,12 +262,18 @@ impl Load {
     }
 
     /// Starts to sample the receive lag of the threads that send; of none in simulated time and for warm-up requests.
-    fn sample_lag(&self, share: &Share, spec: &Spec) -> LagSampler {
+    fn sample_lag(&self, share: &Share, spec: &Spec, began: Instant) -> LagSampler {
         let stop = CancellationToken::new();
         let threads = if self.host.is_paused() || spec.step.is_warmup() {
             JoinSet::new()
         } else {
-            self.host.each(self.host.used(share), |_| lag::sample(stop.clone()))
+            self.host.each(self.host.used(share), |_| {
+                let stop = stop.clone();
+                async move {
+                    sleep_until(began).await;
+                    lag::sample(stop).await
+                }
+            })
         };
         LagSampler { stop, threads }
     }

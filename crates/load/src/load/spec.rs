@@ -149,6 +149,8 @@ pub struct Status {
     pub in_flight: u64,
     /// Requests due in the measured window, up to now, that have not finished.
     pub measured_open: u64,
+    /// True while a chain that has yet to be sent is due in the measured window.
+    pub to_come: bool,
     /// True once `max-in-flight` has been reached.
     pub client_limit: bool,
     /// True once the last request has been sent.

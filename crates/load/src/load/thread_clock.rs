@@ -6,6 +6,7 @@
 //! hypervisor is not reported separately: it counts as time on a core.
 
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -20,7 +21,7 @@ pub struct ThreadClock {
 }
 
 /// The use of a thread's time between two readings, as fractions of the wall-clock time.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// Fraction of the time on a core.
     pub busy: f64,

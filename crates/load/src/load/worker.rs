@@ -147,6 +147,7 @@ impl Loop {
 
     async fn run(mut self) -> io::Result<()> {
         let mut ready = self.source.next().await;
+        self.job.gauge.ready(self.job.began.elapsed());
         loop {
             match self.wait(ready.as_ref().map(|r| r.chain.start)).await? {
                 Due::Chain(due) => {

@@ -250,7 +250,8 @@ fn finished_requests_and_states_are_sent_from_another_machine() {
     (finished.sample, finished.text) = (Some("no: \u{1f600}".into()), Some(String::new().into()));
     finished.retry_after = Some(Duration::from_secs(3));
     assert_eq!(through_json(&finished), finished);
-    let status = Status { in_flight: 3, measured_open: u64::MAX, client_limit: true, sent_all: false };
+    let status =
+        Status { in_flight: 3, measured_open: u64::MAX, to_come: true, client_limit: true, sent_all: false };
     assert_eq!(through_json(&status), status);
 }
 

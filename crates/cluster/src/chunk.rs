@@ -1,0 +1,445 @@
+//! Finished requests as bytes: rows of a fixed length, little-endian, each followed by its gaps and texts.
+//!
+//! A worker keeps its chunks until the leader has them. The layout belongs to [`PROTOCOL`](super::message::PROTOCOL):
+//! leader and workers run the same program.
+
+use super::message::ChunkHead;
+use bytes::Bytes;
+use goodput_core::record::{Conn, Failure, Finished, Outcome, Phase, Record, TokenSource};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Size at which a chunk is closed: with its reply it fits into the default largest message of NATS, 1 MiB.
+const CHUNK: usize = 900_000;
+/// Largest row with its texts. A longer text is cut, so that every row fits into a message.
+const LONGEST_TEXT: usize = 120_000;
+
+/// The chunks of a load that the leader does not have yet.
+#[derive(Debug, Default)]
+pub struct Chunks {
+    /// Number of the first chunk that is kept.
+    first: u64,
+    kept: VecDeque<(ChunkHead, Bytes)>,
+    /// Rows that are in no chunk yet.
+    open: Vec<u8>,
+    records: u64,
+}
+
+impl Chunks {
+    /// Adds a request.
+    pub fn add(&mut self, finished: &Finished) {
+        let before = self.open.len();
+        write(finished, &mut self.open);
+        self.records += 1;
+        if self.open.len() > CHUNK && before > 0 {
+            let row = self.open.split_off(before);
+            self.close();
+            self.open = row;
+        }
+    }
+
+    /// Returns the number of requests that were added.
+    pub const fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// Returns the number of chunks so far; closes the open one.
+    pub fn count(&mut self) -> u64 {
+        self.close();
+        self.first + self.kept.len() as u64
+    }
+
+    /// Forgets the chunks before `from`, which the leader has, and returns that one if there is any. Asking again for a
+    /// chunk returns the same bytes.
+    pub fn pull(&mut self, from: u64) -> Option<(ChunkHead, Bytes)> {
+        while self.first < from && self.kept.pop_front().is_some() {
+            self.first += 1;
+        }
+        if self.kept.is_empty() {
+            self.close();
+        }
+        self.kept.front().filter(|(head, _)| head.number == from).cloned()
+    }
+
+    fn close(&mut self) {
+        if self.open.is_empty() {
+            return;
+        }
+        let bytes = Bytes::from(std::mem::take(&mut self.open));
+        let number = self.first + self.kept.len() as u64;
+        self.kept.push_back((ChunkHead { number, checksum: checksum(&bytes) }, bytes));
+    }
+}
+
+/// Returns the checksum of a chunk (CRC-32) with its length, so that a cut chunk is seen even if it is empty.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    (bytes.len() as u64) << 32 | u64::from(crc32fast::hash(bytes))
+}
+
+/// Reads the requests of a chunk.
+///
+/// # Errors
+/// The bytes are no rows.
+pub fn read(mut bytes: &[u8]) -> Result<Vec<Finished>, String> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        all.push(Reader(&mut bytes).finished().ok_or("a chunk of records is not made of rows")?);
+    }
+    Ok(all)
+}
+
+/// Number of optional values of a row.
+const OPTIONS: usize = 23;
+
+/// Writes the values of a row. An optional value takes its place also where it is missing; one bit of the row says so.
+struct Writer<'a> {
+    to: &'a mut Vec<u8>,
+    present: u32,
+    options: u32,
+}
+
+impl Writer<'_> {
+    fn option<const N: usize>(&mut self, value: Option<[u8; N]>) {
+        self.present |= u32::from(value.is_some()) << self.options;
+        self.options += 1;
+        self.to.extend(value.unwrap_or([0; N]));
+    }
+
+    fn time(&mut self, time: Duration) {
+        self.to.extend(nanos(time).to_le_bytes());
+    }
+
+    fn maybe_time(&mut self, time: Option<Duration>) {
+        self.option(time.map(|t| nanos(t).to_le_bytes()));
+    }
+
+    fn text_length(&mut self, text: Option<&str>) {
+        self.option(text.map(|t| (cut(t).len() as u32).to_le_bytes()));
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Returns the beginning of a text, as long as a row may have it.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LONGEST_TEXT)]
+}
+
+/// Returns the place of a value in the list of all.
+fn place<T: PartialEq>(all: &[T], value: &T) -> u8 {
+    all.iter().position(|one| one == value).unwrap_or_default() as u8
+}
+
+const PHASES: [Phase; 4] = [Phase::Warmup, Phase::Settle, Phase::Measure, Phase::Tail];
+const CONNECTIONS: [Conn; 2] = [Conn::New, Conn::Reused];
+const SOURCES: [TokenSource; 4] =
+    [TokenSource::Continuous, TokenSource::Usage, TokenSource::Tokenizer, TokenSource::Events];
+
+/// Appends a request. The fields are taken apart, so that a new one is not forgotten here.
+fn write(finished: &Finished, to: &mut Vec<u8>) {
+    let Finished { record, gaps_us, sample, server_ttft, retry_after, text, other_channels } = finished;
+    let start = to.len();
+    to.extend([0; 4]);
+    let mut w = Writer { to, present: 0, options: 0 };
+    write_record(record, &mut w);
+    w.maybe_time(*server_ttft);
+    w.maybe_time(*retry_after);
+    w.to.extend((gaps_us.len() as u32).to_le_bytes());
+    let texts = [&record.finish, sample, text, other_channels];
+    texts.iter().for_each(|t| w.text_length(t.as_deref()));
+    debug_assert_eq!(w.options as usize, OPTIONS);
+    let present = w.present;
+    to[start..start + 4].copy_from_slice(&present.to_le_bytes());
+    to.extend(gaps_us.iter().flat_map(|gap| gap.to_le_bytes()));
+    texts.iter().filter_map(|t| t.as_deref()).for_each(|t| to.extend(cut(t).as_bytes()));
+}
+
+/// Appends the fixed part of a record. [`Record::worker`] is not in it: the leader knows whose chunk it is, and
+/// [`Record::finish`] follows with the texts.
+fn write_record(record: &Record, w: &mut Writer<'_>) {
+    let Record { id, phase, class, session, turn, target, conn, attempts, .. } = record;
+    w.to.extend(id.to_le_bytes());
+    w.to.extend([place(&PHASES, phase), *attempts]);
+    w.to.extend(class.to_le_bytes());
+    w.to.extend(turn.to_le_bytes());
+    w.to.extend(target.to_le_bytes());
+    w.option(session.map(u64::to_le_bytes));
+    w.option(conn.map(|c| [place(&CONNECTIONS, &c)]));
+    let Record { due, sent, headers, first_event, first_token, first_content, last_token, end, .. } = record;
+    w.time(*due);
+    [sent, headers, first_event, first_token, first_content, last_token]
+        .into_iter()
+        .for_each(|t| w.maybe_time(*t));
+    w.time(*end);
+    let Record { input_asked, input_tokens, cached_tokens, output_asked, output_tokens, .. } = record;
+    let Record { reasoning_tokens, first_event_tokens, events, itl_over, .. } = record;
+    for count in [input_asked, output_asked, events, itl_over] {
+        w.to.extend(count.to_le_bytes());
+    }
+    for count in [input_tokens, cached_tokens, output_tokens, reasoning_tokens, first_event_tokens] {
+        w.option(count.map(u32::to_le_bytes));
+    }
+    let Record { token_source, itl_max, output_bytes, outcome, failure, status, check, .. } = record;
+    w.option(token_source.map(|s| [place(&SOURCES, &s)]));
+    w.maybe_time(*itl_max);
+    w.to.extend(output_bytes.to_le_bytes());
+    w.to.extend([place(&Outcome::ALL, outcome)]);
+    w.option(failure.map(|f| [place(&Failure::ALL, &f)]));
+    w.option(status.map(u16::to_le_bytes));
+    // Whether the checks passed is found out by the leader, from the text.
+    debug_assert_eq!(*check, None);
+}
+
+/// Reads what [`Writer`] wrote, in the same order. `None` where the bytes end.
+struct Reader<'a, 'b>(&'a mut &'b [u8]);
+
+/// Says which optional values of a row are there.
+struct Present {
+    bits: u32,
+    at: u32,
+}
+
+impl Reader<'_, '_> {
+    fn bytes<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (first, rest) = self.0.split_first_chunk::<N>()?;
+        *self.0 = rest;
+        Some(*first)
+    }
+
+    fn u8(&mut self) -> Option<u8> {
+        self.bytes().map(u8::from_le_bytes)
+    }
+
+    fn u16(&mut self) -> Option<u16> {
+        self.bytes().map(u16::from_le_bytes)
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        self.bytes().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Option<u64> {
+        self.bytes().map(u64::from_le_bytes)
+    }
+
+    fn time(&mut self) -> Option<Duration> {
+        self.u64().map(Duration::from_nanos)
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> Option<T> {
+        all.get(usize::from(self.u8()?)).copied()
+    }
+
+    fn option<T>(
+        &mut self,
+        present: &mut Present,
+        read: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<Option<T>> {
+        let is_there = present.bits >> present.at & 1 == 1;
+        present.at += 1;
+        let value = read(self)?;
+        Some(is_there.then_some(value))
+    }
+
+    fn text(&mut self, length: Option<u32>) -> Option<Option<Box<str>>> {
+        let Some(length) = length else { return Some(None) };
+        let (text, rest) = self.0.split_at_checked(length as usize)?;
+        *self.0 = rest;
+        Some(Some(std::str::from_utf8(text).ok()?.into()))
+    }
+
+    fn finished(&mut self) -> Option<Finished> {
+        let mut present = Present { bits: self.u32()?, at: 0 };
+        let p = &mut present;
+        let mut record = self.record(p)?;
+        let server_ttft = self.option(p, Self::time)?;
+        let retry_after = self.option(p, Self::time)?;
+        let gaps = self.u32()?;
+        let mut lengths = [None; 4];
+        for length in &mut lengths {
+            *length = self.option(p, Self::u32)?;
+        }
+        let (gaps, rest) = self.0.split_at_checked(4 * gaps as usize)?;
+        *self.0 = rest;
+        let gaps_us = gaps.as_chunks().0.iter().map(|gap| u32::from_le_bytes(*gap)).collect();
+        record.finish = self.text(lengths[0])?;
+        let sample = self.text(lengths[1])?;
+        let text = self.text(lengths[2])?;
+        let other_channels = self.text(lengths[3])?;
+        Some(Finished { record, gaps_us, sample, server_ttft, retry_after, text, other_channels })
+    }
+
+    fn record(&mut self, p: &mut Present) -> Option<Record> {
+        let id = self.u64()?;
+        let mut r = Record::due(id, self.of(&PHASES)?, Duration::ZERO);
+        r.attempts = self.u8()?;
+        (r.class, r.turn, r.target) = (self.u16()?, self.u16()?, self.u16()?);
+        r.session = self.option(p, Self::u64)?;
+        r.conn = self.option(p, |s| s.u8())?.map(|i| CONNECTIONS[usize::from(i) % CONNECTIONS.len()]);
+        r.due = self.time()?;
+        let times = [
+            &mut r.sent,
+            &mut r.headers,
+            &mut r.first_event,
+            &mut r.first_token,
+            &mut r.first_content,
+            &mut r.last_token,
+        ];
+        for time in times {
+            *time = self.option(p, Self::time)?;
+        }
+        r.end = self.time()?;
+        for count in [&mut r.input_asked, &mut r.output_asked, &mut r.events, &mut r.itl_over] {
+            *count = self.u32()?;
+        }
+        let counts = [
+            &mut r.input_tokens,
+            &mut r.cached_tokens,
+            &mut r.output_tokens,
+            &mut r.reasoning_tokens,
+            &mut r.first_event_tokens,
+        ];
+        for count in counts {
+            *count = self.option(p, Self::u32)?;
+        }
+        r.token_source = self.option(p, |s| s.of(&SOURCES))?;
+        r.itl_max = self.option(p, Self::time)?;
+        r.output_bytes = self.u64()?;
+        r.outcome = self.of(&Outcome::ALL)?;
+        r.failure = self.option(p, |s| s.of(&Failure::ALL))?;
+        r.status = self.option(p, Self::u16)?;
+        Some(r)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::option::of;
+    use proptest::prelude::*;
+
+    fn time() -> impl Strategy<Value = Duration> {
+        any::<u64>().prop_map(Duration::from_nanos)
+    }
+
+    fn text() -> impl Strategy<Value = Option<Box<str>>> {
+        of(".{0,40}".prop_map(Box::from))
+    }
+
+    fn record() -> impl Strategy<Value = Record> {
+        let names =
+            (any::<u64>(), 0..4_usize, any::<(u16, u16, u16, u8)>(), of(any::<u64>()), of(any::<bool>()));
+        let times = (time(), proptest::collection::vec(of(time()), 7), time());
+        let counts = (any::<[u32; 4]>(), proptest::collection::vec(of(any::<u32>()), 5), any::<u64>());
+        let ends =
+            (of(0..4_usize), 0..Outcome::ALL.len(), of(0..Failure::ALL.len()), of(any::<u16>()), text());
+        (names, times, counts, ends).prop_map(|(names, times, counts, ends)| {
+            let (id, phase, (class, turn, target, attempts), session, reused) = names;
+            let (due, at, end) = times;
+            let ([input_asked, output_asked, events, itl_over], some, output_bytes) = counts;
+            let (source, outcome, failure, status, finish) = ends;
+            Record {
+                id,
+                phase: PHASES[phase],
+                class,
+                worker: None,
+                session,
+                turn,
+                target,
+                conn: reused.map(|r| CONNECTIONS[usize::from(r)]),
+                attempts,
+                due,
+                sent: at[0],
+                headers: at[1],
+                first_event: at[2],
+                first_token: at[3],
+                first_content: at[4],
+                last_token: at[5],
+                end,
+                input_asked,
+                input_tokens: some[0],
+                cached_tokens: some[1],
+                output_asked,
+                output_tokens: some[2],
+                reasoning_tokens: some[3],
+                token_source: source.map(|i| SOURCES[i]),
+                first_event_tokens: some[4],
+                events,
+                itl_max: at[6],
+                itl_over,
+                output_bytes,
+                outcome: Outcome::ALL[outcome],
+                failure: failure.map(|i| Failure::ALL[i]),
+                status,
+                finish,
+                check: None,
+            }
+        })
+    }
+
+    fn finished() -> impl Strategy<Value = Finished> {
+        let gaps = proptest::collection::vec(any::<u32>(), 0..20);
+        (record(), gaps, text(), of(time()), of(time()), text(), text()).prop_map(
+            |(record, gaps_us, sample, server_ttft, retry_after, text, other_channels)| Finished {
+                record,
+                gaps_us,
+                sample,
+                server_ttft,
+                retry_after,
+                text,
+                other_channels,
+            },
+        )
+    }
+
+    proptest! {
+        /// Whatever is added comes out again, in order, wherever chunks are closed and however often one is pulled.
+        #[test]
+        fn what_is_added_is_pulled(
+            all in proptest::collection::vec((finished(), any::<bool>()), 0..20),
+            twice in any::<bool>(),
+        ) {
+            let (mut chunks, mut got, mut from) = (Chunks::default(), Vec::new(), 0);
+            for (one, pulls) in &all {
+                chunks.add(one);
+                if *pulls && let Some((head, bytes)) = chunks.pull(from) {
+                    prop_assert_eq!((head.number, head.checksum), (from, checksum(&bytes)));
+                    if twice {
+                        prop_assert_eq!(chunks.pull(from), Some((head, bytes.clone())));
+                    }
+                    got.extend(read(&bytes).unwrap());
+                    from += 1;
+                }
+            }
+            let count = chunks.count();
+            while let Some((_, bytes)) = chunks.pull(from) {
+                got.extend(read(&bytes).unwrap());
+                from += 1;
+            }
+            let sent: Vec<Finished> = all.into_iter().map(|(one, _)| one).collect();
+            prop_assert_eq!((from, chunks.records(), got), (count, sent.len() as u64, sent));
+        }
+
+        #[test]
+        fn cut_bytes_are_refused(one in finished(), at in any::<prop::sample::Index>()) {
+            let mut bytes = Vec::new();
+            write(&one, &mut bytes);
+            let cut = &bytes[..at.index(bytes.len())];
+            prop_assert!(cut.is_empty() || read(cut).is_err());
+        }
+    }
+
+    #[test]
+    fn a_row_without_gaps_and_texts_is_short() {
+        let mut bytes = Vec::new();
+        write(&Finished::new(Record::due(1, Phase::Measure, Duration::ZERO), Vec::new()), &mut bytes);
+        assert!(bytes.len() <= 220, "{}", bytes.len());
+        let long =
+            Finished { text: Some("é".repeat(LONGEST_TEXT).into()), ..read(&bytes).unwrap().remove(0) };
+        bytes.clear();
+        write(&long, &mut bytes);
+        assert_eq!(read(&bytes).unwrap()[0].text.as_deref().map(str::len), Some(LONGEST_TEXT));
+    }
+}

@@ -1,0 +1,424 @@
+//! The workers of a sweep, as its leader has them: found, claimed, kept, and given loads.
+
+use super::bus::Bus;
+use super::clock::{Offset, ROUND_TRIPS, RoundTrip};
+use super::firing::FleetFiring;
+use super::message::{
+    Allowed, Answer, Attempt, Command, LeaderId, PROTOCOL, Preparation, Refusal, Reply, Request, WorkerId,
+    WorkerInfo,
+};
+use super::step::{Failure, Fault, StepMachine, UNANSWERED};
+use anyhow::{Context, Result, bail, ensure};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use goodput_core::endpoint::BaseUrl;
+use goodput_load::client::consent;
+use goodput_load::load::local::Outline;
+use goodput_load::load::spec::Spec;
+use goodput_stats::stats::workers::WorkerFault;
+use goodput_workload::part::StepPart;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+/// Time between two claims of a worker: a fifth of its lease.
+const CLAIM_EVERY: Duration = Duration::from_secs(1);
+/// Time from the go to the start of a load.
+const AHEAD: Duration = Duration::from_millis(300);
+/// Pause between two looks for workers that are missing.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+/// Times that a load is dealt again because a worker was lost before it started.
+const DEALS: u32 = 3;
+/// Space that a request of the leader leaves free in the largest message.
+const SPARE: usize = 1024;
+
+/// The means of talking to workers. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    bus: Bus,
+    leader: LeaderId,
+    origin: Instant,
+}
+
+impl Line {
+    /// Returns the leader's clock.
+    pub(crate) fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// Returns the time of the leader's clock at an instant.
+    pub(crate) fn at(&self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.origin)
+    }
+
+    /// Returns the connection to the bus.
+    pub(crate) const fn bus(&self) -> &Bus {
+        &self.bus
+    }
+
+    /// Asks a worker for something.
+    pub(crate) async fn ask(&self, worker: &WorkerId, command: Command) -> Result<Answer, Failure> {
+        self.ask_within(worker, command, UNANSWERED).await
+    }
+
+    async fn ask_within(
+        &self,
+        worker: &WorkerId,
+        command: Command,
+        within: Duration,
+    ) -> Result<Answer, Failure> {
+        let request = Request { leader: self.leader, command };
+        let bytes = serde_json::to_vec(&request).map(Bytes::from).map_err(|_| Failure::Unanswered)?;
+        let reply = self.bus.request(worker, bytes, within).await?;
+        Answer::from_bytes(reply).map_err(|_| Failure::Unanswered)
+    }
+
+    /// Measures the offset of a worker's clock.
+    async fn offset(&self, worker: &WorkerId) -> Result<Offset, Failure> {
+        let mut trips = Vec::with_capacity(ROUND_TRIPS);
+        for _ in 0..ROUND_TRIPS {
+            let asked_ns = nanos(self.now());
+            let answer = self.ask(worker, Command::Clock).await?;
+            let answered_ns = nanos(self.now());
+            if let Reply::Clock { at_ns: worker_ns } = answer.reply {
+                trips.push(RoundTrip { asked_ns, answered_ns, worker_ns });
+            }
+        }
+        Offset::estimate(&trips).ok_or(Failure::Unanswered)
+    }
+
+    /// Measures the offsets of the clocks of several workers at once.
+    pub(crate) async fn offsets(&self, workers: &[WorkerInfo]) -> Vec<Result<Offset, Failure>> {
+        join_all(workers.iter().map(|w| self.offset(&w.id))).await
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The workers that a sweep has.
+#[derive(Debug)]
+pub struct Fleet {
+    line: Line,
+    own: WorkerInfo,
+    holder: String,
+    expect: usize,
+    /// Those that it has claimed, in order of their names.
+    members: Vec<WorkerInfo>,
+    /// All that it ever had, in order of coming.
+    known: Vec<WorkerInfo>,
+    /// Number of workers that the sweep had before.
+    before: u16,
+    attempts: u64,
+    claimed: watch::Sender<Vec<WorkerId>>,
+    claims: JoinHandle<()>,
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.claims.abort();
+    }
+}
+
+/// The workers that a leader wants.
+#[derive(Debug, Clone, Copy)]
+pub struct WantedWorkers {
+    /// Their number.
+    pub n: usize,
+    /// Longest time to wait for them.
+    pub wait: Duration,
+}
+
+/// A load for a fleet.
+pub struct FleetLoad<'a> {
+    /// The whole load.
+    pub spec: &'a Spec,
+    /// The step in brief, as this machine would send it.
+    pub outline: Outline,
+    /// Address of the server, if the plan does not have it.
+    pub url: Option<&'a BaseUrl>,
+    /// Number of connections to open.
+    pub connections: usize,
+}
+
+impl Fleet {
+    /// Finds workers and claims them. `own` is what this program is: workers of another version or with another binary
+    /// are refused. `before` is the number of workers that the sweep has had: numbers go on from there.
+    ///
+    /// # Errors
+    /// Fewer workers than expected were found until `wait` was over; the message names those that were refused.
+    pub async fn gather(bus: Bus, own: WorkerInfo, before: u16, wanted: WantedWorkers) -> Result<Self> {
+        let WantedWorkers { n: expect, wait } = wanted;
+        let line = Line { bus, leader: LeaderId(rand::random()), origin: Instant::now() };
+        let holder = format!("{} on {}", own.id, own.host);
+        let (claimed, seen) = watch::channel(Vec::new());
+        let claims = tokio::spawn(keep_claims(line.clone(), holder.clone(), seen));
+        let mut fleet = Self {
+            line,
+            own,
+            holder,
+            expect,
+            members: Vec::new(),
+            known: Vec::new(),
+            before,
+            attempts: 0,
+            claimed,
+            claims,
+        };
+        let until = Instant::now() + wait;
+        let mut told = 0;
+        loop {
+            let refused = fleet.refill().await?;
+            let have = fleet.members.len();
+            if have >= expect {
+                return Ok(fleet);
+            }
+            if Instant::now() >= until {
+                fleet.free().await;
+                bail!(missing(have, expect, wait, &refused));
+            }
+            if have > told {
+                tracing::info!("{have} of {expect} workers are there");
+                told = have;
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    /// Returns the workers.
+    pub fn members(&self) -> &[WorkerInfo] {
+        &self.members
+    }
+
+    /// Returns all workers that the fleet ever had, in the order of their numbers.
+    pub fn known(&self) -> &[WorkerInfo] {
+        &self.known
+    }
+
+    fn number(&self, member: &WorkerInfo) -> u16 {
+        self.known.iter().position(|known| known == member).map_or(0, |at| self.before + at as u16 + 1)
+    }
+
+    /// Looks for workers until there are as many as expected, or no more are on the bus. Returns why others were refused.
+    async fn refill(&mut self) -> Result<BTreeMap<WorkerId, String>> {
+        let mut refused = BTreeMap::new();
+        let found = self.line.bus.discover().await?;
+        for info in &found {
+            let is_known = self.members.iter().any(|m| m.id == info.id);
+            if is_known || self.members.len() >= self.expect {
+                continue;
+            }
+            match self.usable(info, &found) {
+                Some(why) => _ = refused.insert(info.id.clone(), why),
+                None => match self.claim(&info.id).await {
+                    Ok(()) => self.members.push(info.clone()),
+                    Err(why) => _ = refused.insert(info.id.clone(), why),
+                },
+            }
+        }
+        self.members.sort_by(|a, b| a.id.cmp(&b.id));
+        for member in &self.members {
+            if !self.known.contains(member) {
+                self.known.push(member.clone());
+            }
+        }
+        self.tell_claims();
+        Ok(refused)
+    }
+
+    /// Returns why a worker cannot be used; `None` if it can.
+    fn usable(&self, info: &WorkerInfo, found: &[WorkerInfo]) -> Option<String> {
+        if info.protocol != PROTOCOL || info.version != self.own.version {
+            return Some(format!("it is goodput {}, and this is {}", info.version, self.own.version));
+        }
+        if info.binary != self.own.binary {
+            return Some(
+                "its program is another build of the same version: start all from one binary".into(),
+            );
+        }
+        let namesakes = found.iter().filter(|other| other.id == info.id).count();
+        (namesakes > 1).then(|| format!("{namesakes} workers have this name: give them others by --name"))
+    }
+
+    async fn claim(&self, worker: &WorkerId) -> Result<(), String> {
+        match self.line.ask(worker, Command::Claim { holder: self.holder.clone() }).await.map(|a| a.reply) {
+            Ok(Reply::Claimed) => Ok(()),
+            Ok(Reply::Refused(Refusal::Held { holder })) => Err(format!("{holder} uses it")),
+            Ok(_) | Err(_) => Err("it does not answer".into()),
+        }
+    }
+
+    fn tell_claims(&self) {
+        self.claimed.send_replace(self.members.iter().map(|m| m.id.clone()).collect());
+    }
+
+    /// Drops a worker that is at fault; another one, or its next process, may take its place.
+    pub async fn drop_member(&mut self, id: &WorkerId) {
+        self.members.retain(|member| member.id != *id);
+        self.tell_claims();
+        // It may only have been slow: then it is free for others.
+        let _ = self.line.ask(id, Command::Free).await;
+    }
+
+    /// Fires a load, of which each worker sends its part. A worker that is lost before the start is replaced, or its share
+    /// dealt to the others.
+    ///
+    /// # Errors
+    /// No worker is left, one cannot make the load ready, or the load is too large for a message.
+    pub async fn fire(&mut self, load: FleetLoad<'_>) -> Result<FleetFiring> {
+        for _ in 0..DEALS {
+            if self.members.len() < self.expect {
+                self.refill().await?;
+            }
+            ensure!(!self.members.is_empty(), "no worker is left on the bus");
+            match self.start(&load).await? {
+                Ok(firing) => return Ok(firing),
+                Err(fault) => {
+                    let id = self.members[fault.worker].id.clone();
+                    if let (WorkerFault::Refused, Some(why)) = (fault.fault, fault.why) {
+                        bail!("the worker {id} cannot send the load: {why}");
+                    }
+                    tracing::warn!(
+                        "the worker {id} was lost before the step: its share is dealt to the others"
+                    );
+                    self.drop_member(&id).await;
+                }
+            }
+        }
+        bail!("workers were lost {DEALS} times before the step started")
+    }
+
+    /// Makes a load ready on all workers and starts it. Returns the fault of a worker if there is one before the start.
+    async fn start(&mut self, load: &FleetLoad<'_>) -> Result<Result<FleetFiring, Fault>> {
+        self.attempts += 1;
+        let (attempt, preparations) = (Attempt(self.attempts), self.preparations(load)?);
+        let line = self.line.clone();
+        let mut machine = StepMachine::new(line.now(), attempt, load.outline, preparations);
+        drive_until(&line, &self.members, &mut machine, |m| m.is_ready() || m.is_over()).await;
+        let fault = match machine.fault() {
+            Some(fault) => Some(fault.clone()),
+            None => {
+                let offsets = line.offsets(&self.members).await;
+                match offsets.iter().position(Result::is_err) {
+                    Some(worker) => Some(Fault { worker, fault: WorkerFault::Lost, why: None }),
+                    None => {
+                        let offsets: Vec<Offset> = offsets.into_iter().flatten().collect();
+                        let began = Instant::now() + AHEAD;
+                        let starts: Vec<u64> = offsets.iter().map(|o| o.to_worker(line.at(began))).collect();
+                        machine.fire(line.now(), &starts);
+                        drive_until(&line, &self.members, &mut machine, |m| m.is_running() || m.is_over())
+                            .await;
+                        match machine.fault() {
+                            Some(fault) => Some(fault.clone()),
+                            None => {
+                                let numbers = self.members.iter().map(|m| self.number(m)).collect();
+                                let members = (self.members.clone(), numbers);
+                                return Ok(Ok(FleetFiring::begin(
+                                    line,
+                                    members,
+                                    machine,
+                                    (began, offsets),
+                                    load,
+                                )));
+                            }
+                        }
+                    }
+                }
+            }
+        };
+        let release = self.members.iter().map(|m| line.ask(&m.id, Command::Release { attempt }));
+        join_all(release).await;
+        fault.map(Err).context("a load neither started nor failed")
+    }
+
+    /// Returns what each worker is to make ready.
+    fn preparations(&self, load: &FleetLoad<'_>) -> Result<Vec<Preparation>> {
+        let of = self.members.len() as u32;
+        let (every, hosts) = consent::allowed();
+        let connections = load.connections.div_ceil(self.members.len()) as u32;
+        let part = |i| {
+            let part = StepPart::new(i, of).map_err(anyhow::Error::msg)?;
+            let spec = Spec { part, ..load.spec.clone() };
+            let allowed = Allowed { every, hosts: hosts.clone() };
+            Ok(Preparation { spec, url: load.url.cloned(), connections, allowed })
+        };
+        let all: Vec<Preparation> = (0..of).map(part).collect::<Result<_>>()?;
+        let size = serde_json::to_vec(&all[0]).context("failed to write the load")?.len();
+        let most = self.line.bus.largest_message().saturating_sub(SPARE);
+        ensure!(
+            size <= most,
+            "the plan takes {size} bytes, and the bus passes on {most}: put long texts into files, or raise max_payload of nats-server"
+        );
+        Ok(all)
+    }
+
+    /// Gives all workers back.
+    pub async fn free(&mut self) {
+        self.claimed.send_replace(Vec::new());
+        let all = std::mem::take(&mut self.members);
+        join_all(all.iter().map(|m| self.line.ask(&m.id, Command::Free))).await;
+    }
+}
+
+/// Claims the workers again and again, so that they know that their leader is there.
+async fn keep_claims(line: Line, holder: String, mut members: watch::Receiver<Vec<WorkerId>>) {
+    loop {
+        let ids = members.borrow_and_update().clone();
+        let claim = |id| {
+            let (line, command) = (&line, Command::Claim { holder: holder.clone() });
+            async move { line.ask(id, command).await }
+        };
+        join_all(ids.iter().map(claim)).await;
+        tokio::select! {
+            () = sleep(CLAIM_EVERY) => {}
+            changed = members.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// Runs a state machine until it is as wanted.
+async fn drive_until(
+    line: &Line,
+    members: &[WorkerInfo],
+    machine: &mut StepMachine,
+    is_done: impl Fn(&StepMachine) -> bool,
+) {
+    let mut returns = line.bus.connection().returns;
+    while !is_done(machine) {
+        let due = machine.due(line.now());
+        if due.is_empty() {
+            let next =
+                machine.next_due().map_or(Duration::from_millis(10), |next| next.saturating_sub(line.now()));
+            sleep(next.clamp(Duration::from_millis(1), Duration::from_millis(50))).await;
+            continue;
+        }
+        // All at once, and all answered before the next round: there is nothing to fetch yet.
+        let ask =
+            due.into_iter().map(|(i, command)| async move { (i, line.ask(&members[i].id, command).await) });
+        for (i, answer) in join_all(ask).await {
+            match answer {
+                Ok(answer) => machine.reply(line.now(), i, answer),
+                Err(failure) => machine.failed(line.now(), i, failure),
+            }
+        }
+        let now = line.bus.connection().returns;
+        if now != returns {
+            returns = now;
+            machine.reconnected(line.now());
+        }
+    }
+}
+
+fn missing(have: usize, expect: usize, wait: Duration, refused: &BTreeMap<WorkerId, String>) -> String {
+    let wait = wait.as_secs();
+    let mut text = format!(
+        "{have} of {expect} workers were on the bus after {wait} s: start more (goodput worker --bus …), wait longer (--wait), or expect fewer"
+    );
+    for (id, why) in refused {
+        text.push_str(&format!("\n  {id}: {why}"));
+    }
+    text
+}
