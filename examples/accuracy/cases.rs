@@ -31,7 +31,7 @@ pub(crate) use changes::Change;
 pub(crate) use dev::development;
 pub(crate) use former::former;
 pub(crate) use held_out::held_out;
-pub(crate) use truth::{Found, Truth};
+pub(crate) use truth::{Truth, TruthLine};
 
 /// A server, given by the settings of its model. The seeds in them are replaced.
 #[derive(Debug, Clone)]
@@ -259,7 +259,7 @@ impl Case {
     }
 
     /// Adds the truth found by `accuracy truths`, if it is in the list.
-    fn with(self, truths: &[Found]) -> Self {
+    fn with(self, truths: &[TruthLine]) -> Self {
         let Some((_, found)) = truths.iter().find(|(name, _)| *name == self.name) else { return self };
         let truth = Truth { allowed: self.strictest(), ..Truth::from(*found) };
         Self { truth, ..self }

@@ -29,7 +29,7 @@ pub(crate) struct Score {
 
 /// The figures of a case whose answer is not a rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct StatusScore {
     /// Share of runs with the right status.
     pub(crate) right: f64,
     /// Share of runs whose safe rate violates the SLO: any safe rate if no rate meets it, or one above the truth if the
@@ -86,7 +86,7 @@ impl Score {
     }
 }
 
-impl Told {
+impl StatusScore {
     pub(crate) fn of(case: &Case, runs: &[Run]) -> Option<Self> {
         let (right, bound) = match (case.right(), case.truth.rate) {
             (Right::None, _) => (Status::None, 0.0),

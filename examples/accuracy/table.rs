@@ -2,7 +2,7 @@
 
 use crate::cases::{Arrivals, Case, Change, Engine, Group, Rare, Right, Target};
 use crate::run::{Run, Setting};
-use crate::score::{Score, Told, mean, median};
+use crate::score::{Score, StatusScore, mean, median};
 use goodput::sim::engine::batch::{self, cost::Cost};
 use goodput::sim::engine::queue::{self, Dist};
 use goodput::units::short;
@@ -24,7 +24,7 @@ pub(crate) fn tables(rows: &[Row<'_>], setting: Setting) -> String {
         lines.extend(Score::of(case, runs).map(|score| rated(case, &score, runs, setting.budget_s)));
     }
     lines.push(String::new());
-    let told = rows.iter().filter_map(|(case, runs)| Some(untold(case, &Told::of(case, runs)?, runs)));
+    let told = rows.iter().filter_map(|(case, runs)| Some(untold(case, &StatusScore::of(case, runs)?, runs)));
     let told: Vec<String> = told.collect();
     if !told.is_empty() {
         lines.push(
@@ -110,7 +110,7 @@ fn rated(case: &Case, s: &Score, runs: &[Run], budget_s: f64) -> String {
     )
 }
 
-fn untold(case: &Case, t: &Told, runs: &[Run]) -> String {
+fn untold(case: &Case, t: &StatusScore, runs: &[Run]) -> String {
     let right = if case.right() == Right::None { "none" } else { "not-reached" };
     let mut said: Vec<(&str, usize)> = Vec::new();
     for run in runs {

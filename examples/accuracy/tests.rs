@@ -1,6 +1,6 @@
 use crate::cases::{self, Case, Right};
 use crate::run::{Answer, Run, Setting, Strategy, run};
-use crate::score::{Score, Told};
+use crate::score::{Score, StatusScore};
 use goodput::search::answer::Status;
 use goodput::slo::Metric;
 use goodput::stats::step::{Step, StepKind};
@@ -149,14 +149,14 @@ fn scores_count_what_they_say() {
     // Of 10, −10, 100 and 100.
     close(score.shortfall, 55.0);
 
-    assert!(Told::of(&case, &runs).is_none(), "its answer is a rate");
-    let none = Told::of(&self::case("none-20"), &runs).unwrap();
+    assert!(StatusScore::of(&case, &runs).is_none(), "its answer is a rate");
+    let none = StatusScore::of(&self::case("none-20"), &runs).unwrap();
     close(none.right, 0.25);
     close(none.violates, 0.5);
     let capped = self::case("capped-2");
     let above = told(Status::NotReached, None, None, Some(1.01 * capped.truth.rate.unwrap()));
     let below = told(Status::NotReached, None, None, Some(0.5 * capped.truth.rate.unwrap()));
-    let capped = Told::of(&capped, &[above, below]).unwrap();
+    let capped = StatusScore::of(&capped, &[above, below]).unwrap();
     close(capped.right, 1.0);
     close(capped.violates, 0.5);
 }

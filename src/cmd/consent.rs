@@ -88,13 +88,13 @@ fn destinations<'a>(
     targets: &'a [LoadTarget],
     public: impl Fn(&BaseUrl, &Proxy) -> Option<Public>,
 ) -> Vec<Destination<'a>> {
-    struct Found<'a> {
+    struct AddressLoad<'a> {
         address: Public,
         urls: Vec<&'a BaseUrl>,
         loads: Vec<&'a str>,
     }
     let mut resolved: Vec<(&BaseUrl, &Proxy, Option<Public>)> = Vec::new();
-    let mut found: Vec<Found<'a>> = Vec::new();
+    let mut found: Vec<AddressLoad<'a>> = Vec::new();
     for LoadTarget { url, proxy, load } in targets {
         let known = resolved.iter().find(|(u, p, _)| (*u, *p) == (url, proxy)).map(|(.., to)| to.clone());
         let address = known.unwrap_or_else(|| {
@@ -110,10 +110,10 @@ fn destinations<'a>(
                     known.loads.push(load);
                 }
             }
-            None => found.push(Found { address, urls: vec![url], loads: vec![load] }),
+            None => found.push(AddressLoad { address, urls: vec![url], loads: vec![load] }),
         }
     }
-    let destination = |f: Found<'a>| Destination {
+    let destination = |f: AddressLoad<'a>| Destination {
         warning: format!("{} has {}, and this may send it {}", f.urls[0], f.address, f.loads.join("; ")),
         urls: f.urls,
     };

@@ -15,7 +15,7 @@ fn cells(dir: &Path, name: &str) -> Vec<String> {
 }
 
 /// Observations of a plan's run, besides the success of its requests.
-struct Seen {
+struct PlanRun {
     control: String,
     workload: String,
     /// The requests with their phase: turn, input tokens asked for, and those that the server counted.
@@ -24,7 +24,7 @@ struct Seen {
     turns: Vec<u32>,
 }
 
-fn sweep(plan: &Path) -> Seen {
+fn sweep(plan: &Path) -> PlanRun {
     let dir = tempfile::tempdir().unwrap();
     let out = goodput()
         .current_dir(dir.path())
@@ -44,7 +44,7 @@ fn sweep(plan: &Path) -> Seen {
         plan.display()
     );
     let numbers = |name| cells(dir.path(), name).iter().map(|c| c.parse().unwrap_or(f64::NAN)).collect();
-    Seen {
+    PlanRun {
         control: steps[0]["control"].as_str().unwrap().to_owned(),
         workload: result["meta"]["workload"]["traffic"]["requests"][0]["prompts"]["files"]
             .as_str()

@@ -14,7 +14,7 @@ use goodput_core::units::short;
 struct Page {
     title: String,
     source: Vec<String>,
-    files: Vec<Row>,
+    files: Vec<FileRow>,
     limits: Vec<LimitRow>,
     signals: Vec<SignalRow>,
     safe_steps: usize,
@@ -23,7 +23,7 @@ struct Page {
     adapt: Vec<String>,
 }
 
-struct Row {
+struct FileRow {
     path: &'static str,
     purpose: &'static str,
 }
@@ -97,7 +97,7 @@ pub(crate) fn page(
     let page = Page {
         title: cell(&f.title()),
         source: super::alerts::source(f),
-        files: files.iter().map(|file| Row { path: file.path, purpose: purpose(file.path) }).collect(),
+        files: files.iter().map(|file| FileRow { path: file.path, purpose: purpose(file.path) }).collect(),
         limits: limits.collect(),
         signals: early.0.iter().map(row).collect(),
         safe_steps: f.safe_steps().count(),

@@ -74,11 +74,11 @@ struct Page {
     back: bool,
     /// The runs to compare although they did not measure the same thing.
     anyway: Option<(String, String)>,
-    rows: Vec<Row>,
+    rows: Vec<RunRow>,
     trends: Vec<trend::Trend>,
 }
 
-struct Row {
+struct RunRow {
     name: String,
     link: String,
     readable: bool,
@@ -87,7 +87,7 @@ struct Row {
     answers: Vec<String>,
 }
 
-impl Row {
+impl RunRow {
     fn of(entry: &Entry) -> Self {
         let link = utf8_percent_encode(&entry.name, &ESCAPED).to_string();
         let name = entry.name.clone();
@@ -130,7 +130,7 @@ fn render(page: Page) -> Result<String> {
 /// The template cannot be filled in.
 pub fn index(title: &str, entries: &[Entry]) -> Result<String> {
     let text = if entries.is_empty() { "There is no run folder here." } else { "" };
-    let rows = entries.iter().map(Row::of).collect();
+    let rows = entries.iter().map(RunRow::of).collect();
     render(Page {
         title: plain(title),
         text: text.into(),

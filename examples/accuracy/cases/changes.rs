@@ -1,7 +1,7 @@
 //! Servers that change during the sweep.
 
 use super::engines::{Gpu, exponential, fixed, several, single};
-use super::{Case, Found, Group};
+use super::{Case, Group, TruthLine};
 use goodput::search::Ask;
 use goodput::sim::engine::truth::{md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::sim::engine::variable_speed::VariableSpeed;
@@ -90,7 +90,7 @@ impl Change {
 }
 
 /// Found by `accuracy truths`: the stalls with 4 million requests, the breaks with 250,000.
-const TRUTHS: &[Found] = &[
+const TRUTHS: &[TruthLine] = &[
     ("stall-8b-ramp-1s", [18.16277, 0.280, 8.892, 9.58, 30.672, 0.0000]),
     ("stall-8b-refine-2s", [18.16277, 0.280, 8.892, 9.58, 30.672, 0.0000]),
     ("scatter-8b-15", [18.16277, 0.280, 8.892, 9.58, 30.672, 0.0000]),

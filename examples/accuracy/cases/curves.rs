@@ -3,12 +3,12 @@
 
 use super::dev::{CHAT, SHORT, engine};
 use super::engines::{Gpu, fixed, lognormal, quantile, several, single, two_sizes};
-use super::{Case, Found, Group};
+use super::{Case, Group, TruthLine};
 use goodput::slo::Metric::{Tpot, Ttft};
 
 /// Found by `accuracy truths` with 300,000 requests (flat with 8 million, near-cliffs with 16 million, other queues
 /// with a million).
-const TRUTHS: &[Found] = &[
+const TRUTHS: &[TruthLine] = &[
     ("flat", [2.03150, 1.749, 0.376, 1.55, 25.024, 0.7015]),
     ("two-sizes", [1.79203, 5.770, 0.410, 2.58, 29.812, 0.5242]),
     ("gd32", [31.10683, 0.037, 159.520, 203.33, 31.983, 0.0000]),

@@ -1,14 +1,14 @@
 //! The development cases, on which the search may be tuned.
 
 use super::engines::{Gpu, exponential, fixed, lognormal, several, single};
-use super::{Case, Engine, Found, Group, changes, curves, limits, talks};
+use super::{Case, Engine, Group, TruthLine, changes, curves, limits, talks};
 use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 use std::time::Duration;
 
 /// Found by `accuracy truths --requests 4000000`; the queues with 30000000, 8b, 8b-floor, 8b-slots, 8b-pairs, 70b-long and
 /// 8b-kv with 12000000, a40-chat with 8000000.
-const TRUTHS: &[Found] = &[
+const TRUTHS: &[TruthLine] = &[
     ("md1", [9.25567, 0.109, 5.512, 4.53, 20.000, 0.0000]),
     ("mm1", [10.80305, 0.175, 5.399, 10.59, 19.880, 0.0049]),
     ("mg1", [16.02422, 0.245, 3.588, 9.68, 33.285, 0.0709]),

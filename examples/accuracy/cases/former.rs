@@ -4,13 +4,13 @@
 
 use super::drawn::drawn;
 use super::engines::{Gpu, exponential, fixed, lognormal, quantile, several, single};
-use super::{Case, Found};
+use super::{Case, TruthLine};
 use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 use std::time::Duration;
 
 /// Found by `accuracy truths --former --requests 4000000`; md80 and drawn-3 with 8000000.
-const TRUTHS: &[Found] = &[
+const TRUTHS: &[TruthLine] = &[
     ("md1-80", [5.36081, 0.293, 5.118, 3.77, 12.500, 0.0000]),
     ("mm1-fast", [269.12781, 0.494, 4.982, 11.59, 498.957, 0.0043]),
     ("md80", [25.24670, 0.166, 23.289, 39.21, 32.000, 0.0000]),

@@ -20,7 +20,7 @@ use super::draw::{Draw, digits};
 use super::engines::{
     Gpu, P90, P95, P99, exponential, fixed, lognormal, quantile, several, single, two_sizes,
 };
-use super::{Case, Found};
+use super::{Case, TruthLine};
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 
 /// Fixed once, before any of these cases was run.
@@ -30,7 +30,7 @@ const SEED: u64 = 2_026_112_319;
 const DRAWS: usize = 40;
 
 /// Found by `accuracy truths --set held-out --requests 1000000`; near-cliffs with 8,000,000.
-const TRUTHS: &[Found] = &[
+const TRUTHS: &[TruthLine] = &[
     ("wide-0", [64.24562, 0.483, 5.633, 36.73, 96.336, 0.0000]),
     ("wide-1", [12.55727, 0.923, 2.361, 2.05, 55.866, 0.0000]),
     ("wide-2", [0.28251, 11.069, 0.077, 1.30, 59.160, 0.9276]),

@@ -3,14 +3,14 @@
 
 use super::dev::{CHAT, SHORT, engine};
 use super::engines::{Gpu, exponential, fixed, several, single};
-use super::{Case, Found, Group};
+use super::{Case, Group, TruthLine};
 use goodput::sim::engine::truth::{md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{E2e, Itl, Tpot, Ttfc, Ttft};
 use std::time::Duration;
 
 /// Found by `accuracy truths` with 300,000 requests. Those of coincident limits are one estimate from 2.4 million
 /// requests of all three, as the limits are the percentiles at 15 req/s.
-const TRUTHS: &[Found] = &[
+const TRUTHS: &[TruthLine] = &[
     ("8b-p99.9", [25.11636, 0.932, 9.904, 12.42, 30.690, 0.0000]),
     ("8b-p90", [21.50268, 0.682, 9.106, 38.23, 30.693, 0.3439]),
     ("8b-itl", [13.31297, 1.425, 2.029, 0.33, 30.599, 0.0000]),

@@ -2,11 +2,11 @@
 //! contents of its prefix cache.
 
 use super::engines::Gpu;
-use super::{Case, Engine, Found, Group};
+use super::{Case, Engine, Group, TruthLine};
 use goodput::slo::Metric::{Tpot, Ttft};
 
 /// Found by `accuracy truths`: the middle of the bracket of long runs, and half its width.
-const TRUTHS: &[Found] = &[
+const TRUTHS: &[TruthLine] = &[
     ("conversation", [13.22557, 0.899, f64::INFINITY, 1.00, 8.739, 0.0000]),
     ("talk-8b", [3.10795, 0.899, f64::INFINITY, 1.00, 3.523, 0.0000]),
 ];

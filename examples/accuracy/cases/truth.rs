@@ -22,7 +22,7 @@ pub(crate) struct Truth {
 }
 
 /// A line of `accuracy truths`: rate, relative standard error in %, slope, inflation, capacity, unloaded misses in %.
-pub(crate) type Found = (&'static str, [f64; 6]);
+pub(crate) type TruthLine = (&'static str, [f64; 6]);
 
 impl From<[f64; 6]> for Truth {
     fn from([rate, error, slope, inflation, capacity, unloaded]: [f64; 6]) -> Self {

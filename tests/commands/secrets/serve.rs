@@ -31,12 +31,12 @@ impl Request {
 }
 
 /// The heads of the received requests.
-pub(super) type Seen = Arc<Mutex<Vec<String>>>;
+pub(super) type Requests = Arc<Mutex<Vec<String>>>;
 
 /// Answers the requests of one connection until it is closed.
 fn converse<S: Read + Write>(
     stream: &mut S,
-    seen: &Seen,
+    seen: &Requests,
     answer: &dyn Fn(&Request) -> Vec<u8>,
 ) -> std::io::Result<()> {
     let (mut buffer, mut piece) = (Vec::new(), [0; 4096]);
@@ -82,8 +82,8 @@ pub(super) fn listen(each: impl Fn(TcpStream) + Send + Sync + 'static) -> Socket
 }
 
 /// Starts a server over plain HTTP.
-pub(super) fn http(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> (SocketAddr, Seen) {
-    let seen = Seen::default();
+pub(super) fn http(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static) -> (SocketAddr, Requests) {
+    let seen = Requests::default();
     let own = seen.clone();
     let address = listen(move |mut stream| {
         let _ = converse(&mut stream, &own, &answer);
@@ -97,7 +97,7 @@ pub(super) fn pem(name: &str) -> PathBuf {
 }
 
 /// Starts a server over TLS with a test certificate. With `wants_client`, it requires a client certificate.
-pub(super) fn tls(certificate: &str, wants_client: bool) -> (SocketAddr, Seen) {
+pub(super) fn tls(certificate: &str, wants_client: bool) -> (SocketAddr, Requests) {
     let provider = Arc::new(default_provider());
     let builder =
         ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions().unwrap();
@@ -112,7 +112,7 @@ pub(super) fn tls(certificate: &str, wants_client: bool) -> (SocketAddr, Seen) {
     let chain = vec![CertificateDer::from_pem_file(pem(certificate)).unwrap()];
     let key = PrivateKeyDer::from_pem_file(pem("server.key")).unwrap();
     let config = Arc::new(builder.with_single_cert(chain, key).unwrap());
-    let seen = Seen::default();
+    let seen = Requests::default();
     let own = seen.clone();
     let address = listen(move |stream| {
         let mut stream = StreamOwned::new(ServerConnection::new(config.clone()).unwrap(), stream);

@@ -47,7 +47,7 @@ fn only_knob(run: &Run) -> Option<&str> {
 }
 
 /// One series.
-struct Row<'a> {
+struct SeriesRow<'a> {
     name: String,
     colours: Hue,
     part: &'a Run,
@@ -58,7 +58,7 @@ struct Row<'a> {
     status: String,
 }
 
-impl Row<'_> {
+impl SeriesRow<'_> {
     fn answer(&self) -> Option<&Answer> {
         self.part.answers.first()
     }
@@ -89,7 +89,7 @@ impl Row<'_> {
     }
 }
 
-fn rows<'a>(scene: &Scene<'a>) -> Vec<Row<'a>> {
+fn rows<'a>(scene: &Scene<'a>) -> Vec<SeriesRow<'a>> {
     let run = scene.run;
     let series: Vec<&str> = run.parts.iter().map(Run::series).collect();
     let names: Vec<String> = match only_knob(run) {
@@ -100,7 +100,7 @@ fn rows<'a>(scene: &Scene<'a>) -> Vec<Row<'a>> {
     named.map(|(i, (part, name))| row(scene, i, part, name)).collect()
 }
 
-fn row<'a>(scene: &Scene<'a>, number: usize, part: &'a Run, name: String) -> Row<'a> {
+fn row<'a>(scene: &Scene<'a>, number: usize, part: &'a Run, name: String) -> SeriesRow<'a> {
     let run = scene.run;
     let variant = run.variants.iter().find(|v| v.series == part.series());
     let state = variant.filter(|v| v.answer.is_none()).map(|v| match v.out_of_memory {
@@ -109,7 +109,7 @@ fn row<'a>(scene: &Scene<'a>, number: usize, part: &'a Run, name: String) -> Row
     });
     let status = part.answers.first().map_or("not measured", |a| a.goodput.status().name());
     let peak = part.steps.iter().find(|s| s.kind == StepKind::Peak).map(|s| s.output_tokens_per_s);
-    Row {
+    SeriesRow {
         name,
         colours: overlaid(number),
         part,
@@ -169,8 +169,8 @@ fn panel(area: Rect, rows: usize, most: f64) -> Plot {
     Plot { area, x: Axis::upto(most, about), y }
 }
 
-fn legend(rows: &[Row<'_>]) -> Vec<Entry> {
-    let has = |is: &dyn Fn(&Answer) -> bool| rows.iter().filter_map(Row::answer).any(is);
+fn legend(rows: &[SeriesRow<'_>]) -> Vec<Entry> {
+    let has = |is: &dyn Fn(&Answer) -> bool| rows.iter().filter_map(SeriesRow::answer).any(is);
     let estimated = has(&|a| a.goodput.interval90().is_some());
     let bracketed = has(&|a| a.goodput.interval90().is_none() && a.goodput.bracket.failed.is_some());
     let hollow = rows.iter().any(|r| r.boundary.span().is_some() && !r.is_decided());
@@ -187,8 +187,8 @@ fn legend(rows: &[Row<'_>]) -> Vec<Entry> {
 }
 
 /// Keeps the rows with the highest rates, in their order.
-fn keep_best(rows: &mut Vec<Row<'_>>, most: usize) {
-    let rate = |r: &Row<'_>| r.boundary.span().map_or(-1.0, |(line, ..)| line);
+fn keep_best(rows: &mut Vec<SeriesRow<'_>>, most: usize) {
+    let rate = |r: &SeriesRow<'_>| r.boundary.span().map_or(-1.0, |(line, ..)| line);
     let mut rates: Vec<f64> = rows.iter().map(rate).collect();
     rates.sort_by(|a, b| b.total_cmp(a));
     let least = rates.get(most.saturating_sub(1)).copied().unwrap_or(-1.0);
@@ -205,7 +205,7 @@ fn areas(plot: &Plot, row: usize) -> (Rect, Rect) {
     (own, Rect { y: own.bottom() - bar - 3.0, h: bar, ..own })
 }
 
-fn draw_row(c: &mut Canvas, plot: &Plot, number: usize, row: &Row<'_>) {
+fn draw_row(c: &mut Canvas, plot: &Plot, number: usize, row: &SeriesRow<'_>) {
     let (own, bar) = areas(plot, number);
     let (bold, book) = (Type::bold(11.5, row.colours.dark), Type::book(11.0, rgb(0x333333)));
     let baseline = bar.y - 5.0;
@@ -242,7 +242,7 @@ fn whisker(c: &mut Canvas, [from, to]: [f64; 2], y: f64) {
     }
 }
 
-fn draw_peak(c: &mut Canvas, plot: &Plot, number: usize, row: &Row<'_>) {
+fn draw_peak(c: &mut Canvas, plot: &Plot, number: usize, row: &SeriesRow<'_>) {
     let (own, bar) = areas(plot, number);
     let face = Type::book(11.0, GREY);
     let Some(peak) = row.peak else {

@@ -4,7 +4,7 @@ use super::draw::{
     Align, Axis, Canvas, Entry, Frame, Hue, Plot, Rect, Scale, Scene, Slot, Type, ellipsis, overlaid, rgb,
 };
 use crate::escape::clip;
-use crate::words::{self, latency_part::Part};
+use crate::words::{self, latency_part::LatencyComponent};
 use goodput_core::slo::AnswerPart;
 use goodput_plan::Bottleneck;
 use goodput_run::rundir::matrix::RowAnswer;
@@ -20,7 +20,7 @@ const NAME: usize = 40;
 /// Distance between the name of a row and its figures.
 const GAP: f64 = 10.0;
 
-impl Part {
+impl LatencyComponent {
     /// Returns the part that a bottleneck is; `None` for the cache, which saves time.
     const fn behind(bottleneck: Bottleneck) -> Option<Self> {
         Some(match bottleneck {
@@ -56,9 +56,9 @@ impl Part {
 }
 
 /// Returns the parts of the latency of a row that take time, in milliseconds.
-fn parts(row: &RowAnswer) -> Vec<(Part, f64)> {
+fn parts(row: &RowAnswer) -> Vec<(LatencyComponent, f64)> {
     let Some(p) = &row.parts else { return Vec::new() };
-    let own = Part::ALL.into_iter().filter(|part| part.counts_for(row.metric.part()));
+    let own = LatencyComponent::ALL.into_iter().filter(|part| part.counts_for(row.metric.part()));
     own.map(|part| (part, part.duration_ms(p))).filter(|(_, ms)| *ms > 0.0).collect()
 }
 
@@ -69,9 +69,11 @@ pub(super) fn applies(run: &Run, _: &Traces) -> bool {
 
 /// Draws the chart.
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
-    let rows: Vec<(&RowAnswer, Vec<(Part, f64)>)> =
+    let rows: Vec<(&RowAnswer, Vec<(LatencyComponent, f64)>)> =
         scene.run.matrix.iter().map(|r| (r, parts(r))).filter(|(_, p)| !p.is_empty()).collect();
-    let shown = Part::ALL.into_iter().filter(|part| rows.iter().any(|(_, p)| p.iter().any(|q| q.0 == *part)));
+    let shown = LatencyComponent::ALL
+        .into_iter()
+        .filter(|part| rows.iter().any(|(_, p)| p.iter().any(|q| q.0 == *part)));
     let legend = shown.map(|p| Entry::Series(overlaid(p.colour()).dark, p.name().to_owned())).collect();
     let slot = Slot::of(ROW * rows.len() as f64 + 6.0);
     let mut frame = Frame::new(scene, &[slot], 40.0, legend);
@@ -86,7 +88,12 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.finish(Hue::INK)
 }
 
-fn draw_row(c: &mut Canvas, plot: &Plot, number: usize, (row, parts): (&RowAnswer, &[(Part, f64)])) {
+fn draw_row(
+    c: &mut Canvas,
+    plot: &Plot,
+    number: usize,
+    (row, parts): (&RowAnswer, &[(LatencyComponent, f64)]),
+) {
     let a = plot.area;
     let h = a.h / plot.y.max.max(1.0);
     let high = (SHARE * h).min(BAR);
@@ -126,13 +133,13 @@ fn share(x: f64) -> String {
 }
 
 /// Returns the latency, the part that sets it, and whether that was expected: `e2e 744 ms · writing alone 98.8 % · decode, as expected`.
-fn told(row: &RowAnswer, parts: &[(Part, f64)], total: f64) -> String {
+fn told(row: &RowAnswer, parts: &[(LatencyComponent, f64)], total: f64) -> String {
     let what = match row.metric.part() {
         AnswerPart::First => "TTFT",
         AnswerPart::Pace => "after the first token",
         AnswerPart::Whole => "e2e",
     };
-    let part = row.measured.and_then(Part::behind);
+    let part = row.measured.and_then(LatencyComponent::behind);
     let part = part.and_then(|part| parts.iter().find(|p| p.0 == part));
     let part = part.map(|(part, ms)| format!("{} {}", part.name(), share(ms / total)));
     let saved =

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_words_join() {
+    fn plain_text_joins() {
         let text = Text::of([plain("a"), plain(" b"), strong("c"), plain("")]);
         assert_eq!(text.spans(), [plain("a b"), strong("c")]);
         assert_eq!(text.words(), "a bc");

@@ -149,7 +149,7 @@ fn files_are_named_by_folder() {
 }
 
 #[test]
-fn the_answer_in_words() {
+fn the_answer_as_sentences() {
     let files = [PathBuf::from("runs/a/report.md"), PathBuf::from("runs/a/charts/latency.png")];
     let said = |name: &str| answer(&case(name), &files);
     insta::assert_snapshot!(said("adaptive"), @r#"
@@ -224,7 +224,7 @@ fn the_answer_in_words() {
 }
 
 #[test]
-fn open_answers_and_tiers_in_words() {
+fn open_answers_and_tiers_as_sentences() {
     let files = [PathBuf::from("runs/a/report.md"), PathBuf::from("runs/a/charts/latency.png")];
     let said = |name: &str| answer(&case(name), &files);
     insta::assert_snapshot!(answer(&case("unloaded-misses"), &[]), @r#"

@@ -5,7 +5,7 @@ use crate::document::{
     plain,
 };
 use crate::escape::clip;
-use crate::words::{self, capital, latency_part::Part};
+use crate::words::{self, capital, latency_part::LatencyComponent};
 use goodput_core::slo::AnswerPart;
 use goodput_run::rundir::Run;
 use goodput_run::rundir::matrix::{Figures, Parts, RowAnswer};
@@ -174,12 +174,13 @@ fn verdict(r: &RowAnswer) -> String {
 
 /// Returns the components of a latency: `Of the median e2e: overhead 5.2 ms, prefill …`.
 fn parts(p: &Parts) -> String {
-    let name = |part: Part| match part {
+    let name = |part: LatencyComponent| match part {
         // The first token of the unloaded server: its overhead is part of it.
-        Part::Prefill if p.overhead.is_none() => "first token, unloaded",
+        LatencyComponent::Prefill if p.overhead.is_none() => "first token, unloaded",
         _ => part.name(),
     };
-    let all = Part::ALL.into_iter().map(|part| (part, part.duration_ms(p))).filter(|(_, ms)| *ms > 0.0);
+    let all =
+        LatencyComponent::ALL.into_iter().map(|part| (part, part.duration_ms(p))).filter(|(_, ms)| *ms > 0.0);
     let shown: Vec<String> = all.map(|(part, ms)| format!("{} {}", name(part), words::latency(ms))).collect();
     let saved = p.saved.filter(|ms| *ms > 0.0);
     let saved = saved.map(|ms| format!("; saved by the cache: {}", words::latency(ms))).unwrap_or_default();

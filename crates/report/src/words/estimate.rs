@@ -268,7 +268,7 @@ mod tests {
 
     /// Rows: case; then headline, answer, plan, soak. Review them as somebody who buys GPUs by them.
     #[test]
-    fn every_kind_of_estimate_in_words() {
+    fn every_kind_of_estimate_as_sentences() {
         let names = [
             "interval",
             "soak",

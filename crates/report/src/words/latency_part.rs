@@ -4,7 +4,7 @@ use goodput_run::rundir::matrix::Parts;
 
 /// A part of a latency, in the order of a request's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum LatencyComponent {
     Overhead,
     Prefill,
     Queue,
@@ -12,7 +12,7 @@ pub(crate) enum Part {
     Batching,
 }
 
-impl Part {
+impl LatencyComponent {
     pub(crate) const ALL: [Self; 5] =
         [Self::Overhead, Self::Prefill, Self::Queue, Self::Decode, Self::Batching];
 

@@ -20,7 +20,7 @@ struct AtLevel<'a> {
 }
 
 /// The highest and the lowest level that the series keep.
-struct Kept {
+struct LevelsReached {
     most: String,
     best: String,
     /// `None` if it is the same as the highest.
@@ -75,7 +75,7 @@ pub(crate) fn overlay(run: &Run) -> Option<String> {
             clip(worst, NAME)
         ));
     }
-    let Kept { most, best, least, worst } = kept_up_to(run, |a| a.goodput.rate())?;
+    let LevelsReached { most, best, least, worst } = kept_up_to(run, |a| a.goodput.rate())?;
     Some(match least {
         Some(least) => format!("The SLO is kept up to {most} with {best}, up to {least} with {worst}"),
         None => format!("The SLO is kept up to about {most}, whatever the series"),
@@ -83,7 +83,7 @@ pub(crate) fn overlay(run: &Run) -> Option<String> {
 }
 
 /// Returns the highest level of any answer with the name of its series, and the lowest, if it differs.
-fn kept_up_to(run: &Run, rate: impl Fn(&Answer) -> Option<f64>) -> Option<Kept> {
+fn kept_up_to(run: &Run, rate: impl Fn(&Answer) -> Option<f64>) -> Option<LevelsReached> {
     let answers: Vec<&Answer> = run.parts.iter().filter_map(|p| p.answers.first()).collect();
     let control = answers.first()?.control;
     let mut rates: Vec<(f64, &str)> =
@@ -94,7 +94,12 @@ fn kept_up_to(run: &Run, rate: impl Fn(&Answer) -> Option<f64>) -> Option<Kept> 
         return None;
     }
     let least = (*high > low * SAME).then(|| level_number(*low));
-    Some(Kept { most: level(control, *high), best: clip(best, NAME), least, worst: clip(worst, NAME) })
+    Some(LevelsReached {
+        most: level(control, *high),
+        best: clip(best, NAME),
+        least,
+        worst: clip(worst, NAME),
+    })
 }
 
 /// Returns the share of requests within every limit at one level, for the best and the worst series.
@@ -111,7 +116,7 @@ pub(crate) fn attained(run: &Run) -> Option<String> {
         ));
     }
     let target = percent(run.tiers.first()?.joint_target());
-    let Kept { most, best, least, worst } = kept_up_to(run, |a| a.joint_goodput.rate())?;
+    let LevelsReached { most, best, least, worst } = kept_up_to(run, |a| a.joint_goodput.rate())?;
     Some(match least {
         Some(least) => {
             format!(
