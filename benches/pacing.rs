@@ -34,7 +34,7 @@ const BODY: &str = r#"{"model":"null","stream":true,"max_tokens":32,"messages":[
 enum Design {
     /// tokio's timer, with a resolution of a millisecond.
     Timer,
-    /// A thread that sleeps and wakes one runtime with two workers, one per core.
+    /// A thread that sleeps and wakes one runtime with two threads, one per core.
     RingShared,
     /// This number of runtimes, each with a thread that sleeps and wakes it.
     Ring(usize),
@@ -165,7 +165,7 @@ fn measure(design: Design, url: &reqwest::Url, rate: f64) -> String {
             let (url, dues) = (url.clone(), dues.iter().copied().skip(i).step_by(n).collect());
             std::thread::spawn(move || {
                 let load = fire(design, url, dues, began);
-                // On a worker, like the load in the program.
+                // On a thread of the runtime, like the load in the program.
                 runtime.block_on(async { tokio::spawn(load).await.unwrap() })
             })
         })

@@ -15,7 +15,7 @@ use std::io::{BufRead, IsTerminal, Write};
 /// Highest rate, in requests per second, that needs no confirmation.
 const MAX_UNCONFIRMED: f64 = 10.0;
 
-/// Description of a closed loop with one worker, whose rate depends on the server.
+/// Description of a closed loop with one request in flight, whose rate depends on the server.
 const ONE_AT_A_TIME: &str = "one request at a time, as fast as it answers";
 
 /// Asks on the terminal before the plans load a public address with more than 10 requests per second, once per address.
@@ -155,7 +155,7 @@ fn load_to_confirm(series: &Series) -> Option<String> {
             n => format!("requests as fast as it answers, up to {n} at once"),
         })
     };
-    // The adaptive search, and lists that ask for it, begin with a closed loop of one worker.
+    // The adaptive search, and lists that ask for it, begin with a closed loop of one request in flight.
     let baseline = || {
         let has_baseline = search.baseline || matches!(search.mode, Mode::Adaptive(_));
         let paced = plan.pace(StepKind::Baseline).is_some_and(|pace| pace * per_level <= MAX_UNCONFIRMED);

@@ -226,7 +226,7 @@ fn tiers_share_the_steps_and_have_their_own_answers() {
 
 /// A closed loop of N on one server with fixed service waits for N services: TTFT of four is 200 ms, of five 250.
 #[test]
-fn a_closed_loop_finds_how_many_workers() {
+fn a_closed_loop_finds_how_many_requests_in_flight() {
     let text = "adaptive = { over = \"concurrency\", budget = \"10m\" }";
     let (g, steps) = run(&plan(MD1, "ttft.p99 = \"220ms\"", text));
     assert_eq!((g.status(), g.rate()), (Status::Found, Some(4.0)), "{:?}", g.reason);

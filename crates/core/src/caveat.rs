@@ -20,6 +20,7 @@ mod search;
 mod server;
 mod sweep;
 mod trace;
+mod worker;
 
 pub use answers::AnswersCaveat;
 pub use cache::CacheCaveat;
@@ -37,6 +38,7 @@ pub use search::SearchCaveat;
 pub use server::{MetricsGap, ProfilerCall, ServerCaveat};
 pub use sweep::{PlanDifference, SweepCaveat};
 pub use trace::TraceCaveat;
+pub use worker::WorkerFault;
 
 use serde::{Deserialize, Serialize};
 
@@ -169,7 +171,7 @@ mod tests {
             names.push(name.unwrap_or_else(|| value.as_object().unwrap().keys().next().unwrap().clone()));
         }
         names.dedup();
-        assert_eq!(names.len(), 55, "{names:?}");
+        assert_eq!(names.len(), 57, "{names:?}");
     }
 
     /// Rows: the reason in JSON, and its text. A plain text is the form of earlier versions.

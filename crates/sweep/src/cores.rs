@@ -19,7 +19,7 @@ pub fn each<T: Send>(n: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Resu
         let parts: Vec<_> = (0..threads).map(|_| scope.spawn(part)).collect();
         let mut done = Vec::new();
         for part in parts {
-            done.extend(part.join().map_err(|_| anyhow!("a worker panicked"))??);
+            done.extend(part.join().map_err(|_| anyhow!("a thread panicked"))??);
         }
         anyhow::Ok(done)
     })?;

@@ -141,7 +141,8 @@ impl Resumption {
         self.left.meta.noted.extend(other);
         let meta = self.left.meta;
         let caveats = meta.noted.clone();
-        let run = Run::assemble(&self.left.plan, run.plan_toml, meta, run.steps, run.failures, caveats)?;
+        let steps = run.all_steps().into_iter().cloned().collect();
+        let run = Run::assemble(&self.left.plan, run.plan_toml, meta, steps, run.failures, caveats)?;
         rundir::write_result(&self.dir, &json::result(&run))
     }
 }

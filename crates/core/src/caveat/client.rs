@@ -1,7 +1,7 @@
 //! Caveats on the client, which may be the limit instead of the server.
 
 use super::number::number;
-use super::{OwnFault, Scope};
+use super::{OwnFault, Scope, WorkerFault};
 use crate::named_enum;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,28 @@ pub enum ClientCaveat {
         #[serde(default = "yes")]
         judged: bool,
     },
+    /// One of several workers (load machines) gets its first tokens later than the others.
+    WorkerApart {
+        /// The worker.
+        id: String,
+        /// Its median TTFT in one step, in milliseconds.
+        #[serde(deserialize_with = "number")]
+        ttft_ms: f64,
+        /// Lower median of the medians of the others, in milliseconds.
+        #[serde(deserialize_with = "number")]
+        others_ms: f64,
+        /// The step.
+        step: u32,
+    },
+    /// Steps count for nothing because a worker spoilt them, and their levels were measured again.
+    WorkerFaults {
+        /// Number of steps.
+        steps: u32,
+        /// The worker.
+        id: String,
+        /// What was wrong with it.
+        fault: WorkerFault,
+    },
 }
 
 named_enum! {
@@ -53,7 +75,8 @@ const fn yes() -> bool {
 impl ClientCaveat {
     pub(super) const fn scope(&self) -> Scope {
         match self {
-            Self::BeyondCalibration { .. } => Scope::RUN,
+            Self::BeyondCalibration { .. } | Self::WorkerFaults { .. } => Scope::RUN,
+            Self::WorkerApart { step, .. } => Scope::step(*step).weakening(),
             Self::OwnLimit { step, .. } => Scope::step(*step).weakening(),
         }
     }

@@ -112,8 +112,11 @@ fn charts_apply_where_there_is_something_to_show() {
         let rate = run.answers.first().is_some_and(|a| run.capacity(a).is_some());
         assert_eq!(names.contains(&"capacity"), rate, "{case}: where there is a rate to plan with");
         // The chart against the load is named by the kind of load.
-        let other =
-            if ["concurrency", "workers"].contains(&case) { "latency-offered" } else { "latency-in-flight" };
+        let other = if ["concurrency", "closed-loop"].contains(&case) {
+            "latency-offered"
+        } else {
+            "latency-in-flight"
+        };
         let (view, closed) = (run.view.path.len() > 1, names.contains(&"search"));
         assert_eq!(view, closed, "{case}: a search has a path");
         let missing: Vec<&str> = missing.into_iter().filter(|n| *n != other && *n != "search").collect();

@@ -102,6 +102,8 @@ pub(crate) enum Kind {
     Checks,
     /// The client's own limits.
     Client,
+    /// The load machines, if several sent.
+    Workers,
     /// The server's own counters.
     ServerView,
     /// One of several series.
@@ -148,6 +150,7 @@ impl Kind {
             Self::Failures => "Failures",
             Self::Checks => "Answer checks",
             Self::Client => "The client",
+            Self::Workers => "Load machines",
             Self::ServerView => "The server's own view",
             Self::Server => "The server",
             Self::Reproduce => "How to reproduce",
@@ -168,6 +171,7 @@ impl Kind {
                 | Self::Replayed
                 | Self::Checks
                 | Self::Client
+                | Self::Workers
                 | Self::ServerView
                 | Self::Steps
         )

@@ -46,3 +46,4 @@ pub mod trace;
 mod variant_decisions;
 pub(crate) mod variants;
 mod why;
+mod workers;

@@ -42,6 +42,7 @@ fn facts(run: &Run) -> Vec<(String, String)> {
         ("server".to_owned(), m.server.to_string()),
     ]);
     all.extend(m.gpu.as_ref().map(|g| ("hardware".to_owned(), format!("{} × {g}", m.gpus.unwrap_or(1)))));
+    all.extend(words::workers(m).map(|workers| ("load".to_owned(), workers)));
     let steps = if run.steps.len() == 1 { "step" } else { "steps" };
     let requests = thousands(words::requests(run) as f64);
     let when = words::moment(&m.started);

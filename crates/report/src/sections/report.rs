@@ -5,6 +5,7 @@ use super::{
     amounts, answer, cards, caveats, checks, client, decisions, failures, groups, limits, matrix, mixing,
     offline, pair, percentiles, pictures, question, recovery, replayed, replicas, reproduce, roofline, scale,
     sensitivity, sent, server, several, steps, stopped, throughput, variant_decisions, variants, why,
+    workers,
 };
 use crate::charts::{Chart, Set};
 use crate::document::{Block, Document, Kind, Section};
@@ -55,8 +56,12 @@ const OF_SEVERAL: &[(Kind, Blocks)] = &[
 ];
 
 /// The sections that every report ends with.
-const AT_THE_END: &[(Kind, Blocks)] =
-    &[(Kind::Server, server::facts), (Kind::Reproduce, reproduce::section), (Kind::Notes, reproduce::notes)];
+const AT_THE_END: &[(Kind, Blocks)] = &[
+    (Kind::Workers, workers::section),
+    (Kind::Server, server::facts),
+    (Kind::Reproduce, reproduce::section),
+    (Kind::Notes, reproduce::notes),
+];
 
 /// Returns sections of a run; those for `charts` also hold the charts.
 fn sections(run: &Run, all: &[(Kind, Blocks)], (kind, charts): (Kind, Vec<Block>)) -> Vec<Section> {

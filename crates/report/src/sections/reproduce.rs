@@ -12,21 +12,21 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         return of_import(run, imported);
     }
     let clock = if m.virtual_time { "simulated" } else { "real" };
-    let command =
-        if m.virtual_time { "goodput sweep plan.toml --virtual-time" } else { "goodput sweep plan.toml" };
-    let facts = [
-        format!("goodput {}", m.goodput_version),
-        format!("client: {}", m.host),
-        format!("seed: {}", m.seed),
-        format!("clock: {clock}"),
-    ];
+    let command = match (m.virtual_time, m.workers.len()) {
+        (true, _) => "goodput sweep plan.toml --virtual-time".to_owned(),
+        (false, 0) => "goodput sweep plan.toml".to_owned(),
+        (false, workers) => format!("goodput sweep plan.toml --bus URL --expect {workers}"),
+    };
+    let mut facts = vec![format!("goodput {}", m.goodput_version), format!("client: {}", m.host)];
+    facts.extend(words::workers(m).map(|workers| format!("load: {workers}")));
+    facts.extend([format!("seed: {}", m.seed), format!("clock: {clock}")]);
     let mut blocks = vec![
         Block::Paragraph(Text::of([
             plain("In the run folder, where "),
             code("plan.toml"),
             plain(" stands:"),
         ])),
-        Block::Code { language: "sh", text: command.into() },
+        Block::Code { language: "sh", text: command },
         Block::list(facts),
         Block::Paragraph(Text::of([
             plain("The plan as resolved, which is what "),

@@ -138,7 +138,7 @@ pub(super) fn plan(run: &Run, a: &Answer) -> String {
 
 /// Returns the soak after the search: the last one of the answer's series that ran its time, or failed before.
 pub(crate) fn soak<'a>(run: &'a Run, a: &Answer) -> Option<&'a Step> {
-    let own = |s: &&&Step| s.kind == StepKind::Confirm && !s.is_void();
+    let own = |s: &&&Step| s.kind == StepKind::Confirm && !s.broken_off();
     steps_of(run, a).iter().rfind(own).copied()
 }
 
@@ -277,7 +277,7 @@ mod tests {
             "no-rate",
             "no-rate-unloaded",
             "top",
-            "workers",
+            "closed-loop",
             "estimates",
         ];
         let said: String = names
@@ -322,7 +322,7 @@ mod tests {
         One A40 serves at least 10 requests/s, the highest rate of the plan, while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms; more was not tried, so where the limit lies is not known.
         Plan with 9.6 requests/s (safe rate: 5 % chance that it is too much).
         Evidence: a fit to 5 steps under load with 1,648 requests; 10 req/s meets (p99 TTFT: 0 of 750 missed; measured 3 times: undecided, meets, meets); ended because the budget of 15m is spent; a higher search.max-rate would tell how much more.
-        workers: One A40 serves 45 requests in flight within the SLO; TTFT is the limit
+        closed-loop: One A40 serves 45 requests in flight within the SLO; TTFT is the limit
         One A40 serves 45 requests in flight, which get 32.4 requests/s, while keeping p99 TTFT ≤ 200 ms and p99 TPOT ≤ 20 ms, where p99 TTFT is the limit that binds; with 90 % confidence the true limit lies between 40 and 50.
         Plan with 40 requests in flight, which get 31.5 requests/s (safe concurrency: 5 % chance that it is too much); another 25 min of measuring would about halve the interval.
         Evidence: a fit to 9 steps under load with 15,118 requests; 52 in flight (33.2 req/s) meet (p99 TTFT: 12 of 2,998 missed); 81 in flight (35.6 req/s) fail (p99 TTFT: 3 of 285 missed); ended because the budget of 15m is spent.

@@ -48,7 +48,7 @@ pub(crate) use levels::{level, noun, step_level};
 pub(crate) use limits::{binding, binding_in_short, limit, limit_that_binds, slo};
 pub(crate) use names::{
     date, lower, mixed, moment, plural, requests, several_tiers, slo_name, steps_of, subject, tier_of, whose,
-    workload,
+    workers, workload,
 };
 pub(crate) use offline::not_capacity;
 pub(crate) use preempted::preempted;

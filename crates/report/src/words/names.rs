@@ -1,5 +1,6 @@
 //! Names of the system under test, of workloads and of answers, for people.
 
+use super::units::list;
 use crate::escape::clip;
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
@@ -39,6 +40,22 @@ pub(crate) fn subject(meta: &Meta) -> String {
         (Some(gpu), n) => format!("{n} × {simulated}{}", clip(gpu, 40)),
         (None, _) => format!("The {simulated}server"),
     }
+}
+
+/// Maximum number of workers that are named in a sentence.
+const MOST_WORKERS: usize = 8;
+
+/// Returns the workers that sent the load: `4 workers: node-1, node-2, node-3 and node-4`; `None` with a single machine.
+pub(crate) fn workers(meta: &Meta) -> Option<String> {
+    let mut names: Vec<String> = meta.workers.iter().take(MOST_WORKERS).map(|w| clip(&w.id, 40)).collect();
+    let count = match meta.workers.len() {
+        0 => return None,
+        1 => "1 worker".to_owned(),
+        n => format!("{n} workers"),
+    };
+    let more = meta.workers.len() - names.len();
+    names.extend((more > 0).then(|| format!("{more} more")));
+    Some(format!("{count}: {}", list(&names)))
 }
 
 /// Returns the name of the SLO that an answer is about: `the SLO`, or `the SLO of gold` if it is one of several.

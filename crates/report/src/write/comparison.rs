@@ -20,6 +20,7 @@ fn together(sides: &[Side]) -> Option<Run> {
         name: labels.join(", "),
         answers: parts.iter().flat_map(|p| p.answers.clone()).collect(),
         steps: parts.iter().flat_map(|p| p.steps.clone()).collect(),
+        spoilt: parts.iter().flat_map(|p| p.spoilt.clone()).collect(),
         caveats: Vec::new(),
         variants: Vec::new(),
         ..first.clone()
@@ -33,7 +34,7 @@ fn relabelled(side: &Side) -> Run {
     run.answers.retain(|a| a.tier == side.tier);
     run.tiers.retain(|t| t.tier() == side.tier);
     run.answers.iter_mut().for_each(|a| a.series.clone_from(&side.label));
-    run.steps.iter_mut().for_each(|s| s.series.clone_from(&side.label));
+    run.steps.iter_mut().chain(&mut run.spoilt).for_each(|s| s.series.clone_from(&side.label));
     run.name.clone_from(&side.label);
     run
 }

@@ -20,6 +20,7 @@ fn page(run: &Run) -> (String, String) {
 fn cases() -> Vec<(&'static str, Run)> {
     let mut all = fixture::cases();
     all.push(("pair", fixture::pair()));
+    all.push(("workers", fixture::workers()));
     all
 }
 

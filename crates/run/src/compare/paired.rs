@@ -238,7 +238,7 @@ fn misses(sides: &[Side], level: &CommonLevel<'_>, side: usize) -> Shares {
 /// another side.
 fn together<'a>(sides: &[Side], level: &CommonLevel<'a>, side: usize) -> Vec<(&'a Step, &'a Step)> {
     let turn = |i: usize, step: &Step| {
-        let own = sides[i].run.steps.iter().filter(|s| !s.is_void());
+        let own = sides[i].run.steps.iter().filter(|s| !s.broken_off());
         own.take_while(|s| s.step != step.step).count()
     };
     let partner = |old: &'a Step| {

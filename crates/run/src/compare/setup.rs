@@ -151,6 +151,8 @@ fn facts(side: &Side) -> BTreeMap<(About, String), String> {
     put(About::Measurement, "measured by", measured_by(meta));
     put(About::Version, "version", meta.goodput_version.clone());
     put(About::Host, "host", meta.host.clone());
+    let workers = meta.workers.len();
+    put(About::Host, "workers", if workers == 0 { String::new() } else { workers.to_string() });
     put(About::Facts, "model", side.model());
     let own = meta.variants.iter().find(|v| v.name == side.series());
     let (of_server, command) = own.map_or((&meta.facts, String::new()), |v| (&v.facts, v.command.join(" ")));

@@ -193,8 +193,8 @@ fn requests(file: File, open: bool) -> Result<Vec<ImportedRequest>> {
     let errors = file.errors.map(|errors| array(Some(errors), "errors", n)).transpose()?;
     let latencies = file.latencies.map(|l| array(Some(l), "latencies", n)).transpose()?;
     let queues = file.queue_times.map(|q| array(Some(q), "queue_times", n)).transpose()?;
-    // Requests that the client held back were due all the same: the server was not slow to begin. The workers of a
-    // closed loop wait for one another on purpose.
+    // Requests that the client held back were due all the same: the server was not slow to begin. In a
+    // closed loop requests wait for one another on purpose.
     let queued = |i: usize| queues.as_ref().filter(|_| open).map_or(0.0, |q| q[i].max(0.0));
     let origin = (0..n).map(|i| starts[i] - queued(i)).fold(f64::INFINITY, f64::min);
     let mut found = Vec::with_capacity(n);

@@ -348,7 +348,10 @@ mod tests {
         let [rate, safe] = rates(&run);
         assert_eq!(rate, Some((31.0, 6)));
         let least = run.steps[5].achieved_rate * 30.0 / 32.0;
-        assert!(safe.is_some_and(|s| (s.0 - least).abs() < 1e-9), "{safe:?}: in proportion to the workers");
+        assert!(
+            safe.is_some_and(|s| (s.0 - least).abs() < 1e-9),
+            "{safe:?}: in proportion to the requests in flight"
+        );
     }
 
     /// With two tiers, each is judged by its own rows.

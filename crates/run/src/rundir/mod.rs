@@ -28,6 +28,7 @@ pub mod sensitivity;
 mod sketch;
 pub mod space;
 mod split;
+mod spoilt;
 pub(crate) mod table;
 mod tier;
 mod traces;
@@ -268,8 +269,10 @@ pub struct Run {
     pub plan_toml: String,
     /// One answer per series, tier and class; the first is the main answer.
     pub answers: Vec<Answer>,
-    /// Every finished step, in order.
+    /// Every finished step that counts, in order.
     pub steps: Vec<Step>,
+    /// The steps that a worker spoilt, in order. Nothing rests on them: their levels were measured again, in the same series.
+    pub spoilt: Vec<Step>,
     /// Caveats for the reader.
     pub caveats: Vec<Caveat>,
     /// Currency of the cost figures.

@@ -6,6 +6,7 @@ use super::recovery;
 use super::scaled;
 use super::sensitivity::Sensitivity;
 use super::split::{RunFiles, searcher};
+use super::spoilt;
 use super::table::{RowStream, StepKey, StepRow, TableRow, read_rows};
 use super::{
     CHECKS, FAILURES, FailureRow, GROUPS, HISTOGRAMS, LIMITS, METRICS, Meta, PLAN, REPLICAS, REQUESTS,
@@ -148,7 +149,7 @@ impl Run {
         plan_toml: String,
         meta: Meta,
         steps: Vec<Step>,
-        failures: Vec<FailureRow>,
+        mut failures: Vec<FailureRow>,
         mut caveats: Vec<Caveat>,
     ) -> Result<Self> {
         caveats.extend(meta.resumed.last().map(|last| {
@@ -158,7 +159,8 @@ impl Run {
                 step: last.step,
             })
         }));
-        let found = RunFiles { plan_toml, meta, steps, failures, noted: caveats };
+        let (steps, spoilt) = spoilt::set_apart(steps, &mut failures);
+        let found = RunFiles { plan_toml, meta, steps, spoilt, failures, noted: caveats };
         match &plan.series()[..] {
             rows if !plan.rows.is_empty() => Self::of_rows(plan, rows, found),
             variants if variants.iter().any(|s| s.variant.is_some()) => {

@@ -70,7 +70,7 @@ fn of_series(dir: &Path, steps: &[Step], one: &Series) -> Result<Option<Recovery
         outcome: None,
         not_measured: None,
     };
-    let own = |s: &&Step| s.series == one.name && s.kind == StepKind::Recovery && !s.is_void();
+    let own = |s: &&Step| s.series == one.name && s.kind == StepKind::Recovery && !s.broken_off();
     let Some(step) = steps.iter().rfind(own) else {
         let Ok(search) = plan.searcher() else { return Ok(None) };
         let done = search.next(&one.name, steps) == Next::Done;

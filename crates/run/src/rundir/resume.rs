@@ -61,7 +61,7 @@ pub fn read_interrupted(
     };
     let run = read(dir).with_context(unusable)?;
     let plan = Plan::from_text(&run.plan_toml).with_context(unusable)?;
-    let mut steps = run.steps;
+    let mut steps: Vec<Step> = run.all_steps().into_iter().cloned().collect();
     if let Some(odd) = steps.iter().zip(1..).find(|(s, n)| s.step != *n).map(|(s, _)| s.step) {
         bail!(
             "the steps in {} are not numbered 1, 2, 3, … (there is a {odd} out of place), so what comes next is not known: start a new sweep",

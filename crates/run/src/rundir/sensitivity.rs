@@ -182,7 +182,7 @@ fn limits(slo: &Slo) -> Vec<(LimitGroup<'_>, Limit)> {
 fn tails(dir: &Path, plan: &Plan, slo: &Slo, steps: &[Step]) -> Result<BTreeMap<(String, u32), Tails>> {
     let classes: Vec<&str> = plan.workload.classes().iter().map(|c| c.name.as_str()).collect();
     let limits = limits(slo);
-    let whole = |s: &&Step| !s.is_void();
+    let whole = |s: &&Step| !s.broken_off();
     let mut all: BTreeMap<(String, u32), Tails> = steps
         .iter()
         .filter(whole)

@@ -1,6 +1,6 @@
 //! Splits a run of several series into one run per series, so that reports on a single series work for each of them.
 
-use super::{FailureRow, Meta, Run, View, Why, derive};
+use super::{FailureRow, Meta, Run, View, Why, derive, spoilt};
 use anyhow::Result;
 use goodput_core::caveat::Caveat;
 use goodput_plan::{Plan, Series, class_alone};
@@ -13,7 +13,10 @@ use goodput_workload::rate::WordRates;
 pub(super) struct RunFiles {
     pub(super) plan_toml: String,
     pub(super) meta: Meta,
+    /// The steps that count.
     pub(super) steps: Vec<Step>,
+    /// The steps that a worker spoilt.
+    pub(super) spoilt: Vec<Step>,
     pub(super) failures: Vec<FailureRow>,
     /// Caveats from the files and from the sweep itself.
     pub(super) noted: Vec<Caveat>,
@@ -51,7 +54,7 @@ impl Run {
 
     /// Builds the run of one series and derives answers and caveats from its steps.
     pub(super) fn of_series(plan: &Plan, series: &str, found: RunFiles) -> Result<Self> {
-        let RunFiles { plan_toml, meta, steps, failures, noted } = found;
+        let RunFiles { plan_toml, meta, steps, spoilt, failures, noted } = found;
         let search = searcher(plan)?;
         // Without a limit there is no goodput.
         let judged = plan.purpose.is_goodput() && !plan.slo.is_none();
@@ -63,7 +66,8 @@ impl Run {
             &answers,
             &noted,
         );
-        let caveats = noted.into_iter().chain(derived).collect();
+        let of_workers = spoilt::caveats(&steps, &spoilt, answers.first());
+        let caveats = noted.into_iter().chain(derived).chain(of_workers).collect();
         Ok(Self {
             name: plan.name.clone(),
             meta,
@@ -72,6 +76,7 @@ impl Run {
             plan_toml,
             answers,
             steps,
+            spoilt,
             caveats,
             currency: plan.hardware.currency.clone(),
             price_per_hour: plan.hardware.total_price_per_hour(),
@@ -125,6 +130,7 @@ impl Run {
             plan_toml: found.plan_toml,
             answers: parts.iter().flat_map(|p| p.answers.clone()).collect(),
             steps: found.steps,
+            spoilt: found.spoilt,
             caveats,
             currency: plan.hardware.currency.clone(),
             price_per_hour: plan.hardware.total_price_per_hour(),
@@ -146,9 +152,12 @@ impl Run {
 impl RunFiles {
     /// Returns the data of one of several series.
     fn of(&self, one: &Series) -> Self {
-        let steps: Vec<Step> = self.steps.iter().filter(|s| s.series == one.name).cloned().collect();
+        let of = |steps: &[Step]| -> Vec<Step> {
+            steps.iter().filter(|s| s.series == one.name).cloned().collect()
+        };
+        let (steps, spoilt) = (of(&self.steps), of(&self.spoilt));
         let own = |c: &&Caveat| {
-            c.step().is_none_or(|step| steps.iter().any(|s| s.step == step))
+            c.step().is_none_or(|step| steps.iter().chain(&spoilt).any(|s| s.step == step))
                 && c.series().is_none_or(|series| series == one.name)
         };
         // Earlier versions pooled all series.
@@ -178,6 +187,7 @@ impl RunFiles {
             failures: self.failures.iter().filter(|f| f.series == one.name).cloned().collect(),
             noted,
             steps,
+            spoilt,
         }
     }
 }

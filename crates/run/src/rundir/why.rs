@@ -132,7 +132,9 @@ fn failures(run: &Run) -> Vec<StepFailures> {
 fn own_limits(plan: &Plan, run: &Run) -> Vec<OwnLimit> {
     let limit = |caveat: ClientCaveat| match caveat {
         ClientCaveat::OwnLimit { step, fault, .. } => Some(OwnLimit { step, fault }),
-        ClientCaveat::BeyondCalibration { .. } => None,
+        ClientCaveat::BeyondCalibration { .. }
+        | ClientCaveat::WorkerApart { .. }
+        | ClientCaveat::WorkerFaults { .. } => None,
     };
     client_faults::faults(plan, &run.steps, &run.failures).into_iter().filter_map(limit).collect()
 }

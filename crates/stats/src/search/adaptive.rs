@@ -83,7 +83,7 @@ impl Policy {
     ) -> Self {
         let (control, highest, dispersion) = match plan.over {
             Over::Rate => (open.control, max_rate.unwrap_or(f64::INFINITY), open.arrivals.dispersion()),
-            // A closed loop has as many in flight as it has workers.
+            // The level of a closed loop is its number of requests in flight.
             Over::Concurrency => (Control::Concurrency, f64::from(times.max_in_flight), 1.0),
         };
         Self {
@@ -244,7 +244,7 @@ impl Policy {
     fn flattened(&self, seen: &StepsByPurpose<'_>, last: &Step) -> bool {
         let clears =
             |s: &&Step| s.level.value >= last.level.value * (1.0 - 1e-9) && self.verdict(s) == Verdict::Meets;
-        // More workers than a server can serve wait in its queue, which limits that count from `due` detect.
+        // More requests in flight than a server can serve wait in its queue, which limits that count from `due` detect.
         let closed = self.control == Control::Concurrency;
         let waits = closed && self.tiers.iter().any(|slo| slo.tightest_from_due().is_some());
         let missed = |slo: &Slo| {
@@ -305,7 +305,8 @@ impl Policy {
         }
     }
 
-    /// Returns the level as it is measured and printed: rates rounded to three digits, workers to whole numbers.
+    /// Returns the level as it is measured and printed: rates rounded to three digits, requests in flight to whole
+    /// numbers.
     pub(super) fn rounded(&self, value: f64) -> f64 {
         match self.control {
             Control::Concurrency => value.round().max(1.0),

@@ -100,7 +100,7 @@ pub enum Undecided {
 pub struct AnswerLevel {
     /// The level.
     pub level: f64,
-    /// Completed requests per second: for a closed loop, the throughput of its workers; else the level itself.
+    /// Completed requests per second: for a closed loop, its throughput; else the level itself.
     pub throughput: Option<f64>,
     /// The level per GPU, if the plan declares GPUs.
     pub per_gpu: Option<f64>,

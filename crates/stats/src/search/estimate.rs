@@ -41,7 +41,7 @@ pub(super) fn safe_level(policy: &Policy, slo: &Slo, steps: &[&Step], posterior:
     Some(whole(policy, safe)).filter(|s| *s >= lowest(policy, slo) && *s >= UNTRIED * least)
 }
 
-/// Rounds a level down to one that can be offered: workers are whole numbers.
+/// Rounds a level down to one that can be offered: requests in flight are whole numbers.
 fn whole(policy: &Policy, level: f64) -> f64 {
     if policy.control == Control::Concurrency { level.floor() } else { level }
 }

@@ -203,7 +203,8 @@ fn settled(policy: &Policy, seen: &StepsByPurpose<'_>, slo: &Slo, p: &Posterior)
 }
 
 /// Returns the lowest level that can be judged within the budget: with as many requests as it takes, without a miss, to
-/// show that the strictest percentile holds, ln .05 / ln(1 − p0), or 299 for a p99. For a closed loop, one worker.
+/// show that the strictest percentile holds, ln .05 / ln(1 − p0), or 299 for a p99. For a closed loop, one
+/// request in flight.
 pub(super) fn lowest(policy: &Policy, slo: &Slo) -> f64 {
     if policy.control == Control::Concurrency {
         return 1.0;

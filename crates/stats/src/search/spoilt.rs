@@ -115,7 +115,7 @@ mod tests {
                 let verdict = if ask.level.value < 4.0 { Verdict::Meets } else { Verdict::Fails };
                 let good = Step { kind: ask.kind, ..step(ask.level, verdict) };
                 for _ in 0..3 {
-                    assert_eq!(search.next("main", &spoilt), Next::Measure(ask.clone()), "{plan}");
+                    assert_eq!(search.next("main", &spoilt), Next::Measure(ask), "{plan}");
                     spoilt.push(lost(&good));
                 }
                 whole.push(good.clone());

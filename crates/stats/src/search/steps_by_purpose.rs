@@ -81,7 +81,7 @@ impl<'a> StepsByPurpose<'a> {
     }
 
     /// Returns the requests per second at a level. For a closed loop, the throughput of the nearest measured level, and
-    /// never more per worker than it had there.
+    /// never more per request in flight than it had there.
     pub(super) fn per_s(&self, level: f64) -> f64 {
         if self.control != Control::Concurrency {
             return level * self.per_level;

@@ -26,20 +26,17 @@ pub(super) fn windows(levels: &[Level], times: &StepTimes) -> Vec<(Level, Durati
 pub(super) const ERROR: f64 = 0.05;
 
 /// Returns the steps of a list, with successive windows of one level merged into one step. A level that is listed twice
-/// stays two steps, and so does a window that a worker spoilt, since it was measured again.
+/// stays two steps.
 pub fn together<'a>(steps: &[&'a Step], tiers: &[Slo], times: &StepTimes) -> Vec<Cow<'a, Step>> {
     let alike = |a: &&Step, b: &&Step| {
         a.kind == StepKind::List && b.kind == a.kind && a.level == b.level && a.series == b.series
     };
     let of_level = |same: &[&'a Step]| -> Vec<Cow<'a, Step>> {
         let (n, _) = same.first().map_or((1, Duration::ZERO), |s| times.windows(s.level.per_s()));
-        let alone = |steps: &[&'a Step]| steps.iter().map(|s| Cow::Borrowed(*s)).collect::<Vec<_>>();
         if n == 1 || same.iter().any(|s| s.kind != StepKind::List) {
-            return alone(same);
+            return same.iter().map(|s| Cow::Borrowed(*s)).collect();
         }
-        let (spoilt, whole): (Vec<&Step>, Vec<&Step>) = same.iter().partition(|s| s.is_worker_fault());
-        let merged = |windows: &[&Step]| Cow::Owned(merged(windows, n as usize, tiers));
-        alone(&spoilt).into_iter().chain(whole.chunks(n as usize).map(merged)).collect()
+        same.chunks(n as usize).map(|windows| Cow::Owned(merged(windows, n as usize, tiers))).collect()
     };
     steps.chunk_by(alike).flat_map(of_level).collect()
 }

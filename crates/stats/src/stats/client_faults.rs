@@ -38,7 +38,7 @@ impl ClientFaults {
             due: due(measured.len() as u64, input.level, window_s, lateness_ms, input.abort),
             sent: sent_in_window(input) as u64,
             // Merged, a worker that is late hides among many that are not.
-            lateness_ms: lateness_of_worst(measured).unwrap_or(0.0),
+            lateness_ms: lateness_of_worst(measured).unwrap_or(lateness_ms),
             lag_ms: input.receive_lag_p99_ms.unwrap_or(0.0).max(0.0),
             busy: input.client_busy,
             waiting: input.client_waiting,
@@ -56,7 +56,8 @@ impl ClientFaults {
         let lateness_without_halts = if halts.is_empty() {
             timing.lateness_ms
         } else {
-            lateness_of_worst(&calm.collect::<Vec<_>>()).unwrap_or(0.0)
+            let calm: Vec<&CompactRecord> = calm.collect();
+            lateness_of_worst(&calm).or_else(|| self::lateness_ms(&calm, 990)).unwrap_or(0.0)
         };
         let halted = halts.fault().filter(|_| !measured.iter().all(|r| halts.spared(r)));
         Self { limited, behind: timing.behind(), timing, halts, halted, lateness_without_halts }

@@ -132,6 +132,13 @@ fn explain(
 
 /// Summarises a step. Leaves the server's own counters empty; the director fills them in.
 pub fn summarize(input: &StepInput<'_>) -> Step {
+    let mut step = Step { workers: step_workers(input.records, input.workers), ..of_records(input) };
+    step.judge_workers(input);
+    step
+}
+
+/// Summarises the records of a step, whoever sent them.
+fn of_records(input: &StepInput<'_>) -> Step {
     let (steady, measured) = (input.steady(), input.measured());
     let (counted, halted_ms) = rows(input, &steady);
     let tier = input.tiers.first().map_or("main", Slo::tier);
@@ -144,7 +151,7 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         explain(input, &measured, &counted, tier, (verdict, binding.as_deref(), steady.in_flight_slope));
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
-    let mut step = Step {
+    Step {
         series: input.series.to_owned(),
         step: input.step,
         kind: input.kind,
@@ -200,12 +207,9 @@ pub fn summarize(input: &StepInput<'_>) -> Step {
         client_waiting: input.client_waiting,
         limits,
         groups,
-        workers: step_workers(input.records, input.workers),
         // Filled in by the director.
         ..Step::default()
-    };
-    step.judge_workers(input);
-    step
+    }
 }
 
 /// Returns the number of requests that were due, and that the client never sent.

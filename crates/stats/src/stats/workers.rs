@@ -9,7 +9,7 @@ use super::percentile::order_statistic;
 use super::reason::tier_verdict;
 use super::step::{Abort, Step, Verdict};
 use super::summary::StepInput;
-use goodput_core::named_enum;
+pub use goodput_core::caveat::WorkerFault;
 use goodput_core::record::{Outcome, Phase};
 use goodput_core::slo::Metric;
 use goodput_core::units::{ms, short};
@@ -47,32 +47,6 @@ pub struct WorkerReport {
     pub clock_drift_ms: f64,
     /// The reason why it spoilt the step; `None` if nothing happened.
     pub fault: Option<WorkerFault>,
-}
-
-named_enum! {
-    /// The reason why a worker spoilt a step. From the gravest to the slightest: of several workers, the one with the gravest is
-    /// named.
-    #[derive(Hash, PartialOrd, Ord)]
-    pub enum WorkerFault {
-        /// It stopped answering.
-        Lost = "lost",
-        /// It stood still and answered later.
-        Frozen = "frozen",
-        /// Another process answered in its name.
-        Replaced = "replaced",
-        /// Records of its requests are missing, or damaged.
-        RecordsMissing = "records-missing",
-        /// It did not accept the step.
-        Refused = "refused",
-        /// It ran out of file descriptors or ports, or reached its limit of requests in flight.
-        ClientLimit = "client-limit",
-        /// It started more than [`LATE_START`] after the others.
-        LateStart = "late-start",
-        /// Its clock drifted by more than [`UNSTABLE_CLOCK`].
-        UnstableClock = "unstable-clock",
-        /// It sent its requests so late that the verdict of the step says nothing about the server.
-        Late = "late",
-    }
 }
 
 /// One worker's part of a step: a row of `workers.csv`.
@@ -145,6 +119,9 @@ impl StepWorker {
 /// Returns one row for each report, with the figures of the worker's measured requests. A late start and an unstable clock are
 /// faults where the report has no other; [`WorkerFault::Late`] is left to [`super::summary::summarize`], which knows the limits.
 pub fn step_workers(kept: &[CompactRecord], reports: &[WorkerReport]) -> Vec<StepWorker> {
+    if reports.is_empty() {
+        return Vec::new();
+    }
     let sent = by_worker(kept.iter().filter(|r| r.phase == Phase::Measure));
     let own = |report: &WorkerReport| sent.get(usize::from(report.worker)).map_or(&[][..], Vec::as_slice);
     let mut ttft: Vec<(f64, usize)> = Vec::with_capacity(kept.len());
@@ -214,10 +191,10 @@ fn slowest(rows: &[StepWorker]) -> Option<(usize, f64, f64)> {
 }
 
 /// Returns the 99th percentile of sent − due in milliseconds: that of the worker for which it is highest, since a late one hides
-/// among many. `None` without requests.
+/// among many. `None` with a single machine.
 pub(super) fn lateness_of_worst(measured: &[&CompactRecord]) -> Option<f64> {
     if measured.iter().all(|r| r.worker.is_none()) {
-        return lateness_ms(measured, 990);
+        return None;
     }
     let sent = by_worker(measured.iter().copied());
     sent.iter().filter_map(|own| lateness_ms(own, 990)).reduce(f64::max)

@@ -29,7 +29,7 @@ pub(super) fn notes(run: &Run, answer: &Answer, hardware: &Hardware) -> Vec<Stri
     }
     match answer.control {
         Control::Concurrency => notes.push(
-            "Its rate is that of a closed loop, whose workers wait for answers; independent users do not, and may be given less within the SLO.".into(),
+            "Its rate is that of a closed loop, which sends the next request after an answer; independent users do not wait, and may be given less within the SLO.".into(),
         ),
         Control::Sessions => notes.push("Its requests are turns of conversations: the demand counts turns, not conversations.".into()),
         Control::TraceScale => notes.push("Its requests came as in the trace that was replayed.".into()),

@@ -90,8 +90,8 @@ impl Run {
     }
 }
 
-/// Estimates the throughput of a closed loop with `level` workers from the nearest step: below that step proportional
-/// to the workers, above it constant.
+/// Estimates the throughput of a closed loop with `level` requests in flight from the nearest step: below that step
+/// proportional to them, above it constant.
 fn throughput_at(step: &Step, level: f64) -> f64 {
     step.achieved_rate * (level / step.level.value).min(1.0)
 }

@@ -54,7 +54,7 @@ pub struct ResultFile<'a> {
     answers: Vec<AnswerEntry<'a>>,
     /// How close the client came to its own limits.
     client: Margin,
-    /// Every step, in order.
+    /// Every step, in order, including those that a worker spoilt.
     steps: Vec<StepEntry<'a>>,
     /// Warnings about the result.
     caveats: Vec<CaveatEntry<'a>>,
@@ -111,7 +111,7 @@ impl<'a> ResultFile<'a> {
             knee: first.and_then(|a| a.knee),
             answers: run.answers.iter().map(|a| AnswerEntry::of(run.part(&a.series), a)).collect(),
             client: run.margin(),
-            steps: run.steps.iter().map(StepEntry::of).collect(),
+            steps: run.all_steps().into_iter().map(StepEntry::of).collect(),
             caveats: run
                 .caveats
                 .iter()

@@ -96,6 +96,7 @@ fn a_result_without_a_required_key_is_not_valid() {
     /meta/words
     /meta/words/shared
     /meta/words/texts
+    /meta/workers
     /recovery
     /roofline
     /sensitivity
@@ -108,6 +109,7 @@ fn a_result_without_a_required_key_is_not_valid() {
     /steps/*/metrics
     /steps/*/server/client
     /steps/*/trace
+    /steps/*/workers
     /tried
     /untold
     ");

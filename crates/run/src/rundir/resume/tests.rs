@@ -71,9 +71,10 @@ fn what_counts_is_what_was_finished() {
     type Edit<'a> = &'a dyn Fn(&Path);
     let none: Edit<'_> = &|_| ();
     type Case<'a> = (&'a dyn Fn(&mut Step), Edit<'a>, usize, Vec<Caveat>);
-    let cases: [Case<'_>; 7] = [
+    let cases: [Case<'_>; 8] = [
         (&|_| (), none, 3, vec![apart(4, 3)]),
         (&abort(Abort::Gross), none, 3, vec![apart(4, 3)]), // it ended early, but of itself
+        (&abort(Abort::WorkerLost), none, 3, vec![apart(4, 3)]), // it stays, and its level is measured again
         (&abort(Abort::Interrupted), none, 2, vec![apart(3, 3), apart(4, 3)]),
         (&abort(Abort::ServerGone), none, 2, vec![apart(3, 3), apart(4, 3)]),
         (&|_| (), &|d| append(d, STEPS, "main,4,list,ra"), 3, vec![torn(STEPS), apart(4, 3)]),

@@ -106,6 +106,7 @@ fn bare(step: &Step) -> Step {
         limits: Vec::new(),
         groups: Vec::new(),
         replicas: Vec::new(),
+        workers: Vec::new(),
         checks: Vec::new(),
         metrics: Vec::new(),
         server,
@@ -151,6 +152,9 @@ fn files_of_steps_keep_their_columns_and_read_back() {
     check_file(&of_step(&steps[0], &groups(&steps[0])), "series,step,by,name,n,failed,cut,achieved_rate");
     let replicas: Vec<_> = steps.iter().flat_map(|s| of_step(s, &s.replicas)).collect();
     check_file(&replicas, "series,step,target,url,n,failed,cut");
+    let of_workers = fixture::workers();
+    let workers: Vec<_> = of_workers.all_steps().into_iter().flat_map(|s| of_step(s, &s.workers)).collect();
+    check_file(&workers, "series,step,worker,id,n,failed,start_late_ms,clock_offset_ms,clock_drift_ms");
     let servers: Vec<_> = served.iter().flat_map(|s| of_step(s, std::slice::from_ref(&s.server))).collect();
     check_file(&servers, "series,step");
     let row =
