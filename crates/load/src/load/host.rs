@@ -2,8 +2,8 @@
 
 use super::job::Job;
 use super::pacer::Clock;
+use super::sending_loop::{ThreadLoad, fire};
 use super::source::{Builder, Source};
-use super::worker::{ThreadLoad, fire};
 use crate::client::Client;
 use anyhow::{Context, Result};
 use goodput_core::level::{Control, Level};
