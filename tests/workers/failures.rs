@@ -97,7 +97,7 @@ fn load_without_a_leader_ends() {
     sweep.process.0.wait().unwrap();
     let killed = Instant::now();
     // The next leader waits for the lease of the first to end.
-    let short = fleet.plan("next", "rates = [20]", 1);
+    let short = fleet.plan("next", "rates = [20]", 5);
     let ended = fleet.begin(&short, "next", 2).end();
     assert_eq!((ended.code, ended.steps().len()), (Some(0), 1), "{}", ended.said);
     assert!(killed.elapsed() > Duration::from_secs(4), "the workers were free at once");

@@ -1,6 +1,6 @@
 //! A broker, workers and a server for one test, all on 127.0.0.1.
 
-use crate::common::{free_port, goodput, result, rows, until};
+use crate::common::{free_port, goodput, result, rows, until, wait_until};
 use goodput::sim::config::Simulated;
 use goodput::sim::serve::Embedded;
 use rustix::process::{Pid, Signal, kill_process};
@@ -76,6 +76,8 @@ impl Fleet {
         let log = fs::File::create(self.dir.path().join(format!("{name}.log"))).unwrap();
         command.args(["worker", "--bus", &self.url(), "--name", name]).envs(USER).stderr(log);
         self.workers.push(Process(command.stdout(Stdio::null()).spawn().unwrap()));
+        let log = self.dir.path().join(format!("{name}.log"));
+        wait_until("the worker is there", || fs::read_to_string(&log).unwrap().contains("waits for sweeps"));
     }
 
     /// Starts the broker again, on the same port.

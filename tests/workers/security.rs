@@ -111,7 +111,7 @@ fn the_bus_is_encrypted() {
     command.args(["worker", "--bus", &url, "--bus-ca", &ca]).stderr(Stdio::null());
     let _worker = Process(command.spawn().unwrap());
     let (fleet, mut sweep) = (Fleet::start(0), Command::new(goodput().get_program()));
-    let plan = fleet.plan("tls", "rates = [20]", 1);
+    let plan = fleet.plan("tls", "rates = [50]", 3);
     sweep.args(["sweep", "--no-charts"]).arg(&plan).arg("--out").arg(fleet.dir.path().join("run"));
     let out = sweep.args(["--bus", &url, "--bus-ca", &ca, "--expect", "1"]).output().unwrap();
     assert_eq!(out.status.code(), Some(0), "{}", String::from_utf8_lossy(&out.stderr));
