@@ -14,6 +14,7 @@ pub mod firing;
 pub mod fleet;
 pub mod local;
 pub mod message;
+pub mod needed;
 pub mod serve;
 pub mod step;
 pub mod worker;
