@@ -61,16 +61,24 @@ fn sent(run: &Path) -> Sent {
         .collect()
 }
 
-fn sweep(dir: &Path, plan: &Path, workers: usize) -> (Sent, BTreeSet<String>) {
+fn sweep(dir: &Path, plan: &Path, workers: usize, bodies: &Bodies) -> (Sent, BTreeSet<String>) {
     let run = dir.join(format!("run-{workers}"));
-    let mut command = Command::new(goodput().get_program());
-    command.args(["sweep", "--no-charts"]).arg(plan).arg("--out").arg(&run);
-    if workers > 0 {
-        command.args(["--workers", &workers.to_string()]);
+    // On a busy machine a worker may start late: the step is then measured again, under another number.
+    for attempt in 1.. {
+        bodies.lock().unwrap().clear();
+        let mut command = Command::new(goodput().get_program());
+        command.args(["sweep", "--no-charts", "--force"]).arg(plan).arg("--out").arg(&run);
+        if workers > 0 {
+            command.args(["--workers", &workers.to_string()]);
+        }
+        let out = command.stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(run.join("result.json").is_file(), "{workers} workers: {said}");
+        if !said.contains("measured again") {
+            break;
+        }
+        assert!(attempt < 10, "{workers} workers: {said}");
     }
-    let out = command.stdin(Stdio::null()).output().unwrap();
-    let said = String::from_utf8_lossy(&out.stderr);
-    assert!(run.join("result.json").is_file() && !said.contains("again"), "{workers} workers: {said}");
     let by = rows(&run.join("requests.csv")).into_iter().map(|r| r["worker"].clone()).collect();
     (sent(&run), by)
 }
@@ -93,8 +101,7 @@ fn any_number_of_workers_sends_the_same_requests() {
     std::fs::write(&plan, text).unwrap();
     let mut all = Vec::new();
     for workers in [0, 1, 4, 16] {
-        bodies.lock().unwrap().clear();
-        let (sent, by) = sweep(dir.path(), &plan, workers);
+        let (sent, by) = sweep(dir.path(), &plan, workers, &bodies);
         let bodies: BTreeSet<Vec<u8>> = bodies.lock().unwrap().iter().cloned().collect();
         assert_eq!(by.len(), workers.max(1), "{by:?}");
         all.push((workers, sent, bodies));

@@ -1,6 +1,6 @@
 //! The workers of a sweep, as its leader has them: found, claimed, kept, and given loads.
 
-use super::bus::Bus;
+use super::bus::{Bus, BusAddress, Credentials};
 use super::clock::{Offset, ROUND_TRIPS, RoundTrip};
 use super::firing::FleetFiring;
 use super::message::{
@@ -13,11 +13,13 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use goodput_core::endpoint::BaseUrl;
 use goodput_load::client::consent;
+use goodput_load::load::host::Host;
 use goodput_load::load::local::Outline;
 use goodput_load::load::spec::Spec;
 use goodput_stats::stats::workers::WorkerFault;
 use goodput_workload::part::StepPart;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -35,9 +37,11 @@ const DEALS: u32 = 3;
 const SPARE: usize = 1024;
 
 /// The means of talking to workers. Cheap to clone.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Line {
     bus: Bus,
+    /// The thread that the bus is on: what talks to workers is not held up by the director.
+    host: Arc<Host>,
     leader: LeaderId,
     origin: Instant,
 }
@@ -51,6 +55,11 @@ impl Line {
     /// Returns the time of the leader's clock at an instant.
     pub(crate) fn at(&self, instant: Instant) -> Duration {
         instant.saturating_duration_since(self.origin)
+    }
+
+    /// Returns the thread that the bus is on.
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
     }
 
     /// Returns the connection to the bus.
@@ -100,7 +109,6 @@ fn nanos(time: Duration) -> u64 {
 }
 
 /// The workers that a sweep has.
-#[derive(Debug)]
 pub struct Fleet {
     line: Line,
     own: WorkerInfo,
@@ -120,6 +128,25 @@ pub struct Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.claims.abort();
+    }
+}
+
+/// A connection to the bus, and the thread that it is on.
+pub struct ConnectedBus {
+    bus: Bus,
+    host: Arc<Host>,
+}
+
+impl ConnectedBus {
+    /// Connects on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Bus::connect`], or the operating system refuses a thread.
+    pub async fn connect(address: &BusAddress, credentials: &Credentials, name: &str) -> Result<Self> {
+        let host = Arc::new(Host::named("bus", 1)?);
+        let (address, credentials, name) = (address.clone(), credentials.clone(), name.to_owned());
+        let bus = host.run(async move { Bus::connect(&address, &credentials, &name).await }).await??;
+        Ok(Self { bus, host })
     }
 }
 
@@ -150,12 +177,18 @@ impl Fleet {
     ///
     /// # Errors
     /// Fewer workers than expected were found until `wait` was over; the message names those that were refused.
-    pub async fn gather(bus: Bus, own: WorkerInfo, before: u16, wanted: WantedWorkers) -> Result<Self> {
+    pub async fn gather(
+        connected: ConnectedBus,
+        own: WorkerInfo,
+        before: u16,
+        wanted: WantedWorkers,
+    ) -> Result<Self> {
         let WantedWorkers { n: expect, wait } = wanted;
-        let line = Line { bus, leader: LeaderId(rand::random()), origin: Instant::now() };
+        let ConnectedBus { bus, host } = connected;
+        let line = Line { bus, host, leader: LeaderId(rand::random()), origin: Instant::now() };
         let holder = format!("{} on {}", own.id, own.host);
         let (claimed, seen) = watch::channel(Vec::new());
-        let claims = tokio::spawn(keep_claims(line.clone(), holder.clone(), seen));
+        let claims = line.host.spawn(keep_claims(line.clone(), holder.clone(), seen));
         let mut fleet = Self {
             line,
             own,
