@@ -384,3 +384,6 @@ impl StepMachine {
         self.attempt
     }
 }
+
+#[cfg(test)]
+mod tests;

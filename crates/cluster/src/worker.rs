@@ -308,3 +308,6 @@ impl WorkerMachine {
         self.load.as_ref().map_or(0, |load| load.chunks.bytes())
     }
 }
+
+#[cfg(test)]
+mod tests;
