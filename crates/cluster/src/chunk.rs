@@ -43,6 +43,11 @@ impl Chunks {
         self.records
     }
 
+    /// Returns the size of all rows that are kept.
+    pub fn bytes(&self) -> usize {
+        self.open.len() + self.kept.iter().map(|(_, bytes)| bytes.len()).sum::<usize>()
+    }
+
     /// Returns the number of chunks so far; closes the open one.
     pub fn count(&mut self) -> u64 {
         self.close();
@@ -124,7 +129,11 @@ fn nanos(time: Duration) -> u64 {
 
 /// Returns the beginning of a text, as long as a row may have it.
 fn cut(text: &str) -> &str {
-    &text[..text.floor_char_boundary(LONGEST_TEXT)]
+    let mut end = text.len().min(LONGEST_TEXT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
 }
 
 /// Returns the place of a value in the list of all.

@@ -212,11 +212,9 @@ impl Driver {
             }
             let next =
                 self.machine.next_due().map_or(LOOK, |next| next.saturating_sub(self.line.now())).min(LOOK);
+            let mut answered = None;
             tokio::select! {
-                Some((i, answer)) = open.next() => match answer {
-                    Ok(answer) => self.machine.reply(self.line.now(), i, answer),
-                    Err(failure) => self.machine.failed(self.line.now(), i, failure),
-                },
+                one = open.next(), if !open.is_empty() => answered = one,
                 changed = self.wants.changed(), if !is_left => {
                     // Nobody waits for the load any more: it ends.
                     is_left = changed.is_err();
@@ -229,6 +227,12 @@ impl Driver {
             if now != returns {
                 returns = now;
                 self.machine.reconnected(self.line.now());
+            }
+            // Only now: workers that are not back yet, after the bus is, are not to blame.
+            match answered {
+                Some((i, Ok(answer))) => self.machine.reply(self.line.now(), i, answer),
+                Some((i, Err(failure))) => self.machine.failed(self.line.now(), i, failure),
+                None => {}
             }
             self.hand_over(is_left).await;
             self.look();

@@ -431,16 +431,18 @@ async fn drive_until(
         // All at once, and all answered before the next round: there is nothing to fetch yet.
         let ask =
             due.into_iter().map(|(i, command)| async move { (i, line.ask(&members[i].id, command).await) });
-        for (i, answer) in join_all(ask).await {
-            match answer {
-                Ok(answer) => machine.reply(line.now(), i, answer),
-                Err(failure) => machine.failed(line.now(), i, failure),
-            }
-        }
+        let answers = join_all(ask).await;
+        // First: workers that are not back yet, after the bus is, are not to blame.
         let now = line.bus.connection().returns;
         if now != returns {
             returns = now;
             machine.reconnected(line.now());
+        }
+        for (i, answer) in answers {
+            match answer {
+                Ok(answer) => machine.reply(line.now(), i, answer),
+                Err(failure) => machine.failed(line.now(), i, failure),
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ pub mod bus;
 pub mod chunk;
 pub mod clock;
 pub mod firing;
+#[cfg(test)]
+mod fixture;
 pub mod fleet;
 pub mod local;
 pub mod message;

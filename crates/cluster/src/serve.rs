@@ -1,8 +1,8 @@
 //! The process of a worker: carries out what its state machine decides.
 
 use super::bus::{Asked, Bus};
-use super::message::{Answer, Attempt, Preparation, Request, Wanted, WorkerInfo};
-use super::worker::{Effect, WorkerMachine};
+use super::message::{Answer, Preparation, Request, Wanted, WorkerInfo};
+use super::worker::{Effect, LoadId, WorkerMachine};
 use anyhow::{Context, Result, ensure};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::record::Finished;
@@ -30,8 +30,8 @@ const AT_ONCE: usize = 1024;
 
 /// What happened in the background.
 enum News {
-    Prepared(Attempt, Result<Box<ReadyLoad>>),
-    Ended(Attempt, Result<(Duration, Delays)>),
+    Prepared(LoadId, Result<Box<ReadyLoad>>),
+    Ended(LoadId, Result<(Duration, Delays)>),
 }
 
 /// A load that is ready to be fired.
@@ -91,7 +91,7 @@ pub async fn serve(bus: &Bus, info: &WorkerInfo, origin: Instant, stop: Cancella
 }
 
 /// Takes finished requests of a load that is being fired; none if they have all been taken. Waits for ever without one.
-async fn take(firing: &mut Option<(Attempt, Firing)>, into: &mut Vec<Finished>) -> usize {
+async fn take(firing: &mut Option<(LoadId, Firing)>, into: &mut Vec<Finished>) -> usize {
     match firing {
         Some((_, firing)) => firing.finished.recv_many(into, AT_ONCE).await,
         None => std::future::pending().await,
@@ -101,17 +101,17 @@ async fn take(firing: &mut Option<(Attempt, Firing)>, into: &mut Vec<Finished>) 
 struct Worker {
     origin: Instant,
     machine: WorkerMachine,
-    firing: Option<(Attempt, Firing)>,
+    firing: Option<(LoadId, Firing)>,
     /// The load that is ready, or was fired last: the next one uses its connections.
-    ready: Option<Box<ReadyLoad>>,
+    ready: Option<(LoadId, Box<ReadyLoad>)>,
     tell: mpsc::UnboundedSender<News>,
 }
 
 impl Worker {
     /// Answers a request.
     async fn answer(&mut self, asked: Asked) {
-        if let Some((attempt, firing)) = &self.firing {
-            self.machine.status(*attempt, firing.status());
+        if let Some((id, firing)) = &self.firing {
+            self.machine.status(*id, firing.status());
         }
         let Ok(request) = serde_json::from_slice::<Request>(asked.payload()) else {
             tracing::warn!("a request on the bus is none of goodput's, or of another version");
@@ -125,8 +125,8 @@ impl Worker {
     fn carry_out(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Prepare(attempt, preparation) => self.prepare(attempt, *preparation),
-                Effect::Fire(attempt, start_ns) => self.fire(attempt, start_ns),
+                Effect::Prepare(id, preparation) => self.prepare(id, *preparation),
+                Effect::Fire(id, start_ns) => self.fire(id, start_ns),
                 Effect::Control(wanted) => self.control(wanted),
                 // What is fired ends when it is dropped.
                 Effect::Cancel => self.firing = None,
@@ -135,25 +135,25 @@ impl Worker {
     }
 
     /// Makes a load ready on another thread: files may be large, and servers far.
-    fn prepare(&mut self, attempt: Attempt, preparation: Preparation) {
-        let (tell, earlier) = (self.tell.clone(), self.ready.take());
+    fn prepare(&mut self, id: LoadId, preparation: Preparation) {
+        let (tell, earlier) = (self.tell.clone(), self.ready.take().map(|(_, ready)| ready));
         let runtime = tokio::runtime::Handle::current();
         tokio::task::spawn_blocking(move || {
             let made = runtime.block_on(ReadyLoad::make(preparation, earlier));
             // Nobody listens any more: the worker ends.
-            let _ = tell.send(News::Prepared(attempt, made.map(Box::new)));
+            let _ = tell.send(News::Prepared(id, made.map(Box::new)));
         });
     }
 
-    fn fire(&mut self, attempt: Attempt, start_ns: u64) {
+    fn fire(&mut self, id: LoadId, start_ns: u64) {
         let began = self.origin + Duration::from_nanos(start_ns);
         let fired = match &self.ready {
-            Some(ready) => ready.load.fire_at(&ready.spec, began),
-            None => Err(anyhow::anyhow!("the load is not ready")),
+            Some((of, ready)) if *of == id => ready.load.fire_at(&ready.spec, began),
+            Some(_) | None => Err(anyhow::anyhow!("the load is not ready")),
         };
         match fired {
-            Ok(firing) => self.firing = Some((attempt, firing)),
-            Err(e) => self.machine.ended(attempt, Err(format!("{e:#}"))),
+            Ok(firing) => self.firing = Some((id, firing)),
+            Err(e) => self.machine.ended(id, Err(format!("{e:#}"))),
         }
     }
 
@@ -170,30 +170,33 @@ impl Worker {
 
     fn learn(&mut self, news: News) {
         match news {
-            News::Prepared(attempt, Ok(ready)) => {
-                self.machine.prepared(attempt, Ok(ready.outline));
-                self.ready = Some(ready);
+            News::Prepared(id, Ok(ready)) => {
+                self.machine.prepared(id, Ok(ready.outline));
+                // An older load may be ready only after a newer one.
+                if self.ready.as_ref().is_none_or(|(newest, _)| *newest < id) {
+                    self.ready = Some((id, ready));
+                }
             }
-            News::Prepared(attempt, Err(e)) => self.machine.prepared(attempt, Err(format!("{e:#}"))),
-            News::Ended(attempt, ended) => self.machine.ended(attempt, ended.map_err(|e| format!("{e:#}"))),
+            News::Prepared(id, Err(e)) => self.machine.prepared(id, Err(format!("{e:#}"))),
+            News::Ended(id, ended) => self.machine.ended(id, ended.map_err(|e| format!("{e:#}"))),
         }
     }
 
     fn keep(&mut self, finished: &[Finished]) {
-        if let Some((attempt, firing)) = &self.firing {
-            finished.iter().for_each(|one| self.machine.finished(*attempt, one));
-            self.machine.status(*attempt, firing.status());
+        if let Some((id, firing)) = &self.firing {
+            finished.iter().for_each(|one| self.machine.finished(*id, one));
+            self.machine.status(*id, firing.status());
         }
     }
 
     /// Waits in the background for the threads of a load whose requests have all finished.
     fn end(&mut self) {
-        let Some((attempt, mut firing)) = self.firing.take() else { return };
-        self.machine.status(attempt, firing.status());
+        let Some((id, mut firing)) = self.firing.take() else { return };
+        self.machine.status(id, firing.status());
         let tell = self.tell.clone();
         tokio::spawn(async move {
             let ended = firing.ended().await.map(|delays| (firing.start_late(), delays));
-            let _ = tell.send(News::Ended(attempt, ended));
+            let _ = tell.send(News::Ended(id, ended));
         });
     }
 }
@@ -212,7 +215,7 @@ impl ReadyLoad {
         let Preparation { spec, url, connections, allowed } = preparation;
         consent::allow_hosts(allowed.every, &allowed.hosts);
         let plan = &spec.plan;
-        let server = ServerKey { server: plan.server.clone(), client: plan.client.clone(), url };
+        let server = ServerKey { server: plan.server.clone(), client: plan.client, url };
         let (mut load, host) = match earlier {
             Some(earlier) if earlier.server == server => (earlier.load, earlier.host),
             Some(_) | None => connect(&spec, &server).await?,

@@ -5,13 +5,16 @@
 //! sent again: all of them say what is wanted, not what is to change.
 
 use super::chunk;
-use super::message::{Answer, Attempt, Command, Ended, Preparation, Progress, Refusal, Reply, Wanted};
+use super::message::{Answer, Attempt, Command, Preparation, Progress, Refusal, Reply, Wanted};
 use super::worker::LEASE;
 use goodput_core::record::Finished;
 use goodput_load::load::local::Outline;
 use goodput_load::load::spec::Status;
 use goodput_stats::stats::workers::WorkerFault;
+use side::Side;
 use std::time::Duration;
+
+mod side;
 
 /// Time between two requests to a worker, unless there is more to fetch or something new to say.
 pub const POLL: Duration = Duration::from_millis(50);
@@ -21,6 +24,8 @@ pub const UNANSWERED: Duration = Duration::from_millis(450);
 const MOST_UNANSWERED: u32 = 2;
 /// Times that a chunk is asked for again whose checksum is wrong.
 const MOST_BROKEN: u32 = 3;
+/// Time without a look at the workers after which the leader itself was away: it was stopped, or waited for the director.
+const AWAY: Duration = UNANSWERED;
 /// Time that a worker may take to make a load ready.
 const PREPARED: Duration = Duration::from_secs(60);
 
@@ -65,41 +70,6 @@ enum Stage {
     Over,
 }
 
-/// The leader's side of one worker.
-#[derive(Debug, Default)]
-struct Side {
-    /// True while a request is open.
-    is_open: bool,
-    /// When the next request is due.
-    next: Duration,
-    /// When the open request was sent.
-    asked: Duration,
-    /// When it last replied.
-    heard: Duration,
-    /// Its counts are no older than this.
-    fresh: Duration,
-    unanswered: u32,
-    broken: u32,
-    ready: Option<Outline>,
-    /// Start by its own clock, in nanoseconds.
-    start_ns: u64,
-    is_armed: bool,
-    status: Status,
-    /// The next chunk.
-    from: u64,
-    records: u64,
-    ended: Option<Ended>,
-    /// It takes no part any more: it is at fault, or has ended after another one's fault.
-    is_out: bool,
-}
-
-impl Side {
-    /// Returns true if all of its records are there.
-    fn is_complete(&self) -> bool {
-        self.ended.is_some_and(|ended| self.from >= ended.chunks)
-    }
-}
-
 /// A load that several workers fire.
 #[derive(Debug)]
 pub struct StepMachine {
@@ -113,6 +83,8 @@ pub struct StepMachine {
     seq: u64,
     /// When the stage began.
     since: Duration,
+    /// When the leader looked after its workers last.
+    looked: Duration,
     /// When the bus came back last.
     reconnected: Option<Duration>,
     fault: Option<Fault>,
@@ -134,6 +106,7 @@ impl StepMachine {
             wanted: Wanted { window, stop: false, cut: false },
             seq: 1,
             since: now,
+            looked: now,
             reconnected: None,
             fault: None,
             records: Vec::new(),
@@ -142,8 +115,10 @@ impl StepMachine {
 
     /// Returns the requests that are due, each with the index of its worker. They count as open from now on.
     pub fn due(&mut self, now: Duration) -> Vec<(usize, Command)> {
+        self.excuse(now);
         self.give_up(now);
-        let due: Vec<usize> = (0..self.sides.len()).filter(|i| self.is_due(*i, now)).collect();
+        let is_due = |side: &Side| self.is_to_ask(side) && side.next <= now;
+        let due: Vec<usize> = (0..self.sides.len()).filter(|i| is_due(&self.sides[*i])).collect();
         due.into_iter()
             .map(|i| {
                 (self.sides[i].is_open, self.sides[i].asked) = (true, now);
@@ -154,12 +129,11 @@ impl StepMachine {
 
     /// Returns when the next request is due; `None` if one of a worker without an open one is due only after a reply.
     pub fn next_due(&self) -> Option<Duration> {
-        let asked = self.sides.iter().filter(|side| !side.is_open && !side.is_out);
-        asked.map(|side| side.next).min().filter(|_| !self.is_over())
+        self.sides.iter().filter(|side| self.is_to_ask(side)).map(|side| side.next).min()
     }
 
-    fn is_due(&self, i: usize, now: Duration) -> bool {
-        let side = &self.sides[i];
+    /// Returns true if there is something to ask a worker, now or later, and it has no request open.
+    fn is_to_ask(&self, side: &Side) -> bool {
         let wants = match self.stage {
             Stage::Prepare => side.ready.is_none(),
             // The lease is renewed by claims meanwhile.
@@ -167,7 +141,7 @@ impl StepMachine {
             Stage::Fire => !side.is_armed,
             Stage::Run => !side.is_complete(),
         };
-        wants && !side.is_open && !side.is_out && side.next <= now
+        wants && !side.is_open && !side.is_out
     }
 
     fn command(&self, i: usize) -> Command {
@@ -279,6 +253,15 @@ impl StepMachine {
         self.sides.iter_mut().for_each(|side| side.unanswered = 0);
     }
 
+    /// Does not count the time in which the leader itself was away as a silence of its workers.
+    fn excuse(&mut self, now: Duration) {
+        let away = now.saturating_sub(self.looked);
+        self.looked = now;
+        if away >= AWAY {
+            self.sides.iter_mut().for_each(|side| side.heard = (side.heard + away).min(now));
+        }
+    }
+
     /// Blames workers that have been silent for longer than their lease, or that do not get ready.
     fn give_up(&mut self, now: Duration) {
         for i in 0..self.sides.len() {
@@ -315,7 +298,7 @@ impl StepMachine {
     }
 
     fn turn_to(&mut self, stage: Stage, now: Duration) {
-        (self.stage, self.since) = (stage, now);
+        (self.stage, self.since, self.looked) = (stage, now, now);
         for side in &mut self.sides {
             (side.next, side.unanswered, side.heard) = (now, 0, now);
         }
@@ -381,9 +364,9 @@ impl StepMachine {
         })
     }
 
-    /// Returns true if the counts of all workers are no older than a time.
+    /// Returns true if the counts of all workers are no older than a time, or final.
     pub fn is_fresh(&self, since: Duration) -> bool {
-        self.sides.iter().all(|side| side.is_out || side.fresh >= since)
+        self.sides.iter().all(|side| side.is_out || side.is_complete() || side.fresh >= since)
     }
 
     /// Returns the counts of each worker.
@@ -401,3 +384,6 @@ impl StepMachine {
         self.attempt
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -17,13 +17,18 @@ use std::time::Duration;
 /// Time after which a worker that hears nothing from its leader cancels its load and is free.
 pub const LEASE: Duration = Duration::from_secs(5);
 
+/// A load, by its number among all that the worker's process was asked for. Two leaders may number their attempts alike,
+/// and what an older load still does in the background must not count for a newer one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LoadId(u64);
+
 /// What the worker's process is to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Make a load ready, in the background.
-    Prepare(Attempt, Box<Preparation>),
+    Prepare(LoadId, Box<Preparation>),
     /// Fire the load that is ready, at a time of the worker's clock in nanoseconds.
-    Fire(Attempt, u64),
+    Fire(LoadId, u64),
     /// Bring the load into a state.
     Control(Wanted),
     /// Cancel the load, if there is one, and drop it.
@@ -41,6 +46,7 @@ struct Lease {
 /// The load that the leader asked for.
 #[derive(Debug)]
 struct Load {
+    id: LoadId,
     attempt: Attempt,
     stage: Stage,
     /// Number of the newest request that set what is wanted.
@@ -65,6 +71,11 @@ enum Stage {
 pub struct WorkerMachine {
     lease: Option<Lease>,
     load: Option<Load>,
+    /// Number of loads so far.
+    loads: u64,
+    /// The newest attempt that was fired or released, of the leader that had the worker last. A request to make it ready
+    /// that comes late must not fire it again.
+    spent: Option<(LeaderId, Attempt)>,
 }
 
 impl WorkerMachine {
@@ -78,7 +89,7 @@ impl WorkerMachine {
             command => match &mut self.lease {
                 Some(lease) if lease.leader == leader => {
                     lease.until = now + LEASE;
-                    return self.obey(command, effects);
+                    return self.obey(leader, command, effects);
                 }
                 _ => Reply::Refused(Refusal::NotClaimed),
             },
@@ -99,10 +110,17 @@ impl WorkerMachine {
     }
 
     /// Carries out a command of the leader that has the worker.
-    fn obey(&mut self, command: Command, mut effects: Vec<Effect>) -> (Answer, Vec<Effect>) {
+    fn obey(
+        &mut self,
+        leader: LeaderId,
+        command: Command,
+        mut effects: Vec<Effect>,
+    ) -> (Answer, Vec<Effect>) {
         let reply = match command {
-            Command::Prepare { attempt, preparation } => self.prepare(attempt, preparation, &mut effects),
-            Command::Fire { attempt, start_ns } => self.fire(attempt, start_ns, &mut effects),
+            Command::Prepare { attempt, preparation } => {
+                self.prepare((leader, attempt), preparation, &mut effects)
+            }
+            Command::Fire { attempt, start_ns } => self.fire((leader, attempt), start_ns, &mut effects),
             Command::Pull { attempt, seq, wanted, from } => {
                 return (self.pull(attempt, (seq, wanted), from, &mut effects), effects);
             }
@@ -113,6 +131,7 @@ impl WorkerMachine {
                 _ => Reply::Refused(Refusal::OutOfOrder),
             },
             Command::Release { attempt } => {
+                self.spend(leader, attempt);
                 if self.load.take_if(|load| load.attempt <= attempt).is_some() {
                     effects.push(Effect::Cancel);
                 }
@@ -131,11 +150,21 @@ impl WorkerMachine {
         self.load.as_mut().filter(|load| load.attempt == attempt)
     }
 
+    fn load_by_id(&mut self, id: LoadId) -> Option<&mut Load> {
+        self.load.as_mut().filter(|load| load.id == id)
+    }
+
+    /// Notes that an attempt of a leader, and those before it, will not be fired from now on.
+    fn spend(&mut self, leader: LeaderId, attempt: Attempt) {
+        let newest = self.spent.filter(|(by, newest)| *by == leader && *newest > attempt);
+        self.spent = newest.or(Some((leader, attempt)));
+    }
+
     /// Makes a load ready, or says how far that is. An older load is dropped; a request for one that comes late is
     /// refused.
     fn prepare(
         &mut self,
-        attempt: Attempt,
+        (leader, attempt): (LeaderId, Attempt),
         preparation: Box<Preparation>,
         effects: &mut Vec<Effect>,
     ) -> Reply {
@@ -150,10 +179,16 @@ impl WorkerMachine {
                 Stage::Firing | Stage::Ended { .. } => Reply::Refused(Refusal::OutOfOrder),
             };
         }
+        if self.spent.is_some_and(|(by, newest)| by == leader && newest >= attempt) {
+            return Reply::Refused(Refusal::OutOfOrder);
+        }
         if self.load.take().is_some() {
             effects.push(Effect::Cancel);
         }
+        self.loads += 1;
+        let id = LoadId(self.loads);
         self.load = Some(Load {
+            id,
             attempt,
             stage: Stage::Preparing,
             seq: 0,
@@ -161,16 +196,22 @@ impl WorkerMachine {
             status: Status::default(),
             chunks: Chunks::default(),
         });
-        effects.push(Effect::Prepare(attempt, preparation));
+        effects.push(Effect::Prepare(id, preparation));
         Reply::Preparing
     }
 
-    fn fire(&mut self, attempt: Attempt, start_ns: u64, effects: &mut Vec<Effect>) -> Reply {
+    fn fire(
+        &mut self,
+        (leader, attempt): (LeaderId, Attempt),
+        start_ns: u64,
+        effects: &mut Vec<Effect>,
+    ) -> Reply {
         let Some(load) = self.load_of(attempt) else { return Reply::Refused(Refusal::OutOfOrder) };
         match &load.stage {
             Stage::Ready(_) => {
                 load.stage = Stage::Firing;
-                effects.push(Effect::Fire(attempt, start_ns));
+                effects.push(Effect::Fire(load.id, start_ns));
+                self.spend(leader, attempt);
                 Reply::Armed
             }
             // The reply to the first request was lost.
@@ -189,51 +230,48 @@ impl WorkerMachine {
     ) -> Answer {
         let refused = |refusal| Answer::of(Reply::Refused(refusal));
         let Some(load) = self.load_of(attempt) else { return refused(Refusal::OutOfOrder) };
-        if let Stage::Failed(why) = &load.stage {
-            return refused(Refusal::Failed { why: why.clone() });
-        }
+        let ended = match &load.stage {
+            Stage::Ended { ended, .. } => Some(*ended),
+            Stage::Firing => None,
+            Stage::Failed(why) => return refused(Refusal::Failed { why: why.clone() }),
+            Stage::Preparing | Stage::Ready(_) => return refused(Refusal::OutOfOrder),
+        };
         if seq > load.seq {
             load.seq = seq;
-            let is_firing = matches!(load.stage, Stage::Firing);
-            if is_firing && load.wanted != Some(wanted) {
+            if ended.is_none() && load.wanted != Some(wanted) {
                 effects.push(Effect::Control(wanted));
             }
             load.wanted = Some(wanted);
         }
         let (chunk, bytes) = load.chunks.pull(from).unzip();
-        let ended = match &load.stage {
-            Stage::Ended { ended, .. } => Some(*ended),
-            Stage::Firing => None,
-            Stage::Preparing | Stage::Ready(_) | Stage::Failed(_) => return refused(Refusal::OutOfOrder),
-        };
         let reply = Reply::Progress(Progress { status: load.status, chunk, ended });
         Answer { reply, chunk: bytes.unwrap_or_default() }
     }
 
     /// Notes that a load is ready, or cannot be made ready.
-    pub fn prepared(&mut self, attempt: Attempt, result: Result<Outline, String>) {
-        if let Some(load) = self.load_of(attempt) {
+    pub fn prepared(&mut self, id: LoadId, result: Result<Outline, String>) {
+        if let Some(load) = self.load_by_id(id) {
             load.stage = result.map_or_else(Stage::Failed, Stage::Ready);
         }
     }
 
     /// Adds a finished request of a load.
-    pub fn finished(&mut self, attempt: Attempt, finished: &Finished) {
-        if let Some(load) = self.load_of(attempt) {
+    pub fn finished(&mut self, id: LoadId, finished: &Finished) {
+        if let Some(load) = self.load_by_id(id) {
             load.chunks.add(finished);
         }
     }
 
     /// Notes the counts of a load.
-    pub fn status(&mut self, attempt: Attempt, status: Status) {
-        if let Some(load) = self.load_of(attempt) {
+    pub fn status(&mut self, id: LoadId, status: Status) {
+        if let Some(load) = self.load_by_id(id) {
             load.status = status;
         }
     }
 
     /// Notes that a load has ended, and by how much it had started late; or that it failed.
-    pub fn ended(&mut self, attempt: Attempt, result: Result<(Duration, Delays), String>) {
-        let Some(load) = self.load_of(attempt) else { return };
+    pub fn ended(&mut self, id: LoadId, result: Result<(Duration, Delays), String>) {
+        let Some(load) = self.load_by_id(id) else { return };
         load.stage = match result {
             Ok((late, delays)) => {
                 let start_late_us = u64::try_from(late.as_micros()).unwrap_or(u64::MAX);
@@ -264,4 +302,12 @@ impl WorkerMachine {
     pub fn holder(&self) -> Option<&str> {
         self.lease.as_ref().map(|lease| lease.holder.as_str())
     }
+
+    /// Returns the size of the records that the leader has not acknowledged, in bytes.
+    pub fn unacknowledged_bytes(&self) -> usize {
+        self.load.as_ref().map_or(0, |load| load.chunks.bytes())
+    }
 }
+
+#[cfg(test)]
+mod tests;
