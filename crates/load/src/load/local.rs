@@ -220,7 +220,8 @@ impl Load {
             };
             fnv1a(&[&due[..], &ready.first.head, &ready.first.tail].concat())
         };
-        let files = serde_json::to_vec(&self.traffic.file_contents()).context("failed to sum up the files")?;
+        let files =
+            serde_json::to_vec(&self.traffic.file_contents()).context("failed to sum up the files")?;
         let digest = builder.take(DIGESTED).map(chain).fold(fnv1a(&files), |all, one| mix(all ^ one));
         Ok(Outline { digest, trace })
     }
