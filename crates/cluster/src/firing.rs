@@ -1,7 +1,8 @@
 //! A load that a fleet is firing, as its leader sees it: the same as one that this machine fires.
 
 use super::clock::Offset;
-use super::fleet::{FleetLoad, Line};
+use super::fleet::FleetLoad;
+use super::line::Line;
 use super::message::{Attempt, Command, Reply, Wanted, WorkerDelays, WorkerInfo};
 use super::step::{Fault, StepMachine};
 use anyhow::{Context, Result};
@@ -196,7 +197,7 @@ struct Driver {
 impl Driver {
     async fn run(mut self) -> StepMachine {
         let mut open = FuturesUnordered::new();
-        let mut returns = self.line.bus().connection().returns;
+        let mut returns = self.line.bus.connection().returns;
         let mut is_left = false;
         loop {
             for (i, command) in self.machine.due(self.line.now()) {
@@ -219,7 +220,7 @@ impl Driver {
                 }
                 () = sleep_until(Instant::now() + next.max(Duration::from_micros(100))) => {}
             }
-            let now = self.line.bus().connection().returns;
+            let now = self.line.bus.connection().returns;
             if now != returns {
                 returns = now;
                 self.machine.reconnected(self.line.now());

@@ -1,15 +1,15 @@
 //! The workers of a sweep, as its leader has them: found, claimed, kept, and given loads.
 
 use super::bus::Bus;
-use super::clock::{Offset, ROUND_TRIPS, RoundTrip};
+use super::clock::Offset;
 use super::firing::FleetFiring;
+use super::line::Line;
 use super::message::{
-    Allowed, Answer, Attempt, Command, LeaderId, PROTOCOL, Preparation, Refusal, Reply, Request, WorkerId,
-    WorkerInfo,
+    Allowed, Attempt, Command, PROTOCOL, Preparation, Refusal, Reply, WorkerId, WorkerInfo,
 };
-use super::step::{Failure, Fault, StepMachine, UNANSWERED};
+use super::step::{Fault, StepMachine};
+use super::worker::LEASE;
 use anyhow::{Context, Result, bail, ensure};
-use bytes::Bytes;
 use futures_util::future::join_all;
 use goodput_core::endpoint::BaseUrl;
 use goodput_load::client::consent;
@@ -33,71 +33,6 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 const DEALS: u32 = 3;
 /// Space that a request of the leader leaves free in the largest message.
 const SPARE: usize = 1024;
-
-/// The means of talking to workers. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(crate) struct Line {
-    bus: Bus,
-    leader: LeaderId,
-    origin: Instant,
-}
-
-impl Line {
-    /// Returns the leader's clock.
-    pub(crate) fn now(&self) -> Duration {
-        self.origin.elapsed()
-    }
-
-    /// Returns the time of the leader's clock at an instant.
-    pub(crate) fn at(&self, instant: Instant) -> Duration {
-        instant.saturating_duration_since(self.origin)
-    }
-
-    /// Returns the connection to the bus.
-    pub(crate) const fn bus(&self) -> &Bus {
-        &self.bus
-    }
-
-    /// Asks a worker for something.
-    pub(crate) async fn ask(&self, worker: &WorkerId, command: Command) -> Result<Answer, Failure> {
-        self.ask_within(worker, command, UNANSWERED).await
-    }
-
-    async fn ask_within(
-        &self,
-        worker: &WorkerId,
-        command: Command,
-        within: Duration,
-    ) -> Result<Answer, Failure> {
-        let request = Request { leader: self.leader, command };
-        let bytes = serde_json::to_vec(&request).map(Bytes::from).map_err(|_| Failure::Unanswered)?;
-        let reply = self.bus.request(worker, bytes, within).await?;
-        Answer::from_bytes(reply).map_err(|_| Failure::Unanswered)
-    }
-
-    /// Measures the offset of a worker's clock.
-    async fn offset(&self, worker: &WorkerId) -> Result<Offset, Failure> {
-        let mut trips = Vec::with_capacity(ROUND_TRIPS);
-        for _ in 0..ROUND_TRIPS {
-            let asked_ns = nanos(self.now());
-            let answer = self.ask(worker, Command::Clock).await?;
-            let answered_ns = nanos(self.now());
-            if let Reply::Clock { at_ns: worker_ns } = answer.reply {
-                trips.push(RoundTrip { asked_ns, answered_ns, worker_ns });
-            }
-        }
-        Offset::estimate(&trips).ok_or(Failure::Unanswered)
-    }
-
-    /// Measures the offsets of the clocks of several workers at once.
-    pub(crate) async fn offsets(&self, workers: &[WorkerInfo]) -> Vec<Result<Offset, Failure>> {
-        join_all(workers.iter().map(|w| self.offset(&w.id))).await
-    }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// The workers that a sweep has.
 #[derive(Debug)]
@@ -152,7 +87,7 @@ impl Fleet {
     /// Fewer workers than expected were found until `wait` was over; the message names those that were refused.
     pub async fn gather(bus: Bus, own: WorkerInfo, before: u16, wanted: WantedWorkers) -> Result<Self> {
         let WantedWorkers { n: expect, wait } = wanted;
-        let line = Line { bus, leader: LeaderId(rand::random()), origin: Instant::now() };
+        let line = Line::new(bus);
         let holder = format!("{} on {}", own.id, own.host);
         let (claimed, seen) = watch::channel(Vec::new());
         let claims = tokio::spawn(keep_claims(line.clone(), holder.clone(), seen));
@@ -229,6 +164,18 @@ impl Fleet {
         Ok(refused)
     }
 
+    /// Looks for workers until there is one. If the bus was away, they come back to it one by one.
+    async fn refill_in_time(&mut self) -> Result<()> {
+        let until = Instant::now() + LEASE;
+        loop {
+            let found = self.refill().await;
+            if found.is_ok() && !self.members.is_empty() || Instant::now() >= until {
+                return found.map(drop);
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
     /// Returns why a worker cannot be used; `None` if it can.
     fn usable(&self, info: &WorkerInfo, found: &[WorkerInfo]) -> Option<String> {
         if info.protocol != PROTOCOL || info.version != self.own.version {
@@ -271,9 +218,11 @@ impl Fleet {
     pub async fn fire(&mut self, load: FleetLoad<'_>) -> Result<FleetFiring> {
         for _ in 0..DEALS {
             if self.members.len() < self.expect {
-                self.refill().await?;
+                self.refill_in_time().await?;
             }
             ensure!(!self.members.is_empty(), "no worker is left on the bus");
+            // After a long outage of the bus, all of them may be free.
+            join_all(self.members.iter().map(|m| self.claim(&m.id))).await;
             match self.start(&load).await? {
                 Ok(firing) => return Ok(firing),
                 Err(fault) => {
