@@ -274,8 +274,12 @@ pub struct CheckArgs {
     #[arg(required_unless_present = "schema")]
     pub plan: Option<PathBuf>,
     /// Print the JSON Schema of plans, for completion and checks in editors, and exit.
-    #[arg(long, conflicts_with_all = ["plan", "set", "repeat", "json"])]
+    #[arg(long, conflicts_with_all = ["plan", "set", "repeat", "json", "calibration"])]
     pub schema: bool,
+    /// File written by `goodput calibrate --save` on a load machine: tells how many of them the plan needs [default: an estimate by the cores
+    /// of this one, told where one is not enough].
+    #[arg(long, value_name = "FILE")]
+    pub calibration: Option<PathBuf>,
     /// Override a key of the plan, as in step.measure=30s. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub set: Vec<String>,

@@ -14,16 +14,18 @@ const CRATES: &[(&str, &[&str])] = &[
     ("plan", &["core", "engine", "stats", "workload"]),
     ("run", &["core", "engine", "plan", "stats", "workload"]),
     ("load", &["core", "engine", "plan", "stats", "workload"]),
-    ("sweep", &["core", "engine", "load", "plan", "run", "stats", "workload"]),
+    ("cluster", &["core", "load", "plan", "stats", "workload"]),
+    ("sweep", &["cluster", "core", "engine", "load", "plan", "run", "stats", "workload"]),
     ("report", &["core", "plan", "run", "stats", "workload"]),
     ("handoff", &["core", "plan", "run", "stats"]),
 ];
 
 /// Foreign crates, each with the only crates of ours that may depend on it, directly or through others.
 const CONFINED: &[(&str, &[&str])] = &[
-    ("tokio", &["load", "sweep"]),
-    ("reqwest", &["load", "sweep"]),
-    ("axum", &["load", "sweep"]),
+    ("tokio", &["cluster", "load", "sweep"]),
+    ("reqwest", &["cluster", "load", "sweep"]),
+    ("axum", &["cluster", "load", "sweep"]),
+    ("async-nats", &["cluster", "sweep"]),
     ("plotters", &["report"]),
 ];
 

@@ -61,10 +61,10 @@ pub struct WorkerArgs {
 pub struct SweepWorkersArgs {
     /// Send the load from N worker processes on this machine, which are started with a broker (nats-server) for this sweep: a rehearsal of
     /// load from several machines.
-    #[arg(long, value_name = "N", conflicts_with_all = ["bus", "virtual_time"], value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["bus", "virtual_time", "try_advice"], value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: Option<u32>,
     /// Send the load from workers on this bus (`goodput worker`): tls://HOST:4222, or nats://127.0.0.1:4222.
-    #[arg(long, value_name = "URL", requires = "expect", conflicts_with = "virtual_time")]
+    #[arg(long, value_name = "URL", requires = "expect", conflicts_with_all = ["virtual_time", "try_advice"])]
     pub bus: Option<String>,
     /// With --bus: the number of workers to use. The sweep waits until they are there.
     #[arg(long, value_name = "N", requires = "bus", value_parser = clap::value_parser!(u32).range(1..=4096))]

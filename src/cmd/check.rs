@@ -8,10 +8,11 @@ mod network;
 mod preview;
 mod protocol;
 mod servers;
+mod workers;
 
 use crate::cli::CheckArgs;
 use crate::client::route;
-use crate::cmd::{pretty, print_line};
+use crate::cmd::{calibrate, pretty, print_line};
 use crate::level::{Control, Level};
 use crate::plan::{PER_TOKEN, Plan, Series, Source, TimeoutBasis, schema};
 use crate::search::config::{Adaptive, Mode, Over};
@@ -19,6 +20,7 @@ use crate::stats::verdict::INFLATION;
 use crate::units::{Span, short};
 use crate::workload::file_contents::FileContents;
 use anyhow::{Context, Result};
+use goodput_cluster::needed::Needed;
 use hardware::hardware;
 use preview::{Preview, levels, preview, requests_per_s};
 use servers::{server_lines, start_count};
@@ -30,13 +32,34 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
         return print_line(&pretty(&schema())?);
     };
     let mut plan = Plan::load(&Source::find(plan)?, &args.set)?;
-    let contents = plan.open_files()?.file_contents();
+    let traffic = plan.open_files()?;
+    let contents = traffic.file_contents();
     plan.series().iter().try_for_each(|one| route::check(&one.plan.server))?;
+    let calibration = args.calibration.as_deref().map(calibrate::read).transpose()?;
+    let needed = workers::needed(&plan, traffic.mean_output(), calibration.as_ref());
     let description = description(&plan, &contents, args.json)?;
+    let description = with_workers(&description, needed.as_ref(), calibration.is_some(), args.json)?;
     match args.repeat {
         Some(repeats) => print_line(&with_repeats(&plan, repeats, &description, args.json)?),
         None => print_line(&description),
     }
+}
+
+/// Adds the number of machines that a plan needs to its description.
+fn with_workers(
+    description: &str,
+    needed: Option<&Needed>,
+    is_calibrated: bool,
+    json: bool,
+) -> Result<String> {
+    if !json {
+        return Ok(description.to_owned() + &workers::text(needed, is_calibrated));
+    }
+    let mut value: serde_json::Value = serde_json::from_str(description).context("failed to write JSON")?;
+    if let Some(needed) = needed {
+        value["workers"] = serde_json::to_value(needed).context("failed to write JSON")?;
+    }
+    pretty(&value)
 }
 
 /// Adds the time that `repeats` runs take to the description of a plan.

@@ -49,6 +49,7 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
     };
     let mut plan = Plan::load(&source, &sets(args))?;
     check_overrides(&plan, args)?;
+    check_workers(&plan, args)?;
     consent::ask(&[&plan], args.measure.yes)?;
     // The adaptive search plans its steps within its budget; other modes only stop at the budget of the options.
     if let (Some(budget), Mode::Adaptive(adaptive)) = (args.budget, &mut plan.search.mode)
@@ -67,6 +68,16 @@ fn begin(args: &SweepArgs) -> Result<ExitCode> {
         Some(repeats) => repeat::begin(&plan, &options, args, repeats),
         None => measure(&plan, &options, After::of(args)),
     }
+}
+
+/// Rejects workers for a plan of which a part would be sent by this machine alone, beside what workers have sent.
+fn check_workers(plan: &Plan, args: &SweepArgs) -> Result<()> {
+    if args.load.workers().is_some() && plan.sensitivity.is_some() {
+        bail!(
+            "[sensitivity] measures pairs of steps from this machine alone, which tell nothing about load from workers: leave out the table,              or measure without workers (goodput sensitivity RUN measures the pairs of a finished run)"
+        );
+    }
+    Ok(())
 }
 
 /// Rejects --url and --model if every variant overrides them.
@@ -144,6 +155,7 @@ fn foresee(dir: &Path, plan: &Plan) -> Result<()> {
 fn resume(dir: &Path, args: &SweepArgs) -> Result<ExitCode> {
     let resumption = Resumption::open(dir, args.budget)?;
     let plan = resumption.plan().clone();
+    check_workers(&plan, args)?;
     resumption.check_plan(args.folder.force)?;
     if resumption.is_done() {
         if args.try_advice.is_some() {

@@ -29,7 +29,6 @@ async fn run(args: &WorkerArgs, info: &WorkerInfo) -> Result<()> {
     let (origin, stop) = (Instant::now(), CancellationToken::new());
     let (address, credentials) = (args.bus.address(), Credentials::from_environment()?);
     let bus = Bus::connect(&address, &credentials, &format!("goodput worker {}", info.id)).await?;
-    tracing::info!("worker {} waits for sweeps on {} (Ctrl-C ends it)", info.id, args.bus.bus);
     tokio::spawn(end_by_signal(stop.clone()));
     if let Some(leader) = args.until_gone.and_then(pid) {
         tokio::spawn(end_with(leader, args.with.and_then(pid), stop.clone()));

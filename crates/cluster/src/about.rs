@@ -12,7 +12,8 @@ use sha2::{Digest, Sha256};
 /// The program cannot be read.
 pub fn about(id: Option<WorkerId>, version: &str, max_rate: Option<u64>) -> Result<WorkerInfo> {
     let host = host();
-    let unlimited = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
+    // A number that JSON holds exactly in every program.
+    let unlimited = |limit: Option<u64>| limit.unwrap_or(u64::from(u32::MAX));
     Ok(WorkerInfo {
         id: id.unwrap_or_else(|| WorkerId::from_text(&format!("{host}-{}", std::process::id()))),
         incarnation: rand::random(),

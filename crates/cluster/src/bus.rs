@@ -313,7 +313,7 @@ impl BusAddress {
             ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => {
                 format!("it refuses the credentials: set {USER} and {PASSWORD}, or {CREDENTIALS}")
             }
-            ConnectErrorKind::Tls => {
+            ConnectErrorKind::Io | ConnectErrorKind::Tls if is_tls(e) => {
                 "the TLS handshake failed: give the certificate of its authority by --bus-ca".into()
             }
             ConnectErrorKind::Dns => "its name is not known".into(),
@@ -322,6 +322,19 @@ impl BusAddress {
         };
         anyhow::anyhow!("failed to connect to the bus {}: {why} ({e})", self.url)
     }
+}
+
+/// Returns true if the certificate of the broker, or the handshake, was at fault. The client takes that for an I/O error.
+fn is_tls(e: &async_nats::ConnectError) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(e);
+    while let Some(e) = cause {
+        let io = e.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        if e.is::<rustls::Error>() || io.is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return true;
+        }
+        cause = e.source();
+    }
+    e.kind() == ConnectErrorKind::Tls
 }
 
 fn is_loopback(host: &str) -> bool {

@@ -11,7 +11,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use goodput_core::record::{Finished, Phase};
 use goodput_load::load::firing::TraceStart;
 use goodput_load::load::spec::Status;
-use goodput_stats::stats::workers::{WorkerFault, WorkerReport};
+use goodput_stats::stats::workers::{WorkerFault, WorkerReport, clock_tolerance};
 use std::future::Future;
 use std::ops::Range;
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl FleetFiring {
             settle: step.settle,
             has_phases: step.phase.is_none(),
         };
-        let driver = Some(tokio::spawn(driver.run()));
+        let driver = Some(line.host.spawn(driver.run()));
         let trace = load.outline.trace;
         Self {
             finished,
@@ -148,8 +148,11 @@ impl FleetFiring {
         let machine = driver.await.context("following the workers failed")?;
         let fault = machine.fault().cloned();
         let after = self.line.offsets(&self.members).await;
+        let apart = self.began.elapsed();
         let of = |(i, late): (usize, Duration)| {
             let before = self.offsets[i];
+            let errors = before.error_ns + after[i].as_ref().map_or(0, |after| after.error_ns);
+            let tolerance = clock_tolerance(apart, Duration::from_nanos(errors));
             let own = fault.as_ref().filter(|f| f.worker == i).map(|f| f.fault);
             WorkerReport {
                 worker: self.numbers[i],
@@ -157,6 +160,7 @@ impl FleetFiring {
                 start_late_ms: late.as_secs_f64() * 1e3,
                 clock_offset_ms: before.ns as f64 / 1e6,
                 clock_drift_ms: after[i].as_ref().map_or(0.0, |after| before.drift_ms(*after)),
+                clock_tolerance_ms: tolerance.as_secs_f64() * 1e3,
                 fault: own.or_else(|| after[i].is_err().then_some(WorkerFault::Lost)),
             }
         };

@@ -1,6 +1,6 @@
 //! The workers of a sweep, as its leader has them: found, claimed, kept, and given loads.
 
-use super::bus::Bus;
+use super::bus::{Bus, BusAddress, Credentials};
 use super::clock::Offset;
 use super::firing::FleetFiring;
 use super::line::Line;
@@ -13,11 +13,13 @@ use anyhow::{Context, Result, bail, ensure};
 use futures_util::future::join_all;
 use goodput_core::endpoint::BaseUrl;
 use goodput_load::client::consent;
+use goodput_load::load::host::Host;
 use goodput_load::load::local::Outline;
 use goodput_load::load::spec::Spec;
 use goodput_stats::stats::workers::WorkerFault;
 use goodput_workload::part::StepPart;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -35,7 +37,6 @@ const DEALS: u32 = 3;
 const SPARE: usize = 1024;
 
 /// The workers that a sweep has.
-#[derive(Debug)]
 pub struct Fleet {
     line: Line,
     own: WorkerInfo,
@@ -55,6 +56,25 @@ pub struct Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.claims.abort();
+    }
+}
+
+/// A connection to the bus, and the thread that it is on.
+pub struct ConnectedBus {
+    bus: Bus,
+    host: Arc<Host>,
+}
+
+impl ConnectedBus {
+    /// Connects on a thread of its own.
+    ///
+    /// # Errors
+    /// As [`Bus::connect`], or the operating system refuses a thread.
+    pub async fn connect(address: &BusAddress, credentials: &Credentials, name: &str) -> Result<Self> {
+        let host = Arc::new(Host::named("bus", 1)?);
+        let (address, credentials, name) = (address.clone(), credentials.clone(), name.to_owned());
+        let bus = host.run(async move { Bus::connect(&address, &credentials, &name).await }).await??;
+        Ok(Self { bus, host })
     }
 }
 
@@ -85,12 +105,18 @@ impl Fleet {
     ///
     /// # Errors
     /// Fewer workers than expected were found until `wait` was over; the message names those that were refused.
-    pub async fn gather(bus: Bus, own: WorkerInfo, before: u16, wanted: WantedWorkers) -> Result<Self> {
+    pub async fn gather(
+        connected: ConnectedBus,
+        own: WorkerInfo,
+        before: u16,
+        wanted: WantedWorkers,
+    ) -> Result<Self> {
         let WantedWorkers { n: expect, wait } = wanted;
-        let line = Line::new(bus);
+        let ConnectedBus { bus, host } = connected;
+        let line = Line::new(bus, host);
         let holder = format!("{} on {}", own.id, own.host);
         let (claimed, seen) = watch::channel(Vec::new());
-        let claims = tokio::spawn(keep_claims(line.clone(), holder.clone(), seen));
+        let claims = line.host.spawn(keep_claims(line.clone(), holder.clone(), seen));
         let mut fleet = Self {
             line,
             own,

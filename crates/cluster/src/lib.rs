@@ -17,6 +17,7 @@ pub mod fleet;
 mod line;
 pub mod local;
 pub mod message;
+pub mod needed;
 pub mod serve;
 pub mod step;
 pub mod worker;

@@ -1,6 +1,7 @@
 //! Workers on this machine, with a broker of their own: the rehearsal of a distributed sweep.
 
-use super::bus::{Bus, BusAddress, Credentials};
+use super::bus::{BusAddress, Credentials};
+use super::fleet::ConnectedBus;
 use anyhow::{Context, Result, bail};
 use goodput_load::launch::{Groups, Launch, Launched};
 use serde::Deserialize;
@@ -52,7 +53,8 @@ impl LocalWorkers {
     }
 
     async fn start_in(folder: &Path, program: &Path, n: u32, groups: &Groups) -> Result<Self> {
-        let password = format!("{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>());
+        // The broker takes a password that begins with a digit for a number.
+        let password = format!("p{:016x}{:016x}", rand::random::<u64>(), rand::random::<u64>());
         let config = folder.join("nats.conf");
         std::fs::write(&config, configuration(folder, &password))
             .context("failed to write the broker's settings")?;
@@ -91,8 +93,8 @@ impl LocalWorkers {
     ///
     /// # Errors
     /// The broker has died.
-    pub async fn connect(&self, name: &str) -> Result<Bus> {
-        Bus::connect(&self.address, &self.credentials, name).await
+    pub async fn connect(&self, name: &str) -> Result<ConnectedBus> {
+        ConnectedBus::connect(&self.address, &self.credentials, name).await
     }
 
     /// Returns the last lines of the workers that have ended, to tell why.

@@ -57,6 +57,7 @@ struct ServerKey {
 /// The bus is away when the worker offers itself, or the connection to it is closed for good.
 pub async fn serve(bus: &Bus, info: &WorkerInfo, origin: Instant, stop: CancellationToken) -> Result<()> {
     let mut offer = bus.offer(info).await?;
+    tracing::info!("worker {} waits for sweeps (Ctrl-C ends it)", info.id);
     let (tell, mut news) = mpsc::unbounded_channel();
     let mut worker = Worker { origin, machine: WorkerMachine::default(), firing: None, ready: None, tell };
     let mut ticks = interval(TICK);

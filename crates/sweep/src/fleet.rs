@@ -3,8 +3,8 @@
 use super::Options;
 use anyhow::{Context, Result};
 use goodput_cluster::about::about;
-use goodput_cluster::bus::{Bus, BusAddress, Credentials};
-use goodput_cluster::fleet::{Fleet, WantedWorkers};
+use goodput_cluster::bus::{BusAddress, Credentials};
+use goodput_cluster::fleet::{ConnectedBus, Fleet, WantedWorkers};
 use goodput_cluster::local::LocalWorkers;
 use goodput_cluster::message::{WorkerId, WorkerInfo};
 use goodput_load::launch::Groups;
@@ -111,7 +111,7 @@ async fn begin(workers: &Workers, groups: &Groups, before: u16) -> Result<(Fleet
             }
         }
         Workers::Bus { address, expect, wait } => {
-            let bus = Bus::connect(address, &Credentials::from_environment()?, &name).await?;
+            let bus = ConnectedBus::connect(address, &Credentials::from_environment()?, &name).await?;
             let wanted = WantedWorkers { n: *expect as usize, wait: *wait };
             Ok((Fleet::gather(bus, own, before, wanted).await?, None))
         }

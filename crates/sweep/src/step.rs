@@ -251,8 +251,10 @@ impl Runner {
     ) -> Result<Running> {
         let ask = task.ask;
         let firing = self.fire(task).await?;
-        let started_at = jiff::Timestamp::now().to_string();
-        let started = task.clock.now();
+        // Workers start a moment after they were told.
+        let ahead = firing.began().saturating_duration_since(Instant::now());
+        let started_at = (jiff::Timestamp::now() + ahead).to_string();
+        let started = task.clock.now() + ahead;
         let following =
             self.ready.scraper.follow(firing.began(), ask.settle, ask.settle + ask.measure, before);
         Ok(Running {

@@ -2,8 +2,8 @@
 
 use super::job::Job;
 use super::pacer::Clock;
+use super::sending_loop::{ThreadLoad, fire};
 use super::source::{Builder, Source};
-use super::worker::{ThreadLoad, fire};
 use crate::client::Client;
 use anyhow::{Context, Result};
 use goodput_core::level::{Control, Level};
@@ -82,6 +82,13 @@ impl Share {
             (None, None) => usize::MAX,
         }
     }
+}
+
+/// Returns the requests per second that this machine can be expected to send at the most, all cores busy, whose answers have so
+/// many tokens. A calibration tells how many of them are on time.
+pub fn rate_of_cores(tokens: f64) -> f64 {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    cores as f64 / (REQUEST_S + TOKEN_S * tokens)
 }
 
 /// The running tasks of a load; dropping it ends the load.

@@ -8,7 +8,7 @@ use super::source::{Builder, Ready};
 use super::spec::{Selection, Spec, Terms};
 use crate::client::Client;
 use crate::client::encoder::Encoder;
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use goodput_core::hash::{fnv1a, mix};
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::Slo;
@@ -56,7 +56,8 @@ pub struct Load {
 /// A step in brief.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Outline {
-    /// A hash of the times and bodies of its first chains.
+    /// A hash of the times and bodies of its first chains, and of what the files of the plan contain: how many rows, of which
+    /// lengths.
     pub digest: u64,
     /// The place in a trace at which it begins.
     pub trace: Option<TraceStart>,
@@ -219,7 +220,9 @@ impl Load {
             };
             fnv1a(&[&due[..], &ready.first.head, &ready.first.tail].concat())
         };
-        let digest = builder.take(DIGESTED).map(chain).fold(0, |all, one| mix(all ^ one));
+        let files =
+            serde_json::to_vec(&self.traffic.file_contents()).context("failed to sum up the files")?;
+        let digest = builder.take(DIGESTED).map(chain).fold(fnv1a(&files), |all, one| mix(all ^ one));
         Ok(Outline { digest, trace })
     }
 

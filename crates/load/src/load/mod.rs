@@ -2,7 +2,7 @@
 //!
 //! The director uses three parts of it: [`spec::Spec`] describes the load, [`local::Load::fire`] fires it, and
 //! [`firing::Firing`] is the load while it runs. A `Spec` and the results of its load can be sent to another machine.
-//! The other modules implement the load on this machine: the threads that send ([`host`], `worker`), the pacer, and
+//! The other modules implement the load on this machine: the threads that send ([`host`], `sending_loop`), the pacer, and
 //! the bodies built ahead (`source`).
 
 pub mod descriptors;
@@ -12,7 +12,7 @@ pub(crate) mod job;
 pub mod lag;
 pub mod local;
 pub mod pacer;
+mod sending_loop;
 pub(crate) mod source;
 pub mod spec;
 mod thread_clock;
-mod worker;

@@ -240,7 +240,7 @@ pub struct Resumed {
 pub struct WorkerMachine {
     /// Name of the worker, unique within the sweep.
     pub id: String,
-    /// Operating system and architecture of its machine.
+    /// Name of its machine.
     pub host: String,
     /// Number of cores that it may use.
     pub cores: u32,

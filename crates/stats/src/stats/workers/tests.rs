@@ -15,6 +15,7 @@ fn report(worker: u16) -> WorkerReport {
         start_late_ms: 0.1,
         clock_offset_ms: -3.0,
         clock_drift_ms: 0.02,
+        clock_tolerance_ms: 2.0,
         fault: None,
     }
 }
@@ -224,4 +225,13 @@ fn a_late_worker_is_found_among_many() {
     let mut alone = late(50);
     alone.iter_mut().for_each(|r| r.worker = None);
     assert_eq!(step(&alone, &[], None).verdict, Verdict::Fails);
+}
+
+/// Rows: seconds between two measurements, their errors in milliseconds, and the tolerated drift in milliseconds.
+#[test]
+fn a_clock_may_drift_as_quartz_does() {
+    for (apart, error, want) in [(0.0, 0.0, 2.0), (30.0, 0.1, 2.1), (3_600.0, 0.0, 180.0)] {
+        let tolerance = clock_tolerance(Duration::from_secs_f64(apart), Duration::from_secs_f64(error / 1e3));
+        assert!((ms(tolerance) - want).abs() < 1e-9, "{apart} s: {tolerance:?}");
+    }
 }

@@ -1,0 +1,13 @@
+//! Sweeps whose load several workers send, over a real broker: the same requests as one machine sends, and what happens when a worker, the
+//! broker or the leader fails. Without `nats-server` they are skipped, and say so.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+#[path = "workers/failures.rs"]
+mod failures;
+#[path = "workers/fleet.rs"]
+mod fleet;
+#[path = "workers/same.rs"]
+mod same;
+#[path = "workers/security.rs"]
+mod security;
