@@ -14,6 +14,7 @@ pub(crate) struct Load {
     start: Duration,
     gap: Duration,
     latency: Duration,
+    long_texts: f64,
     settle: Duration,
     /// Requests are due before this time of the step.
     length: Duration,
@@ -37,6 +38,7 @@ impl Load {
             start,
             gap: schedule.gap,
             latency: schedule.latency,
+            long_texts: schedule.long_texts,
             settle: schedule.settle,
             length: schedule.lengths[worker],
             wanted: Wanted { window: schedule.window, stop: false, cut: false },
@@ -70,8 +72,8 @@ impl Load {
     fn finished(&mut self, due: Duration, end: Duration, id: u64) -> Finished {
         let record = Record { end, outcome: Outcome::Ok, ..Record::due(id, Phase::Measure, due) };
         let gaps = (0..self.rng.random_range(0..4)).map(|_| self.rng.random()).collect();
-        // Now and then as long as a row may be, so that chunks are closed.
-        let length = if self.rng.random_bool(0.003) { 119_000 } else { self.rng.random_range(0..60) };
+        let length =
+            if self.rng.random_bool(self.long_texts) { 119_000 } else { self.rng.random_range(0..60) };
         let text = (length % 3 != 0).then(|| "é".repeat(length / 2).into());
         Finished { text, ..Finished::new(record, gaps) }
     }

@@ -115,6 +115,8 @@ pub(crate) struct Schedule {
     pub(crate) gap: Duration,
     /// Longest time that a request of the load takes.
     pub(crate) latency: Duration,
+    /// Share of requests whose texts are so long that some of them fill a chunk.
+    pub(crate) long_texts: f64,
     /// Length of each worker's load, if nobody stops it. Some end early, some never.
     pub(crate) lengths: Vec<Duration>,
     pub(crate) preparing: Vec<Preparing>,
@@ -138,7 +140,9 @@ impl Schedule {
         let profile = Profile::ALL[(seed % Profile::ALL.len() as u64) as usize];
         let n = workers.unwrap_or_else(|| rng.random_range(1..=5));
         let is_wild = profile == Profile::Wild;
-        let window = ms(rng.random_range(500..3000));
+        // The costs of a leader grow with the square of the number of its workers.
+        let is_large = n > 100;
+        let window = ms(if is_large { 600 } else { rng.random_range(500..3000) });
         let settle = ms(rng.random_range(0..700));
         let most = if is_wild { 400 } else { PROMPT };
         let lengths = (0..n).map(|_| match rng.random_range(0..6) {
@@ -161,15 +165,16 @@ impl Schedule {
             seed,
             profile,
             workers: n,
-            steps: if n > 100 { 1 } else { rng.random_range(1..=2) },
-            delay: ms(rng.random_range(1..=most)),
+            steps: if is_large { 1 } else { rng.random_range(1..=2) },
+            delay: ms(rng.random_range(if is_large { 150 } else { 1 }..=most)),
             loss: if is_wild { rng.random_range(0.0..0.1) } else { 0.0 },
             twice: rng.random_range(0.0..0.2),
             broken: if is_wild { rng.random_range(0.0..0.2) } else { 0.0 },
             settle,
             window,
             gap: ms(rng.random_range(10..200)),
-            latency: ms(rng.random_range(1..2000)),
+            latency: ms(rng.random_range(1..if is_large { 300 } else { 2000 })),
+            long_texts: if rng.random_bool(0.05) { 0.03 } else { 0.0 },
             lengths,
             preparing,
             wish: rng.random_bool(0.4).then_some(wish),

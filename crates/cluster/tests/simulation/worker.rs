@@ -47,6 +47,8 @@ pub(crate) struct SimWorker {
     bytes: usize,
     chunks: Vec<usize>,
     acknowledged: usize,
+    /// Number of the newest request that changed the load.
+    seq: u64,
 }
 
 impl SimWorker {
@@ -68,6 +70,7 @@ impl SimWorker {
             bytes: 0,
             chunks: Vec::new(),
             acknowledged: 0,
+            seq: 0,
         }
     }
 
@@ -131,6 +134,9 @@ impl SimWorker {
     /// Goes on after it stood still.
     pub(crate) fn thaw(&mut self, net: &mut Net, schedule: &Schedule) {
         self.is_frozen = false;
+        if !self.is_alive {
+            return;
+        }
         for event in std::mem::take(&mut self.waiting) {
             self.handle_now(net, schedule, event);
         }
@@ -222,6 +228,10 @@ impl SimWorker {
                     self.load = Some((id, load));
                 }
                 Effect::Control(wanted) => {
+                    if let Some(Command::Pull { seq, .. }) = request.map(|request| &request.command) {
+                        assert!(*seq > self.seq, "an older request changes the load");
+                        self.seq = *seq;
+                    }
                     if let Some((_, load)) = &mut self.load {
                         load.control(wanted);
                     }
@@ -236,7 +246,7 @@ impl SimWorker {
             panic!("a load is made ready that nobody asked for");
         };
         self.names.insert(id, (request.leader, attempt));
-        (self.bytes, self.acknowledged) = (0, 0);
+        (self.bytes, self.acknowledged, self.seq) = (0, 0, 0);
         self.chunks.clear();
         let (within, result) = match schedule.preparing[self.index] {
             Preparing::Within(time) => (time, Ok(OUTLINE)),

@@ -50,9 +50,14 @@ impl<'a> World<'a> {
         for (i, (at, _)) in schedule.chaos.iter().enumerate() {
             world.net.after(*at, Event::Chaos(i));
         }
-        let mut done = None;
+        let (mut done, mut next) = (None, Duration::ZERO);
         while let Some(event) = world.net.next() {
             world.handle(event);
+            assert!(world.net.now < FOREVER, "there is no end");
+            if world.net.now < next {
+                continue;
+            }
+            next = world.net.now + TICK;
             let is_frozen = world.workers.iter().any(|worker| worker.is_alive && worker.is_frozen);
             if is_frozen || !world.leaders.iter().all(SimLeader::is_done) {
                 done = None;
@@ -60,7 +65,6 @@ impl<'a> World<'a> {
                 // All that was on its way has come, and the longest lease has ended.
                 break;
             }
-            assert!(world.net.now < FOREVER, "there is no end");
         }
         world.check_end()
     }
