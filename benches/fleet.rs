@@ -9,7 +9,8 @@ use goodput_cluster::chunk::{Chunks, checksum, read};
 use goodput_cluster::clock::{Offset, ROUND_TRIPS, RoundTrip};
 use goodput_cluster::message::{Answer, ChunkHead, Progress, Reply, WorkerId, WorkerInfo};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Workers that are found.
 const FOUND: usize = 64;

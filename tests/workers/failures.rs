@@ -2,7 +2,8 @@
 
 use crate::fleet::{Fleet, has_broker};
 use rustix::process::Signal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// Requests in the run folder once the step is in its middle, at 50 requests per second.
 const MIDDLE: usize = 60;

@@ -6,7 +6,8 @@ use goodput_cluster::about::about;
 use goodput_cluster::bus::{Bus, BusAddress, Credentials};
 use goodput_cluster::message::WorkerInfo;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 fn worker(arguments: &[&str], variables: &[(&str, &str)]) -> (Option<i32>, String) {
     let mut command = Command::new(goodput().get_program());
