@@ -146,7 +146,8 @@ impl Gate {
         step: &Progress,
         returned: Option<Duration>,
     ) {
-        let whole = schedule.settle + step.window + schedule.latency + WIND_UP;
+        // The last measured request, then the last of the tail.
+        let whole = schedule.settle + step.window + 2 * schedule.latency + WIND_UP;
         let late = if schedule.is_prompt() { Duration::ZERO } else { Duration::from_secs(10) };
         // Silence is borne for the length of a lease, once more after the bus was away.
         let lease = match (schedule.profile, returned) {
