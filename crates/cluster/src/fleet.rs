@@ -272,6 +272,9 @@ impl Fleet {
         let (attempt, preparations) = (Attempt(self.attempts), self.preparations(load)?);
         let line = self.line.clone();
         let mut machine = StepMachine::new(line.now(), attempt, load.outline, preparations);
+        if let Some(returned) = line.bus.connection().returned {
+            machine.reconnected(line.at(returned));
+        }
         drive_until(&line, &self.members, &mut machine, |m| m.is_ready() || m.is_over()).await;
         let fault = match machine.fault() {
             Some(fault) => Some(fault.clone()),

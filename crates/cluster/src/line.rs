@@ -58,7 +58,7 @@ impl Line {
     /// Measures the offset of a worker's clock.
     async fn offset(&self, worker: &WorkerId) -> Result<Offset, Failure> {
         let mut trips = Vec::with_capacity(ROUND_TRIPS);
-        let (returns, mut heard) = (self.bus.connection().returns, self.now());
+        let mut heard = self.now();
         while trips.len() < ROUND_TRIPS {
             let asked_ns = nanos(self.now());
             match self.ask(worker, Command::Clock).await.map(|answer| answer.reply) {
@@ -69,7 +69,9 @@ impl Line {
                 Ok(_) => return Err(Failure::Unanswered),
                 // The bus is away, or the worker is not yet back on it.
                 Err(failure) => {
-                    let is_excused = failure == Failure::NoBus || self.bus.connection().returns != returns;
+                    let returned = self.bus.connection().returned;
+                    let is_excused =
+                        failure == Failure::NoBus || returned.is_some_and(|at| at.elapsed() < LEASE);
                     if !is_excused || self.now() >= heard + LEASE {
                         return Err(failure);
                     }

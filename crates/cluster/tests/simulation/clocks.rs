@@ -15,8 +15,6 @@ pub(crate) struct Clocks {
     trips: Vec<Vec<RoundTrip>>,
     /// When a worker was heard of last.
     heard: Duration,
-    /// The last return of the bus when the measurement began.
-    returned: Option<Duration>,
 }
 
 /// What follows from the end of a request.
@@ -32,8 +30,8 @@ pub(crate) enum Reading {
 }
 
 impl Clocks {
-    pub(crate) fn new(n: usize, now: Duration, returned: Option<Duration>) -> Self {
-        Self { trips: vec![Vec::new(); n], heard: now, returned }
+    pub(crate) fn new(n: usize, now: Duration) -> Self {
+        Self { trips: vec![Vec::new(); n], heard: now }
     }
 
     /// Adds the result of a request to a worker, which was sent at `asked`.
@@ -44,12 +42,11 @@ impl Clocks {
         result: Result<Answer, Failure>,
         returned: Option<Duration>,
     ) -> Reading {
+        let is_returning = returned.is_some_and(|at| now < at + LEASE);
         let worker_ns = match result.map(|answer| answer.reply) {
             Ok(Reply::Clock { at_ns }) => at_ns,
             // The bus is away, or the worker is not yet back on it.
-            Err(failure)
-                if (failure == Failure::NoBus || returned != self.returned) && now < self.heard + LEASE =>
-            {
+            Err(failure) if (failure == Failure::NoBus || is_returning) && now < self.heard + LEASE => {
                 return Reading::Again;
             }
             Ok(_) | Err(_) => return Reading::Failed,

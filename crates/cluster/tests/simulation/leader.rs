@@ -209,7 +209,9 @@ impl SimLeader {
         let spec = crate::fixture::spec(schedule.window);
         let one = Preparation { spec, url: None, connections: 1, allowed: Default::default() };
         let all = vec![one; self.members.len()];
-        self.machine = Some(StepMachine::new(net.now, Attempt(self.attempt), OUTLINE, all));
+        let mut machine = StepMachine::new(net.now, Attempt(self.attempt), OUTLINE, all);
+        self.returned.iter().for_each(|at| machine.reconnected(*at));
+        self.machine = Some(machine);
         self.step = Progress::new(self.members.len());
         self.phase = Phase::Prepare;
     }
@@ -339,7 +341,7 @@ impl SimLeader {
                 }
                 Phase::Prepare if machine.is_ready() => {
                     self.phase = Phase::Clocks;
-                    self.clocks = Clocks::new(self.members.len(), net.now, self.returned);
+                    self.clocks = Clocks::new(self.members.len(), net.now);
                     return (0..self.members.len()).for_each(|i| self.ask_clock(net, i));
                 }
                 Phase::Fire if machine.is_running() => {
