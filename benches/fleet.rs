@@ -48,7 +48,7 @@ async fn connect(address: &BusAddress) -> Bus {
 }
 
 fn worker(name: String) -> WorkerInfo {
-    WorkerInfo { id: name.parse().unwrap(), ..about(None, "0", None).unwrap() }
+    WorkerInfo { id: name.parse().unwrap(), ..about(None, env!("CARGO_PKG_VERSION"), None).unwrap() }
 }
 
 /// Offers a worker that answers each request for a number with the chunk of that number, and any other with its clock.
@@ -129,7 +129,7 @@ async fn clocks(address: &BusAddress) {
 async fn gather(address: &BusAddress, what: &str, gaps: usize) {
     let all = chunks(RECORDS / WORKERS as u64, gaps);
     let bytes: usize = WORKERS * all.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
-    let ids: Vec<WorkerId> = (0..WORKERS).map(|i| format!("g{i}").parse().unwrap()).collect();
+    let ids: Vec<WorkerId> = (0..WORKERS).map(|i| format!("g{gaps}-{i}").parse().unwrap()).collect();
     for id in &ids {
         offer(connect(address).await, worker(id.to_string()), all.clone(), Instant::now()).await;
     }

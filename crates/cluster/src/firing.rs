@@ -10,6 +10,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use goodput_core::record::{Finished, Phase};
 use goodput_load::load::firing::TraceStart;
+use goodput_load::load::host::Host;
 use goodput_load::load::spec::Status;
 use goodput_stats::stats::workers::{WorkerFault, WorkerReport, clock_tolerance};
 use std::future::Future;
@@ -66,7 +67,7 @@ pub struct FleetEnd {
 impl FleetFiring {
     /// Follows a load that runs on all workers.
     pub(crate) fn begin(
-        line: Line,
+        (line, host): (Line, &Host),
         (members, numbers): (Vec<WorkerInfo>, Vec<u16>),
         machine: StepMachine,
         (began, offsets): (Instant, Vec<Offset>),
@@ -90,7 +91,7 @@ impl FleetFiring {
             settle: step.settle,
             has_phases: step.phase.is_none(),
         };
-        let driver = Some(line.host.spawn(driver.run()));
+        let driver = Some(host.spawn(driver.run()));
         let trace = load.outline.trace;
         Self {
             finished,

@@ -19,7 +19,6 @@ use goodput_load::load::spec::Spec;
 use goodput_stats::stats::workers::WorkerFault;
 use goodput_workload::part::StepPart;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -51,6 +50,8 @@ pub struct Fleet {
     attempts: u64,
     claimed: watch::Sender<Vec<WorkerId>>,
     claims: JoinHandle<()>,
+    /// The thread that the bus is on: what talks to workers is not held up by the director. What runs there must not own it.
+    host: Host,
 }
 
 impl Drop for Fleet {
@@ -62,7 +63,7 @@ impl Drop for Fleet {
 /// A connection to the bus, and the thread that it is on.
 pub struct ConnectedBus {
     bus: Bus,
-    host: Arc<Host>,
+    host: Host,
 }
 
 impl ConnectedBus {
@@ -71,7 +72,7 @@ impl ConnectedBus {
     /// # Errors
     /// As [`Bus::connect`], or the operating system refuses a thread.
     pub async fn connect(address: &BusAddress, credentials: &Credentials, name: &str) -> Result<Self> {
-        let host = Arc::new(Host::named("bus", 1)?);
+        let host = Host::named("bus", 1)?;
         let (address, credentials, name) = (address.clone(), credentials.clone(), name.to_owned());
         let bus = host.run(async move { Bus::connect(&address, &credentials, &name).await }).await??;
         Ok(Self { bus, host })
@@ -113,10 +114,10 @@ impl Fleet {
     ) -> Result<Self> {
         let WantedWorkers { n: expect, wait } = wanted;
         let ConnectedBus { bus, host } = connected;
-        let line = Line::new(bus, host);
+        let line = Line::new(bus);
         let holder = format!("{} on {}", own.id, own.host);
         let (claimed, seen) = watch::channel(Vec::new());
-        let claims = line.host.spawn(keep_claims(line.clone(), holder.clone(), seen));
+        let claims = host.spawn(keep_claims(line.clone(), holder.clone(), seen));
         let mut fleet = Self {
             line,
             own,
@@ -128,6 +129,7 @@ impl Fleet {
             attempts: 0,
             claimed,
             claims,
+            host,
         };
         let until = Instant::now() + wait;
         let mut told = 0;
@@ -295,7 +297,7 @@ impl Fleet {
                                 let numbers = self.members.iter().map(|m| self.number(m)).collect();
                                 let members = (self.members.clone(), numbers);
                                 return Ok(Ok(FleetFiring::begin(
-                                    line,
+                                    (line, &self.host),
                                     members,
                                     machine,
                                     (began, offsets),

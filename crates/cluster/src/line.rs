@@ -7,25 +7,21 @@ use super::step::{Failure, POLL, UNANSWERED};
 use super::worker::LEASE;
 use bytes::Bytes;
 use futures_util::future::join_all;
-use goodput_load::load::host::Host;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// The means of talking to workers. Cheap to clone.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Line {
     pub(crate) bus: Bus,
-    /// The thread that the bus is on: what talks to workers is not held up by the director.
-    pub(crate) host: Arc<Host>,
     leader: LeaderId,
     origin: Instant,
 }
 
 impl Line {
     /// A new leader on a bus.
-    pub(crate) fn new(bus: Bus, host: Arc<Host>) -> Self {
-        Self { bus, host, leader: LeaderId(rand::random()), origin: Instant::now() }
+    pub(crate) fn new(bus: Bus) -> Self {
+        Self { bus, leader: LeaderId(rand::random()), origin: Instant::now() }
     }
 
     /// Returns the leader's clock.
