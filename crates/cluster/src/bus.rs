@@ -108,6 +108,8 @@ pub struct Connection {
     pub is_up: bool,
     /// How often it came back.
     pub returns: u64,
+    /// When it came back last; `None` if it never was away.
+    pub returned: Option<Instant>,
 }
 
 impl Bus {
@@ -130,7 +132,10 @@ impl Bus {
                 async move {
                     match event {
                         Event::Connected => {
-                            tell.send_modify(|c| (c.is_up, c.returns) = (true, c.returns + 1))
+                            tell.send_modify(|c| {
+                                let returned = (c.returns > 0).then(Instant::now);
+                                *c = Connection { is_up: true, returns: c.returns + 1, returned };
+                            });
                         }
                         Event::Disconnected | Event::Closed => tell.send_modify(|c| c.is_up = false),
                         Event::ServerError(e) => tracing::warn!("the bus says: {e}"),

@@ -3,7 +3,7 @@
 use super::bus::{Bus, BusAddress, Credentials};
 use super::clock::Offset;
 use super::firing::FleetFiring;
-use super::line::Line;
+use super::line::{Line, drive_until};
 use super::message::{
     Allowed, Attempt, Command, PROTOCOL, Preparation, Refusal, Reply, WorkerId, WorkerInfo,
 };
@@ -274,6 +274,9 @@ impl Fleet {
         let (attempt, preparations) = (Attempt(self.attempts), self.preparations(load)?);
         let line = self.line.clone();
         let mut machine = StepMachine::new(line.now(), attempt, load.outline, preparations);
+        if let Some(returned) = line.bus.connection().returned {
+            machine.reconnected(line.at(returned));
+        }
         drive_until(&line, &self.members, &mut machine, |m| m.is_ready() || m.is_over()).await;
         let fault = match machine.fault() {
             Some(fault) => Some(fault.clone()),
@@ -352,41 +355,6 @@ async fn keep_claims(line: Line, holder: String, mut members: watch::Receiver<Ve
         tokio::select! {
             () = sleep(CLAIM_EVERY) => {}
             changed = members.changed() => if changed.is_err() { return },
-        }
-    }
-}
-
-/// Runs a state machine until it is as wanted.
-async fn drive_until(
-    line: &Line,
-    members: &[WorkerInfo],
-    machine: &mut StepMachine,
-    is_done: impl Fn(&StepMachine) -> bool,
-) {
-    let mut returns = line.bus.connection().returns;
-    while !is_done(machine) {
-        let due = machine.due(line.now());
-        if due.is_empty() {
-            let next =
-                machine.next_due().map_or(Duration::from_millis(10), |next| next.saturating_sub(line.now()));
-            sleep(next.clamp(Duration::from_millis(1), Duration::from_millis(50))).await;
-            continue;
-        }
-        // All at once, and all answered before the next round: there is nothing to fetch yet.
-        let ask =
-            due.into_iter().map(|(i, command)| async move { (i, line.ask(&members[i].id, command).await) });
-        let answers = join_all(ask).await;
-        // First: workers that are not back yet, after the bus is, are not to blame.
-        let now = line.bus.connection().returns;
-        if now != returns {
-            returns = now;
-            machine.reconnected(line.now());
-        }
-        for (i, answer) in answers {
-            match answer {
-                Ok(answer) => machine.reply(line.now(), i, answer),
-                Err(failure) => machine.failed(line.now(), i, failure),
-            }
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::bus::Bus;
 use super::clock::{Offset, ROUND_TRIPS, RoundTrip};
 use super::message::{Answer, Command, LeaderId, Reply, Request, WorkerId, WorkerInfo};
-use super::step::{Failure, POLL, UNANSWERED};
+use super::step::{Failure, POLL, StepMachine, UNANSWERED};
 use super::worker::LEASE;
 use bytes::Bytes;
 use futures_util::future::join_all;
@@ -54,7 +54,7 @@ impl Line {
     /// Measures the offset of a worker's clock.
     async fn offset(&self, worker: &WorkerId) -> Result<Offset, Failure> {
         let mut trips = Vec::with_capacity(ROUND_TRIPS);
-        let (returns, mut heard) = (self.bus.connection().returns, self.now());
+        let mut heard = self.now();
         while trips.len() < ROUND_TRIPS {
             let asked_ns = nanos(self.now());
             match self.ask(worker, Command::Clock).await.map(|answer| answer.reply) {
@@ -65,7 +65,9 @@ impl Line {
                 Ok(_) => return Err(Failure::Unanswered),
                 // The bus is away, or the worker is not yet back on it.
                 Err(failure) => {
-                    let is_excused = failure == Failure::NoBus || self.bus.connection().returns != returns;
+                    let returned = self.bus.connection().returned;
+                    let is_excused =
+                        failure == Failure::NoBus || returned.is_some_and(|at| at.elapsed() < LEASE);
                     if !is_excused || self.now() >= heard + LEASE {
                         return Err(failure);
                     }
@@ -84,4 +86,39 @@ impl Line {
 
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Runs a state machine until it is as wanted.
+pub(crate) async fn drive_until(
+    line: &Line,
+    members: &[WorkerInfo],
+    machine: &mut StepMachine,
+    is_done: impl Fn(&StepMachine) -> bool,
+) {
+    let mut returns = line.bus.connection().returns;
+    while !is_done(machine) {
+        let due = machine.due(line.now());
+        if due.is_empty() {
+            let next =
+                machine.next_due().map_or(Duration::from_millis(10), |next| next.saturating_sub(line.now()));
+            sleep(next.clamp(Duration::from_millis(1), Duration::from_millis(50))).await;
+            continue;
+        }
+        // All at once, and all answered before the next round: there is nothing to fetch yet.
+        let ask =
+            due.into_iter().map(|(i, command)| async move { (i, line.ask(&members[i].id, command).await) });
+        let answers = join_all(ask).await;
+        // First: workers that are not back yet, after the bus is, are not to blame.
+        let now = line.bus.connection().returns;
+        if now != returns {
+            returns = now;
+            machine.reconnected(line.now());
+        }
+        for (i, answer) in answers {
+            match answer {
+                Ok(answer) => machine.reply(line.now(), i, answer),
+                Err(failure) => machine.failed(line.now(), i, failure),
+            }
+        }
+    }
 }

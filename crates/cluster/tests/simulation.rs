@@ -8,6 +8,7 @@
 mod fixture;
 #[cfg(test)]
 mod simulation {
+    pub(crate) mod clocks;
     pub(crate) mod leader;
     pub(crate) mod load;
     pub(crate) mod net;

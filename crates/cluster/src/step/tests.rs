@@ -42,9 +42,11 @@ fn chunk(number: u64, ended: Option<(u64, u64)>) -> Answer {
 }
 
 fn broken(number: u64) -> Answer {
-    let mut answer = chunk(number, None);
-    answer.chunk = answer.chunk.slice(1..);
-    answer
+    let answer = chunk(number, None);
+    // The rows can still be read, but the id of one is another one.
+    let mut bytes = answer.chunk.to_vec();
+    bytes[5] ^= 1;
+    Answer { chunk: bytes.into(), ..answer }
 }
 
 /// Returns a leader that has its workers make a load ready.

@@ -1,10 +1,10 @@
 //! A leader's process: it does with the state machine what `fleet.rs` and `firing.rs` do.
 
+use super::clocks::{Clocks, Reading};
 use super::net::{Event, Net, Purpose};
-use super::schedule::{Schedule, Wish};
+use super::schedule::Schedule;
 use super::step::{Gate, Progress, StepEnd};
 use super::worker::OUTLINE;
-use goodput_cluster::clock::{Offset, RoundTrip};
 use goodput_cluster::message::{Answer, Attempt, Command, Preparation, Reply};
 use goodput_cluster::step::{Failure, StepMachine};
 use goodput_cluster::worker::LEASE;
@@ -18,8 +18,6 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Shortest time between two looks at the load.
 const PAUSE: Duration = Duration::from_micros(100);
 const DEALS: u32 = 3;
-/// Round trips of an estimate. As many as the real leader makes would take long on a slow bus.
-const ROUND_TRIPS: usize = 3;
 /// Time that the first leader waits for its workers. The others wait until it must have gone.
 const WAIT: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(120)];
 
@@ -63,10 +61,7 @@ pub(crate) struct SimLeader {
     pub(crate) members: Vec<usize>,
     pub(crate) machine: Option<StepMachine>,
     pub(crate) step: Progress,
-    trips: Vec<Vec<RoundTrip>>,
-    /// The last return of the bus, and the last word of a worker, when the clocks were asked for.
-    clocks_returned: Option<Duration>,
-    clock_heard: Duration,
+    clocks: Clocks,
     attempt: u64,
     pub(crate) deals: u32,
     is_refill: bool,
@@ -93,9 +88,7 @@ impl SimLeader {
             members: Vec::new(),
             machine: None,
             step: Progress::default(),
-            trips: Vec::new(),
-            clocks_returned: None,
-            clock_heard: Duration::ZERO,
+            clocks: Clocks::default(),
             attempt: 0,
             deals: 0,
             is_refill: false,
@@ -216,7 +209,9 @@ impl SimLeader {
         let spec = crate::fixture::spec(schedule.window);
         let one = Preparation { spec, url: None, connections: 1, allowed: Default::default() };
         let all = vec![one; self.members.len()];
-        self.machine = Some(StepMachine::new(net.now, Attempt(self.attempt), OUTLINE, all));
+        let mut machine = StepMachine::new(net.now, Attempt(self.attempt), OUTLINE, all);
+        self.returned.iter().for_each(|at| machine.reconnected(*at));
+        self.machine = Some(machine);
         self.step = Progress::new(self.members.len());
         self.phase = Phase::Prepare;
     }
@@ -261,7 +256,8 @@ impl SimLeader {
                     }
                     Err(failure) => {
                         machine.failed(net.now, i, failure);
-                        self.gate.check_lost(net.now, self.returned, failure, machine);
+                        self.gate.check_failed(net.now, self.returned, failure, machine);
+                        self.step.check_frozen(net.now, machine);
                     }
                 }
             }
@@ -270,29 +266,17 @@ impl SimLeader {
     }
 
     fn clock(&mut self, net: &mut Net, i: usize, asked: Duration, result: Result<Answer, Failure>) {
-        let worker_ns = match result.map(|answer| answer.reply) {
-            Ok(Reply::Clock { at_ns }) => at_ns,
-            Err(failure) => {
-                let is_excused = failure == Failure::NoBus || self.returned != self.clocks_returned;
-                if is_excused && net.now < self.clock_heard + LEASE {
-                    return self.ask_clock(net, i);
-                }
-                return self.fail(net, i);
+        match self.clocks.add((i, asked), net.now, result, self.returned) {
+            Reading::Again => self.ask_clock(net, i),
+            Reading::Failed => self.fail(net, i),
+            Reading::Enough => {}
+            Reading::All(offsets) => {
+                self.step.began = net.now + AHEAD;
+                let starts: Vec<u64> =
+                    offsets.iter().map(|offset| offset.to_worker(self.step.began)).collect();
+                self.machine.iter_mut().for_each(|machine| machine.fire(net.now, &starts));
+                self.phase = Phase::Fire;
             }
-            Ok(_) => return self.fail(net, i),
-        };
-        self.clock_heard = net.now;
-        let ns = |time: Duration| time.as_nanos() as u64;
-        self.trips[i].push(RoundTrip { asked_ns: ns(asked), answered_ns: ns(net.now), worker_ns });
-        if self.trips[i].len() < ROUND_TRIPS {
-            return self.ask_clock(net, i);
-        }
-        if self.trips.iter().all(|trips| trips.len() == ROUND_TRIPS) {
-            self.step.began = net.now + AHEAD;
-            let start = |trips: &Vec<_>| Offset::estimate(trips).unwrap().to_worker(self.step.began);
-            let starts: Vec<u64> = self.trips.iter().map(start).collect();
-            self.machine.iter_mut().for_each(|machine| machine.fire(net.now, &starts));
-            self.phase = Phase::Fire;
         }
     }
 
@@ -345,6 +329,7 @@ impl SimLeader {
                 return;
             }
             for (i, command) in machine.due(net.now) {
+                assert!(self.phase != Phase::Run || !self.step.heard(i).1, "a complete worker is asked");
                 let purpose = Purpose::Step(Attempt(self.attempt), i);
                 self.gate.sent += 1;
                 net.send(self.index, self.members[i], purpose, command);
@@ -356,8 +341,7 @@ impl SimLeader {
                 }
                 Phase::Prepare if machine.is_ready() => {
                     self.phase = Phase::Clocks;
-                    (self.clocks_returned, self.clock_heard) = (self.returned, net.now);
-                    self.trips = vec![Vec::new(); self.members.len()];
+                    self.clocks = Clocks::new(self.members.len(), net.now);
                     return (0..self.members.len()).for_each(|i| self.ask_clock(net, i));
                 }
                 Phase::Fire if machine.is_running() => {
@@ -400,16 +384,6 @@ impl SimLeader {
                 self.look_for_workers(net, schedule);
             }
             _ => self.claim_again(net),
-        }
-    }
-
-    /// Does what the director wishes.
-    pub(crate) fn wish(wish: Wish, machine: &mut StepMachine) {
-        let wanted = machine.wanted();
-        match wish {
-            Wish::Extend(window) => machine.want(goodput_cluster::message::Wanted { window, ..wanted }),
-            Wish::Stop => machine.want(goodput_cluster::message::Wanted { stop: true, ..wanted }),
-            Wish::Cut => machine.want(goodput_cluster::message::Wanted { stop: true, cut: true, ..wanted }),
         }
     }
 }

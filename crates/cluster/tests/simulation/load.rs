@@ -82,6 +82,11 @@ impl Load {
         self.wanted.stop || self.next >= self.length
     }
 
+    /// Returns true while a request that is due in a window has not been sent.
+    pub(crate) fn is_to_come(&self, window: Duration) -> bool {
+        !self.is_sent() && self.next < self.settle + window
+    }
+
     /// Brings the load into a state. What was stopped stays so.
     pub(crate) fn control(&mut self, wanted: Wanted) {
         let Wanted { stop, cut, .. } = self.wanted;
@@ -102,7 +107,7 @@ impl Load {
         Status {
             in_flight: self.flight.len() as u64,
             measured_open: measured.count() as u64,
-            to_come: !self.is_sent() && self.next < end,
+            to_come: self.is_to_come(self.wanted.window),
             client_limit: false,
             sent_all: self.is_sent(),
         }

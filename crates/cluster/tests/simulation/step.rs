@@ -1,11 +1,11 @@
 //! One step of a leader: what has come, and by when it must end.
 
-use super::leader::SimLeader;
-use super::schedule::{Profile, Schedule};
+use super::schedule::{Chaos, Profile, Schedule, Wish};
 use goodput_cluster::message::{Answer, Attempt, Reply, Wanted};
-use goodput_cluster::step::{Failure, Fault, StepMachine};
+use goodput_cluster::step::{Failure, Fault, StepMachine, UNANSWERED};
 use goodput_cluster::worker::LEASE;
 use goodput_core::record::Finished;
+use goodput_stats::stats::workers::WorkerFault;
 use std::time::Duration;
 
 /// Longest time that a step takes after the last of its requests, if nothing goes wrong: a few round trips.
@@ -36,6 +36,8 @@ pub(crate) struct Progress {
     /// When each member replied last.
     heard: Vec<Duration>,
     has_wished: bool,
+    /// The first fault.
+    fault: Option<Fault>,
     window: Duration,
 }
 
@@ -63,17 +65,46 @@ impl Progress {
         (self.heard[member], is_complete)
     }
 
+    /// Checks that no worker is silent for ever, and that the first fault counts.
+    fn check_silence(&mut self, now: Duration, schedule: &Schedule, machine: &StepMachine) {
+        assert!(self.fault.is_none() || self.fault.as_ref() == machine.fault(), "another fault counts");
+        self.fault = machine.fault().cloned();
+        let is_stalled = schedule.chaos.iter().any(|(_, chaos)| matches!(chaos, Chaos::Stall { .. }));
+        if is_stalled || self.fault.is_some() {
+            return;
+        }
+        for member in (0..self.heard.len()).filter(|member| !self.heard(*member).1) {
+            let silent = now - self.heard[member].max(self.since);
+            assert!(silent < LEASE + UNANSWERED, "a worker is silent for {silent:?}");
+        }
+    }
+
+    /// Checks that a worker does not count as frozen that has just replied.
+    pub(crate) fn check_frozen(&self, now: Duration, machine: &StepMachine) {
+        let Some(fault) = machine.fault().filter(|fault| fault.fault == WorkerFault::Frozen) else { return };
+        if self.fault.is_none() {
+            let silent = now - self.heard[fault.worker];
+            assert!(silent >= 2 * UNANSWERED, "a worker counts as frozen after {silent:?}");
+        }
+    }
+
     /// Takes the records, does what the director wishes, and stops the load once every measured request has finished.
     pub(crate) fn look(&mut self, now: Duration, schedule: &Schedule, machine: &mut StepMachine) {
         for (worker, records) in machine.take_records() {
             self.got[worker].extend(records);
         }
-        if let Some((at, wish)) = schedule.wish.filter(|(at, _)| !self.has_wished && now >= self.began + *at)
-        {
-            let _ = at;
+        if let Some((_, wish)) = schedule.wish.filter(|(at, _)| !self.has_wished && now >= self.began + *at) {
             self.has_wished = true;
-            SimLeader::wish(wish, machine);
+            let wanted = machine.wanted();
+            machine.want(match wish {
+                // Too late.
+                Wish::Extend(_) if wanted.stop => wanted,
+                Wish::Extend(window) => Wanted { window, ..wanted },
+                Wish::Stop => Wanted { stop: true, ..wanted },
+                Wish::Cut => Wanted { stop: true, cut: true, ..wanted },
+            });
         }
+        self.check_silence(now, schedule, machine);
         self.window = machine.wanted().window;
         let end = self.began + schedule.settle + self.window;
         let all = machine.status();
@@ -94,7 +125,7 @@ pub(crate) struct Gate {
 
 impl Gate {
     /// Checks that a worker that nobody finds is blamed at once, unless the bus has just come back.
-    pub(crate) fn check_lost(
+    pub(crate) fn check_failed(
         &self,
         now: Duration,
         returned: Option<Duration>,
@@ -115,7 +146,8 @@ impl Gate {
         step: &Progress,
         returned: Option<Duration>,
     ) {
-        let whole = schedule.settle + step.window + schedule.latency + WIND_UP;
+        // The last measured request, then the last of the tail.
+        let whole = schedule.settle + step.window + 2 * schedule.latency + WIND_UP;
         let late = if schedule.is_prompt() { Duration::ZERO } else { Duration::from_secs(10) };
         // Silence is borne for the length of a lease, once more after the bus was away.
         let lease = match (schedule.profile, returned) {

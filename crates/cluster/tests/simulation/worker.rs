@@ -2,7 +2,7 @@
 
 use super::load::Load;
 use super::net::{Event, Net};
-use super::schedule::{Preparing, Schedule};
+use super::schedule::{Preparing, Schedule, Wish};
 use goodput_cluster::message::{Answer, Attempt, Command, LeaderId, Refusal, Reply, Request};
 use goodput_cluster::worker::{Effect, LEASE, LoadId, WorkerMachine};
 use goodput_core::record::Finished;
@@ -39,6 +39,9 @@ pub(crate) struct SimWorker {
     names: HashMap<LoadId, Name>,
     prepared: HashSet<LoadId>,
     fired: HashSet<Name>,
+    released: HashSet<Name>,
+    /// The newest attempt of each leader.
+    newest: HashMap<LeaderId, Attempt>,
     /// What the loads have produced, in order.
     pub(crate) produced: HashMap<Name, Vec<Finished>>,
     /// The leader that must have it, and when that was heard of last.
@@ -65,6 +68,8 @@ impl SimWorker {
             names: HashMap::new(),
             prepared: HashSet::new(),
             fired: HashSet::new(),
+            released: HashSet::new(),
+            newest: HashMap::new(),
             produced: HashMap::new(),
             lease: None,
             bytes: 0,
@@ -183,6 +188,9 @@ impl SimWorker {
                     matches!(answer.reply, Reply::Refused(Refusal::NotClaimed | Refusal::Held { .. }));
                 assert!(!is_refused, "worker {} does not know its leader", self.index);
                 self.lease = Some((request.leader, net.now)).filter(|_| *command != Command::Free);
+                if let Command::Release { attempt } = command {
+                    self.released.insert((request.leader, *attempt));
+                }
             }
         }
         self.carry_out(net, schedule, Some(request), effects);
@@ -233,6 +241,9 @@ impl SimWorker {
                         self.seq = *seq;
                     }
                     if let Some((_, load)) = &mut self.load {
+                        let is_wished = matches!(schedule.wish, Some((_, Wish::Stop)));
+                        let is_early = load.is_to_come(wanted.window);
+                        assert!(!is_early || !wanted.stop || wanted.cut || is_wished, "stopped too early");
                         load.control(wanted);
                     }
                 }
@@ -245,6 +256,11 @@ impl SimWorker {
         let Command::Prepare { attempt, .. } = request.command else {
             panic!("a load is made ready that nobody asked for");
         };
+        let newest = self.newest.entry(request.leader).or_insert(attempt);
+        assert!(attempt >= *newest, "an older load is made ready");
+        *newest = attempt;
+        let is_fired = self.fired.contains(&(request.leader, attempt));
+        assert!(!is_fired && !self.released.contains(&(request.leader, attempt)), "made ready once more");
         self.names.insert(id, (request.leader, attempt));
         (self.bytes, self.acknowledged, self.seq) = (0, 0, 0);
         self.chunks.clear();

@@ -135,7 +135,9 @@ impl<'a> World<'a> {
         for leader in self.leaders.iter().filter(|leader| leader.is_running()) {
             let Some(member) = leader.members.iter().position(|one| *one == worker) else { continue };
             let (heard, is_complete) = leader.step.heard(member);
-            if is_complete || leader.step.since > heard.max(since) {
+            // A process that is started anew may take part in a step that starts later.
+            let last = if is_killed { since } else { heard.max(since) };
+            if is_complete || leader.step.since > last {
                 continue;
             }
             if !is_killed && heard > since {
