@@ -1,7 +1,8 @@
 //! A load that a fleet is firing, as its leader sees it: the same as one that this machine fires.
 
 use super::clock::Offset;
-use super::fleet::{FleetLoad, Line};
+use super::fleet::FleetLoad;
+use super::line::Line;
 use super::message::{Attempt, Command, Reply, Wanted, WorkerDelays, WorkerInfo};
 use super::step::{Fault, StepMachine};
 use anyhow::{Context, Result};
@@ -9,6 +10,7 @@ use futures_util::future::join_all;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use goodput_core::record::{Finished, Phase};
 use goodput_load::load::firing::TraceStart;
+use goodput_load::load::host::Host;
 use goodput_load::load::spec::Status;
 use goodput_stats::stats::workers::{WorkerFault, WorkerReport, clock_tolerance};
 use std::future::Future;
@@ -65,7 +67,7 @@ pub struct FleetEnd {
 impl FleetFiring {
     /// Follows a load that runs on all workers.
     pub(crate) fn begin(
-        line: Line,
+        (line, host): (Line, &Host),
         (members, numbers): (Vec<WorkerInfo>, Vec<u16>),
         machine: StepMachine,
         (began, offsets): (Instant, Vec<Offset>),
@@ -89,7 +91,7 @@ impl FleetFiring {
             settle: step.settle,
             has_phases: step.phase.is_none(),
         };
-        let driver = Some(line.host().spawn(driver.run()));
+        let driver = Some(host.spawn(driver.run()));
         let trace = load.outline.trace;
         Self {
             finished,
@@ -200,7 +202,7 @@ struct Driver {
 impl Driver {
     async fn run(mut self) -> StepMachine {
         let mut open = FuturesUnordered::new();
-        let mut returns = self.line.bus().connection().returns;
+        let mut returns = self.line.bus.connection().returns;
         let mut is_left = false;
         loop {
             for (i, command) in self.machine.due(self.line.now()) {
@@ -223,7 +225,7 @@ impl Driver {
                 }
                 () = sleep_until(Instant::now() + next.max(Duration::from_micros(100))) => {}
             }
-            let now = self.line.bus().connection().returns;
+            let now = self.line.bus.connection().returns;
             if now != returns {
                 returns = now;
                 self.machine.reconnected(self.line.now());

@@ -1,15 +1,15 @@
 //! The workers of a sweep, as its leader has them: found, claimed, kept, and given loads.
 
 use super::bus::{Bus, BusAddress, Credentials};
-use super::clock::{Offset, ROUND_TRIPS, RoundTrip};
+use super::clock::Offset;
 use super::firing::FleetFiring;
+use super::line::Line;
 use super::message::{
-    Allowed, Answer, Attempt, Command, LeaderId, PROTOCOL, Preparation, Refusal, Reply, Request, WorkerId,
-    WorkerInfo,
+    Allowed, Attempt, Command, PROTOCOL, Preparation, Refusal, Reply, WorkerId, WorkerInfo,
 };
-use super::step::{Failure, Fault, StepMachine, UNANSWERED};
+use super::step::{Fault, StepMachine};
+use super::worker::LEASE;
 use anyhow::{Context, Result, bail, ensure};
-use bytes::Bytes;
 use futures_util::future::join_all;
 use goodput_core::endpoint::BaseUrl;
 use goodput_load::client::consent;
@@ -19,7 +19,6 @@ use goodput_load::load::spec::Spec;
 use goodput_stats::stats::workers::WorkerFault;
 use goodput_workload::part::StepPart;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -36,78 +35,6 @@ const DEALS: u32 = 3;
 /// Space that a request of the leader leaves free in the largest message.
 const SPARE: usize = 1024;
 
-/// The means of talking to workers. Cheap to clone.
-#[derive(Clone)]
-pub(crate) struct Line {
-    bus: Bus,
-    /// The thread that the bus is on: what talks to workers is not held up by the director.
-    host: Arc<Host>,
-    leader: LeaderId,
-    origin: Instant,
-}
-
-impl Line {
-    /// Returns the leader's clock.
-    pub(crate) fn now(&self) -> Duration {
-        self.origin.elapsed()
-    }
-
-    /// Returns the time of the leader's clock at an instant.
-    pub(crate) fn at(&self, instant: Instant) -> Duration {
-        instant.saturating_duration_since(self.origin)
-    }
-
-    /// Returns the thread that the bus is on.
-    pub(crate) fn host(&self) -> &Host {
-        &self.host
-    }
-
-    /// Returns the connection to the bus.
-    pub(crate) const fn bus(&self) -> &Bus {
-        &self.bus
-    }
-
-    /// Asks a worker for something.
-    pub(crate) async fn ask(&self, worker: &WorkerId, command: Command) -> Result<Answer, Failure> {
-        self.ask_within(worker, command, UNANSWERED).await
-    }
-
-    async fn ask_within(
-        &self,
-        worker: &WorkerId,
-        command: Command,
-        within: Duration,
-    ) -> Result<Answer, Failure> {
-        let request = Request { leader: self.leader, command };
-        let bytes = serde_json::to_vec(&request).map(Bytes::from).map_err(|_| Failure::Unanswered)?;
-        let reply = self.bus.request(worker, bytes, within).await?;
-        Answer::from_bytes(reply).map_err(|_| Failure::Unanswered)
-    }
-
-    /// Measures the offset of a worker's clock.
-    async fn offset(&self, worker: &WorkerId) -> Result<Offset, Failure> {
-        let mut trips = Vec::with_capacity(ROUND_TRIPS);
-        for _ in 0..ROUND_TRIPS {
-            let asked_ns = nanos(self.now());
-            let answer = self.ask(worker, Command::Clock).await?;
-            let answered_ns = nanos(self.now());
-            if let Reply::Clock { at_ns: worker_ns } = answer.reply {
-                trips.push(RoundTrip { asked_ns, answered_ns, worker_ns });
-            }
-        }
-        Offset::estimate(&trips).ok_or(Failure::Unanswered)
-    }
-
-    /// Measures the offsets of the clocks of several workers at once.
-    pub(crate) async fn offsets(&self, workers: &[WorkerInfo]) -> Vec<Result<Offset, Failure>> {
-        join_all(workers.iter().map(|w| self.offset(&w.id))).await
-    }
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// The workers that a sweep has.
 pub struct Fleet {
     line: Line,
@@ -123,6 +50,8 @@ pub struct Fleet {
     attempts: u64,
     claimed: watch::Sender<Vec<WorkerId>>,
     claims: JoinHandle<()>,
+    /// The thread that the bus is on: what talks to workers is not held up by the director. What runs there must not own it.
+    host: Host,
 }
 
 impl Drop for Fleet {
@@ -134,7 +63,7 @@ impl Drop for Fleet {
 /// A connection to the bus, and the thread that it is on.
 pub struct ConnectedBus {
     bus: Bus,
-    host: Arc<Host>,
+    host: Host,
 }
 
 impl ConnectedBus {
@@ -143,7 +72,7 @@ impl ConnectedBus {
     /// # Errors
     /// As [`Bus::connect`], or the operating system refuses a thread.
     pub async fn connect(address: &BusAddress, credentials: &Credentials, name: &str) -> Result<Self> {
-        let host = Arc::new(Host::named("bus", 1)?);
+        let host = Host::named("bus", 1)?;
         let (address, credentials, name) = (address.clone(), credentials.clone(), name.to_owned());
         let bus = host.run(async move { Bus::connect(&address, &credentials, &name).await }).await??;
         Ok(Self { bus, host })
@@ -185,10 +114,10 @@ impl Fleet {
     ) -> Result<Self> {
         let WantedWorkers { n: expect, wait } = wanted;
         let ConnectedBus { bus, host } = connected;
-        let line = Line { bus, host, leader: LeaderId(rand::random()), origin: Instant::now() };
+        let line = Line::new(bus);
         let holder = format!("{} on {}", own.id, own.host);
         let (claimed, seen) = watch::channel(Vec::new());
-        let claims = line.host.spawn(keep_claims(line.clone(), holder.clone(), seen));
+        let claims = host.spawn(keep_claims(line.clone(), holder.clone(), seen));
         let mut fleet = Self {
             line,
             own,
@@ -200,6 +129,7 @@ impl Fleet {
             attempts: 0,
             claimed,
             claims,
+            host,
         };
         let until = Instant::now() + wait;
         let mut told = 0;
@@ -262,6 +192,18 @@ impl Fleet {
         Ok(refused)
     }
 
+    /// Looks for workers until there is one. If the bus was away, they come back to it one by one.
+    async fn refill_in_time(&mut self) -> Result<()> {
+        let until = Instant::now() + LEASE;
+        loop {
+            let found = self.refill().await;
+            if found.is_ok() && !self.members.is_empty() || Instant::now() >= until {
+                return found.map(drop);
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+
     /// Returns why a worker cannot be used; `None` if it can.
     fn usable(&self, info: &WorkerInfo, found: &[WorkerInfo]) -> Option<String> {
         if info.protocol != PROTOCOL || info.version != self.own.version {
@@ -304,9 +246,11 @@ impl Fleet {
     pub async fn fire(&mut self, load: FleetLoad<'_>) -> Result<FleetFiring> {
         for _ in 0..DEALS {
             if self.members.len() < self.expect {
-                self.refill().await?;
+                self.refill_in_time().await?;
             }
             ensure!(!self.members.is_empty(), "no worker is left on the bus");
+            // After a long outage of the bus, all of them may be free.
+            join_all(self.members.iter().map(|m| self.claim(&m.id))).await;
             match self.start(&load).await? {
                 Ok(firing) => return Ok(firing),
                 Err(fault) => {
@@ -350,7 +294,7 @@ impl Fleet {
                                 let numbers = self.members.iter().map(|m| self.number(m)).collect();
                                 let members = (self.members.clone(), numbers);
                                 return Ok(Ok(FleetFiring::begin(
-                                    line,
+                                    (line, &self.host),
                                     members,
                                     machine,
                                     (began, offsets),

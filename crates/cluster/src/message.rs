@@ -72,7 +72,7 @@ pub struct LeaderId(pub u64);
 
 /// One load that is fired, by its number among those of its leader, from 1. A step that is measured again is another
 /// attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt(pub u64);
 
 /// What a worker tells everyone about itself.

@@ -19,7 +19,7 @@ pub const LEASE: Duration = Duration::from_secs(5);
 
 /// A load, by its number among all that the worker's process was asked for. Two leaders may number their attempts alike,
 /// and what an older load still does in the background must not count for a newer one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LoadId(u64);
 
 /// What the worker's process is to do.

@@ -1,0 +1,87 @@
+//! The means by which a leader talks to its workers.
+
+use super::bus::Bus;
+use super::clock::{Offset, ROUND_TRIPS, RoundTrip};
+use super::message::{Answer, Command, LeaderId, Reply, Request, WorkerId, WorkerInfo};
+use super::step::{Failure, POLL, UNANSWERED};
+use super::worker::LEASE;
+use bytes::Bytes;
+use futures_util::future::join_all;
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The means of talking to workers. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    pub(crate) bus: Bus,
+    leader: LeaderId,
+    origin: Instant,
+}
+
+impl Line {
+    /// A new leader on a bus.
+    pub(crate) fn new(bus: Bus) -> Self {
+        Self { bus, leader: LeaderId(rand::random()), origin: Instant::now() }
+    }
+
+    /// Returns the leader's clock.
+    pub(crate) fn now(&self) -> Duration {
+        self.origin.elapsed()
+    }
+
+    /// Returns the time of the leader's clock at an instant.
+    pub(crate) fn at(&self, instant: Instant) -> Duration {
+        instant.saturating_duration_since(self.origin)
+    }
+
+    /// Asks a worker for something.
+    pub(crate) async fn ask(&self, worker: &WorkerId, command: Command) -> Result<Answer, Failure> {
+        self.ask_within(worker, command, UNANSWERED).await
+    }
+
+    async fn ask_within(
+        &self,
+        worker: &WorkerId,
+        command: Command,
+        within: Duration,
+    ) -> Result<Answer, Failure> {
+        let request = Request { leader: self.leader, command };
+        let bytes = serde_json::to_vec(&request).map(Bytes::from).map_err(|_| Failure::Unanswered)?;
+        let reply = self.bus.request(worker, bytes, within).await?;
+        Answer::from_bytes(reply).map_err(|_| Failure::Unanswered)
+    }
+
+    /// Measures the offset of a worker's clock.
+    async fn offset(&self, worker: &WorkerId) -> Result<Offset, Failure> {
+        let mut trips = Vec::with_capacity(ROUND_TRIPS);
+        let (returns, mut heard) = (self.bus.connection().returns, self.now());
+        while trips.len() < ROUND_TRIPS {
+            let asked_ns = nanos(self.now());
+            match self.ask(worker, Command::Clock).await.map(|answer| answer.reply) {
+                Ok(Reply::Clock { at_ns: worker_ns }) => {
+                    heard = self.now();
+                    trips.push(RoundTrip { asked_ns, answered_ns: nanos(heard), worker_ns });
+                }
+                Ok(_) => return Err(Failure::Unanswered),
+                // The bus is away, or the worker is not yet back on it.
+                Err(failure) => {
+                    let is_excused = failure == Failure::NoBus || self.bus.connection().returns != returns;
+                    if !is_excused || self.now() >= heard + LEASE {
+                        return Err(failure);
+                    }
+                    sleep(POLL).await;
+                }
+            }
+        }
+        Offset::estimate(&trips).ok_or(Failure::Unanswered)
+    }
+
+    /// Measures the offsets of the clocks of several workers at once.
+    pub(crate) async fn offsets(&self, workers: &[WorkerInfo]) -> Vec<Result<Offset, Failure>> {
+        join_all(workers.iter().map(|w| self.offset(&w.id))).await
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
