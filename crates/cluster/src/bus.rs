@@ -19,7 +19,7 @@ const SERVICE: &str = "goodput-worker";
 /// Key under which a worker tells about itself.
 const ABOUT: &str = "worker";
 /// Time without a further answer after which all workers have answered.
-const QUIET: Duration = Duration::from_millis(300);
+pub const QUIET: Duration = Duration::from_millis(300);
 /// Time that a connection to the broker may take.
 const CONNECT: Duration = Duration::from_secs(5);
 /// Longest time between two attempts to connect again.
