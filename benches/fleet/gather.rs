@@ -12,7 +12,8 @@ use goodput_cluster::message::{Request, WorkerInfo};
 use goodput_cluster::worker::{Effect, LoadId, WorkerMachine};
 use goodput_load::load::firing::Delays;
 use goodput_load::load::local::Outline;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const WORKERS: usize = 4;
 const RECORDS: usize = 1_000_000;

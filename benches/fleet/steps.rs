@@ -6,7 +6,8 @@ use super::processes::{Broker, Process};
 use goodput::stats::workers::WorkerFault;
 use goodput::units::ms;
 use rustix::process::Signal;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 const WORKERS: u16 = 4;
 /// Number of steps that are started, their rate and their length.
