@@ -1,7 +1,6 @@
 //! Measures what a sweep with workers costs, over a real broker: `cargo bench --bench fleet`. It needs `nats-server`.
 //!
-//! `docs/scale-out.md` quotes the results. Name parts to measure only those: `cargo bench --bench fleet -- gather lost`.
-//! Broker, leader, workers and server share this machine, so give it nothing else to do.
+//! Name parts to measure only those: `cargo bench --bench fleet -- gather lost`. Broker, leader, workers and server share this machine, so give it nothing else to do.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark that cannot go on has failed")]
 
 #[path = "fleet/ceiling.rs"]
@@ -32,8 +31,11 @@ const PARTS: [(&str, fn()); 7] = [
     ("ceiling", ceiling::ceiling),
 ];
 
-/// Prints a row of the table: a figure, its unit, and all of its measurements.
+/// Prints a row of the table: a figure, its unit, and all of its measurements. Prints none without any.
 fn print_row(figure: &str, unit: &str, mut all: Vec<f64>) {
+    if all.is_empty() {
+        return;
+    }
     all.sort_by(f64::total_cmp);
     let at = |share: f64| all[((all.len() - 1) as f64 * share).round() as usize];
     let decimals = if at(1.0) >= 100.0 { 0 } else { 3 };

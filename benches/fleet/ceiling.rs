@@ -39,7 +39,9 @@ pub(crate) fn ceiling() {
         ("closed loop of 32: CPU time of a request, without the server", "ms", cpu),
     ];
     for (figure, unit, [without, with]) in figures {
-        let ratios = with.iter().zip(&without).map(|(with, without)| with / without).collect();
+        let ratios = with.iter().zip(&without).map(|(with, without)| with / without);
+        // Where no rate is sent in time, there is no ratio.
+        let ratios = ratios.filter(|ratio| ratio.is_finite()).collect();
         print_row(&format!("{figure}: no workers"), unit, without);
         print_row(&format!("{figure}: `--workers 1`"), unit, with);
         print_row(&format!("{figure}: ratio"), "", ratios);
