@@ -7,6 +7,7 @@ use super::step::{Failure, POLL, StepMachine, UNANSWERED};
 use super::worker::LEASE;
 use bytes::Bytes;
 use futures_util::future::join_all;
+use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -45,10 +46,29 @@ impl Line {
         command: Command,
         within: Duration,
     ) -> Result<Answer, Failure> {
+        let mut reply = pin!(self.bus.request(worker, self.bytes(command)?, within));
+        loop {
+            tokio::select! {
+                biased;
+                reply = &mut reply => return Answer::from_bytes(reply?).map_err(|_| Failure::Unanswered),
+                is_gone = self.is_gone(worker) => if is_gone { return Err(Failure::NobodyThere) }
+            }
+        }
+    }
+
+    /// Asks after a while if a worker is still on the bus. The broker says nothing about a request whose receiver died
+    /// before it replied.
+    async fn is_gone(&self, worker: &WorkerId) -> bool {
+        sleep(POLL).await;
+        match self.bytes(Command::Clock) {
+            Ok(bytes) => self.bus.request(worker, bytes, POLL).await == Err(Failure::NobodyThere),
+            Err(_) => false,
+        }
+    }
+
+    fn bytes(&self, command: Command) -> Result<Bytes, Failure> {
         let request = Request { leader: self.leader, command };
-        let bytes = serde_json::to_vec(&request).map(Bytes::from).map_err(|_| Failure::Unanswered)?;
-        let reply = self.bus.request(worker, bytes, within).await?;
-        Answer::from_bytes(reply).map_err(|_| Failure::Unanswered)
+        serde_json::to_vec(&request).map(Bytes::from).map_err(|_| Failure::Unanswered)
     }
 
     /// Measures the offset of a worker's clock.

@@ -237,6 +237,8 @@ impl StepMachine {
             Failure::NobodyThere | Failure::Unanswered if returning => {}
             Failure::NobodyThere => self.blame(worker, WorkerFault::Lost, None),
             Failure::Unanswered => {
+                // It has had time enough.
+                side.next = now;
                 side.unanswered += 1;
                 if side.unanswered >= MOST_UNANSWERED {
                     self.blame(worker, WorkerFault::Frozen, None);
