@@ -9,9 +9,10 @@ use goodput_core::record::{Conn, Failure, Finished, Outcome, Phase, Record, Toke
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Size at which a chunk is closed: with its reply it fits into the default largest message of NATS, 1 MiB.
-const CHUNK: usize = 900_000;
-/// Largest row with its texts. A longer text is cut, so that every row fits into a message.
+/// Size at which a chunk is closed. It must arrive within the time that a reply may take, also over a link that many workers share: 64 of
+/// them at once take 0.15 s of 1 Gbit/s.
+const CHUNK: usize = 300_000;
+/// Longest text of a row. A longer one is cut, so that every row fits into the default largest message of NATS, 1 MiB.
 const LONGEST_TEXT: usize = 120_000;
 
 /// The chunks of a load that the leader does not have yet.
