@@ -1,6 +1,6 @@
 //! The state machine of a leader during one load: what it asks its workers, and what follows from their replies.
 //!
-//! It has no clock and no network of its own. Whoever runs it sends the [`Request`]s of [`StepMachine::due`], passes the
+//! It has no clock and no network of its own. Whoever runs it sends the requests of [`StepMachine::due`], passes the
 //! replies and failures back, and takes the records. Each worker has at most one request open. A request that is lost is
 //! sent again: all of them say what is wanted, not what is to change.
 
