@@ -1,4 +1,4 @@
-//! What this process tells about itself, as a leader or as a worker.
+//! The description of this process, as a leader or as a worker.
 
 use super::message::{PROTOCOL, WorkerId, WorkerInfo};
 use anyhow::{Context, Result};

@@ -46,19 +46,30 @@ pub struct FleetFiring {
     offsets: Vec<Offset>,
 }
 
+/// A load that has started on all workers.
+pub(crate) struct RunningLoad {
+    pub(crate) members: Vec<WorkerInfo>,
+    /// Their numbers among all workers of the sweep.
+    pub(crate) numbers: Vec<u16>,
+    pub(crate) machine: StepMachine,
+    pub(crate) began: Instant,
+    /// The offsets of their clocks before the start.
+    pub(crate) offsets: Vec<Offset>,
+}
+
 /// The state of a load.
 #[derive(Debug, Clone, Default)]
 pub struct FleetStatus {
-    /// Of all workers together.
+    /// The counts of all workers together.
     pub all: Status,
-    /// Of each.
+    /// The counts of each.
     pub each: Vec<Status>,
 }
 
 /// The end of a load.
 #[derive(Debug)]
 pub struct FleetEnd {
-    /// What each worker reports of the step.
+    /// The workers' reports of the step.
     pub reports: Vec<WorkerReport>,
     /// The first fault of a worker; the load was then cancelled on the others.
     pub fault: Option<Fault>,
@@ -66,13 +77,8 @@ pub struct FleetEnd {
 
 impl FleetFiring {
     /// Follows a load that runs on all workers.
-    pub(crate) fn begin(
-        (line, host): (Line, &Host),
-        (members, numbers): (Vec<WorkerInfo>, Vec<u16>),
-        machine: StepMachine,
-        (began, offsets): (Instant, Vec<Offset>),
-        load: &FleetLoad<'_>,
-    ) -> Self {
+    pub(crate) fn begin(running: RunningLoad, line: Line, host: &Host, load: &FleetLoad<'_>) -> Self {
+        let RunningLoad { members, numbers, machine, began, offsets } = running;
         let (results, finished) = mpsc::channel(WAITING);
         let (wanted, wants) = watch::channel(machine.wanted());
         let (tell, seen) = watch::channel(FleetStatus::default());
@@ -231,10 +237,8 @@ impl Driver {
                 self.machine.reconnected(self.line.now());
             }
             // Only now: workers that are not back yet, after the bus is, are not to blame.
-            match answered {
-                Some((i, Ok(answer))) => self.machine.reply(self.line.now(), i, answer),
-                Some((i, Err(failure))) => self.machine.failed(self.line.now(), i, failure),
-                None => {}
+            if let Some((i, answer)) = answered {
+                self.machine.answered(self.line.now(), i, answer);
             }
             self.hand_over(is_left).await;
             self.look();

@@ -2,11 +2,9 @@
 
 use super::bus::{Bus, BusAddress, Credentials};
 use super::clock::Offset;
-use super::firing::FleetFiring;
+use super::firing::{FleetFiring, RunningLoad};
 use super::line::{Line, drive_until};
-use super::message::{
-    Allowed, Attempt, Command, PROTOCOL, Preparation, Refusal, Reply, WorkerId, WorkerInfo,
-};
+use super::message::{Attempt, Command, PROTOCOL, Preparation, Refusal, Reply, WorkerId, WorkerInfo};
 use super::step::{Fault, StepMachine};
 use super::worker::LEASE;
 use anyhow::{Context, Result, bail, ensure};
@@ -277,53 +275,41 @@ impl Fleet {
         if let Some(returned) = line.bus.connection().returned {
             machine.reconnected(line.at(returned));
         }
-        drive_until(&line, &self.members, &mut machine, |m| m.is_ready() || m.is_over()).await;
-        let fault = match machine.fault() {
-            Some(fault) => Some(fault.clone()),
-            None => {
-                let offsets = line.offsets(&self.members).await;
-                match offsets.iter().position(Result::is_err) {
-                    Some(worker) => Some(Fault { worker, fault: WorkerFault::Lost, why: None }),
-                    None => {
-                        let offsets: Vec<Offset> = offsets.into_iter().flatten().collect();
-                        let began = Instant::now() + AHEAD;
-                        let starts: Vec<u64> = offsets.iter().map(|o| o.to_worker(line.at(began))).collect();
-                        machine.fire(line.now(), &starts);
-                        drive_until(&line, &self.members, &mut machine, |m| m.is_running() || m.is_over())
-                            .await;
-                        match machine.fault() {
-                            Some(fault) => Some(fault.clone()),
-                            None => {
-                                let numbers = self.members.iter().map(|m| self.number(m)).collect();
-                                let members = (self.members.clone(), numbers);
-                                return Ok(Ok(FleetFiring::begin(
-                                    (line, &self.host),
-                                    members,
-                                    machine,
-                                    (began, offsets),
-                                    load,
-                                )));
-                            }
-                        }
-                    }
-                }
-            }
-        };
-        let release = self.members.iter().map(|m| line.ask(&m.id, Command::Release { attempt }));
-        join_all(release).await;
-        fault.map(Err).context("a load neither started nor failed")
+        let started = self.start_at_once(machine).await;
+        if started.is_err() {
+            join_all(self.members.iter().map(|m| line.ask(&m.id, Command::Release { attempt }))).await;
+        }
+        Ok(started.map(|running| FleetFiring::begin(running, line, &self.host, load)))
+    }
+
+    /// Has all workers make a load ready, and then start at one time.
+    async fn start_at_once(&self, mut machine: StepMachine) -> Result<RunningLoad, Fault> {
+        let (line, members) = (&self.line, &self.members);
+        drive_until(line, members, &mut machine, |m| m.is_ready() || m.is_over()).await;
+        machine.fault().map_or(Ok(()), |fault| Err(fault.clone()))?;
+        let offsets = line.offsets(members).await;
+        let lost = |worker| Fault { worker, fault: WorkerFault::Lost, why: None };
+        let offsets = offsets.into_iter().enumerate().map(|(i, offset)| offset.map_err(|_| lost(i)));
+        let offsets: Vec<Offset> = offsets.collect::<Result<_, _>>()?;
+        let began = Instant::now() + AHEAD;
+        let starts: Vec<u64> = offsets.iter().map(|o| o.to_worker(line.at(began))).collect();
+        machine.fire(line.now(), &starts);
+        drive_until(line, members, &mut machine, |m| m.is_running() || m.is_over()).await;
+        machine.fault().map_or(Ok(()), |fault| Err(fault.clone()))?;
+        let numbers = members.iter().map(|m| self.number(m)).collect();
+        Ok(RunningLoad { members: members.clone(), numbers, machine, began, offsets })
     }
 
     /// Returns what each worker is to make ready.
     fn preparations(&self, load: &FleetLoad<'_>) -> Result<Vec<Preparation>> {
         let of = self.members.len() as u32;
-        let (every, hosts) = consent::allowed();
+        let allowed = consent::allowed();
         let connections = load.connections.div_ceil(self.members.len()) as u32;
         let part = |i| {
             let part = StepPart::new(i, of).map_err(anyhow::Error::msg)?;
             let spec = Spec { part, ..load.spec.clone() };
-            let allowed = Allowed { every, hosts: hosts.clone() };
-            Ok(Preparation { spec, url: load.url.cloned(), connections, allowed })
+            let (url, allowed) = (load.url.cloned(), allowed.clone());
+            Ok(Preparation { spec, url, connections, allowed })
         };
         let all: Vec<Preparation> = (0..of).map(part).collect::<Result<_>>()?;
         let size = serde_json::to_vec(&all[0]).context("failed to write the load")?.len();

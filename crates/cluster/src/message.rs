@@ -2,6 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use goodput_core::endpoint::BaseUrl;
+use goodput_load::client::consent::Allowed;
 use goodput_load::load::lag::OwnDelay;
 use goodput_load::load::local::Outline;
 use goodput_load::load::spec::{Spec, Status};
@@ -75,7 +76,7 @@ pub struct LeaderId(pub u64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt(pub u64);
 
-/// What a worker tells everyone about itself.
+/// The description of a worker, for everyone on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerInfo {
     /// Its name.
@@ -105,11 +106,11 @@ pub struct WorkerInfo {
 pub struct Request {
     /// The leader.
     pub leader: LeaderId,
-    /// What it wants.
+    /// The command.
     pub command: Command,
 }
 
-/// What a leader wants of a worker.
+/// A command of a leader to a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Command {
@@ -171,17 +172,8 @@ pub struct Preparation {
     pub url: Option<BaseUrl>,
     /// Number of connections to open.
     pub connections: u32,
-    /// Public hosts that the user has allowed load on.
+    /// The public servers that the user has allowed load on.
     pub allowed: Allowed,
-}
-
-/// The public servers that the user has allowed load on.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Allowed {
-    /// Every one.
-    pub every: bool,
-    /// Those with these names or addresses.
-    pub hosts: Vec<String>,
 }
 
 /// The state in which a leader wants a load.

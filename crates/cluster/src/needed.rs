@@ -18,7 +18,7 @@ pub struct Demand {
     pub addresses: usize,
 }
 
-/// What one machine can send.
+/// The load that one machine can send.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ceiling {
     /// Requests per second.
@@ -34,7 +34,7 @@ pub struct Ceiling {
 pub struct Needed {
     /// Their number; 1 means that one machine is enough, without a worker.
     pub workers: u32,
-    /// What there is too much of for fewer.
+    /// The limit that fewer would reach.
     pub limit: Scarce,
     /// How much of it the load has.
     pub asked: f64,
@@ -42,7 +42,7 @@ pub struct Needed {
     pub each: f64,
 }
 
-/// What runs out first on one machine.
+/// The limit that one machine reaches first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scarce {

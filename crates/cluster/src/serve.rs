@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// Most finished requests that are taken at once.
 const AT_ONCE: usize = 1024;
 
-/// What happened in the background.
+/// An event in the background.
 enum News {
     Prepared(LoadId, Result<Box<ReadyLoad>>),
     Ended(LoadId, Result<(Duration, Delays)>),
@@ -43,7 +43,7 @@ struct ReadyLoad {
     outline: Outline,
 }
 
-/// What connections to a server depend on.
+/// The settings that connections to a server depend on.
 #[derive(PartialEq)]
 struct ServerKey {
     server: Server,
@@ -213,7 +213,7 @@ impl ReadyLoad {
     /// of an earlier load to the same server are used again.
     async fn make(preparation: Preparation, earlier: Option<Box<Self>>) -> Result<Self> {
         let Preparation { spec, url, connections, allowed } = preparation;
-        consent::allow_hosts(allowed.every, &allowed.hosts);
+        consent::allow_also(allowed);
         let plan = &spec.plan;
         let server = ServerKey { server: plan.server.clone(), client: plan.client, url };
         let (mut load, host) = match earlier {

@@ -51,11 +51,11 @@ pub struct Fault {
     pub worker: usize,
     /// The kind of fault.
     pub fault: WorkerFault,
-    /// What the worker itself said, for people.
+    /// The worker's own words, for people.
     pub why: Option<String>,
 }
 
-/// What the workers are to do together.
+/// The stage of all workers together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// Make the load ready.
@@ -154,6 +154,14 @@ impl StepMachine {
             Stage::Ready | Stage::Run | Stage::Over => {
                 Command::Pull { attempt, seq: self.seq, wanted: self.wanted, from: side.from }
             }
+        }
+    }
+
+    /// Handles the answer to a request, or that none came.
+    pub fn answered(&mut self, now: Duration, worker: usize, answer: Result<Answer, Failure>) {
+        match answer {
+            Ok(answer) => self.reply(now, worker, answer),
+            Err(failure) => self.failed(now, worker, failure),
         }
     }
 

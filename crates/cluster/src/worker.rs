@@ -22,7 +22,7 @@ pub const LEASE: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LoadId(u64);
 
-/// What the worker's process is to do.
+/// An action of the worker's process.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Make a load ready, in the background.

@@ -237,7 +237,7 @@ fn spec(task: Task<'_>, load: &Load) -> Spec {
 pub(super) struct FollowedLoad {
     /// The early end of the step, if it had one.
     pub(super) abort: Option<EarlyEnd>,
-    /// What became of the load.
+    /// The end of the load.
     pub(super) end: LoadEnd,
 }
 

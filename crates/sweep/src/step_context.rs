@@ -45,7 +45,7 @@ pub(crate) struct StepContext<'a> {
     pub(crate) client_delay: OwnDelay,
     /// Stretches in which the whole client stood still, from the start of the step.
     pub(crate) halts: Vec<Range<Duration>>,
-    /// What each worker reports; empty if this machine sent.
+    /// The workers' reports; empty if this machine sent.
     pub(crate) workers: Vec<WorkerReport>,
     /// True if the client reached one of its limits.
     pub(crate) client_limit: bool,

@@ -25,7 +25,7 @@ pub(super) enum StepLoad {
 pub(super) struct LoadEnd {
     /// The delays of this machine; `None` if workers sent.
     delays: Option<Delays>,
-    /// What each worker reports; empty if this machine sent.
+    /// The workers' reports; empty if this machine sent.
     pub(super) reports: Vec<WorkerReport>,
     /// The fault of a worker that ended the load.
     pub(super) fault: Option<Fault>,

@@ -5,11 +5,13 @@
 
 use super::public::is_public;
 use goodput_core::endpoint::BaseUrl;
+use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
-/// The servers that may be loaded although they have a public address.
-struct Allowed {
+/// The servers that may be loaded although they have a public address. Another process of the same user can be given them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Allowed {
     every: bool,
     /// Names and addresses, as [`normal`] writes them.
     hosts: Vec<String>,
@@ -29,17 +31,16 @@ pub fn allow(url: &BaseUrl) {
     }
 }
 
-/// Allows load on these hosts, as another process of the same user was told, which [`allowed`] returns.
-pub fn allow_hosts(every: bool, hosts: &[String]) {
+/// Allows load on these servers too.
+pub fn allow_also(more: Allowed) {
     let mut allowed = ALLOWED.write().unwrap_or_else(PoisonError::into_inner);
-    allowed.every |= every;
-    allowed.hosts.extend(hosts.iter().map(|host| normal(host)));
+    allowed.every |= more.every;
+    allowed.hosts.extend(more.hosts);
 }
 
-/// Returns true if load is allowed on every public address, and the hosts on which it is.
-pub fn allowed() -> (bool, Vec<String>) {
-    let allowed = ALLOWED.read().unwrap_or_else(PoisonError::into_inner);
-    (allowed.every, allowed.hosts.clone())
+/// Returns the servers on which load is allowed.
+pub fn allowed() -> Allowed {
+    ALLOWED.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 /// Returns the host of a URL in one form; `None` for a Unix socket.
