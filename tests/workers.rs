@@ -9,8 +9,12 @@
 mod common;
 #[path = "workers/failures.rs"]
 mod failures;
+#[path = "workers/faulty.rs"]
+mod faulty;
 #[path = "workers/fleet.rs"]
 mod fleet;
+#[path = "workers/relay.rs"]
+mod relay;
 #[path = "workers/same.rs"]
 mod same;
 #[path = "workers/security.rs"]

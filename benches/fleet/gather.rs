@@ -1,6 +1,7 @@
 //! The transfer of a million records from four workers, by the leader's own driver.
 
 use super::fixture;
+use super::leader::own_load;
 use super::messages::{runtime, worker_info};
 use super::print_row;
 use super::processes::Broker;
@@ -12,12 +13,14 @@ use goodput_cluster::message::{Request, WorkerInfo};
 use goodput_cluster::worker::{Effect, LoadId, WorkerMachine};
 use goodput_load::load::firing::Delays;
 use goodput_load::load::local::Outline;
+use goodput_workload::schedule::Schedule;
 use std::time::Duration;
 use tokio::time::Instant;
 
 const WORKERS: usize = 4;
 const RECORDS: usize = 1_000_000;
 const REPETITIONS: usize = 7;
+const WINDOW: Duration = Duration::from_secs(60);
 /// Time from a request to its first token, and from token to token.
 const FIRST: Duration = Duration::from_millis(40);
 const GAP: Duration = Duration::from_millis(20);
@@ -56,8 +59,16 @@ fn spawn_worker(address: &BusAddress, i: usize, info: WorkerInfo, gaps: usize) {
     });
 }
 
+/// Returns the numbers of the chains of the load.
+fn schedule() -> Schedule {
+    let spec = fixture::spec(WINDOW);
+    own_load(&spec).schedule(&spec).unwrap()
+}
+
 fn fill(machine: &mut WorkerMachine, load: LoadId, i: usize, gaps: usize) {
-    (i..RECORDS).step_by(WORKERS).for_each(|id| machine.finished(load, &finished(id, gaps)));
+    let parts = schedule().parts(WORKERS as u32);
+    let own = (0..RECORDS).filter(|id| parts.part_of(*id as u64) as usize == i);
+    own.for_each(|id| machine.finished(load, &finished(id, gaps)));
     machine.prepared(load, Ok(Outline::default()));
 }
 
@@ -85,10 +96,11 @@ async fn pull(address: &BusAddress) -> Vec<f64> {
     let connected = ConnectedBus::connect(address, &Credentials::None, "bench").await.unwrap();
     let wanted = WantedWorkers { n: WORKERS, wait: Duration::from_secs(10) };
     let mut fleet = Fleet::gather(connected, worker_info("leader"), 0, wanted).await.unwrap();
-    let spec = fixture::spec(Duration::from_secs(60));
+    let spec = fixture::spec(WINDOW);
     let mut seconds = Vec::new();
     for _ in 0..REPETITIONS {
-        let load = FleetLoad { spec: &spec, outline: Outline::default(), url: None, connections: 1 };
+        let (outline, schedule) = (Outline::default(), schedule());
+        let load = FleetLoad { spec: &spec, outline, schedule, url: None, connections: 1 };
         let mut firing = fleet.fire(load).await.unwrap();
         let began = Instant::now();
         let (mut seen, mut batch) = (vec![false; RECORDS], Vec::new());

@@ -64,8 +64,9 @@ impl Leader {
         spec.level = Level::rate(rate);
         (spec.step.arrivals.step, spec.step.prompts.step) = (self.steps, self.steps);
         let url: BaseUrl = self.server.url.parse().unwrap();
-        let outline = own_load(&spec).outline(&spec).unwrap();
-        let load = FleetLoad { spec: &spec, outline, url: Some(&url), connections: CONNECTIONS };
+        let own = own_load(&spec);
+        let (outline, schedule) = (own.outline(&spec).unwrap(), own.schedule(&spec).unwrap());
+        let load = FleetLoad { spec: &spec, outline, schedule, url: Some(&url), connections: CONNECTIONS };
         self.runtime.block_on(self.fleet.fire(load)).unwrap()
     }
 
@@ -103,7 +104,7 @@ impl Drop for Leader {
 }
 
 /// Returns the load as this process would send it, for its outline.
-fn own_load(spec: &Spec) -> Load {
+pub(crate) fn own_load(spec: &Spec) -> Load {
     let plan = &spec.plan;
     let clients = Client::for_load(&plan.server, None, 1, plan.client.retries).unwrap();
     let traffic = Traffic::open(&plan.workload, &plan.counter().unwrap()).unwrap();

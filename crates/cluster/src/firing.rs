@@ -2,6 +2,7 @@
 
 use super::clock::Offset;
 use super::fleet::FleetLoad;
+use super::ledger::Ledger;
 use super::line::Line;
 use super::message::{Attempt, Command, Reply, Wanted, WorkerDelays, WorkerInfo};
 use super::step::{Fault, StepMachine};
@@ -84,10 +85,12 @@ impl FleetFiring {
         let (tell, seen) = watch::channel(FleetStatus::default());
         let (sent_all, attempt) = (CancellationToken::new(), machine.attempt());
         let step = &load.spec.step;
+        let ledger = Ledger::new(load.schedule.clone(), members.len());
         let driver = Driver {
             line: line.clone(),
             members: members.clone(),
             numbers: numbers.clone(),
+            ledger,
             machine,
             results,
             wants,
@@ -96,6 +99,7 @@ impl FleetFiring {
             began: line.at(began),
             settle: step.settle,
             has_phases: step.phase.is_none(),
+            is_stopped_early: false,
         };
         let driver = Some(host.spawn(driver.run()));
         let trace = load.outline.trace;
@@ -194,6 +198,8 @@ struct Driver {
     members: Vec<WorkerInfo>,
     numbers: Vec<u16>,
     machine: StepMachine,
+    /// The requests that have come, against those of the plan.
+    ledger: Ledger,
     results: mpsc::Sender<Finished>,
     wants: watch::Receiver<Wanted>,
     tell: watch::Sender<FleetStatus>,
@@ -203,6 +209,8 @@ struct Driver {
     settle: Duration,
     /// True if the phase of a request follows from when it was due.
     has_phases: bool,
+    /// True if the director stopped the load before the end of its window.
+    is_stopped_early: bool,
 }
 
 impl Driver {
@@ -249,13 +257,35 @@ impl Driver {
         if is_left {
             let attempt = self.machine.attempt();
             join_all(self.members.iter().map(|m| self.line.ask(&m.id, Command::Release { attempt }))).await;
+            return self.machine;
         }
-        self.machine
+        self.find_missing().await
+    }
+
+    /// Blames a worker if a request is missing that was due before the end of the window.
+    async fn find_missing(self) -> StepMachine {
+        let end = self.settle + self.machine.wanted().window;
+        let is_whole = self.has_phases && !self.is_stopped_early;
+        let Self { mut machine, ledger, .. } = self;
+        if is_whole && machine.fault().is_none() {
+            // All chains are drawn for it: at high rates that takes a while.
+            let missing = tokio::task::spawn_blocking(move || ledger.missing(end)).await;
+            if let Ok(Some(worker)) = missing {
+                machine.accuse(worker, WorkerFault::RecordsMissing);
+            }
+        }
+        machine
+    }
+
+    /// Returns the end of the measured window by the leader's clock.
+    fn window_end(&self) -> Duration {
+        self.began + self.settle + self.machine.wanted().window
     }
 
     /// Adds what the director wants to what follows from the load itself: once stopped, it stays so.
     fn want(&mut self, wanted: Wanted) {
         let now = self.machine.wanted();
+        self.is_stopped_early |= wanted.stop && self.line.now() < self.window_end();
         self.machine.want(Wanted { stop: wanted.stop || now.stop, cut: wanted.cut || now.cut, ..wanted });
     }
 
@@ -265,6 +295,10 @@ impl Driver {
         for (worker, records) in self.machine.take_records() {
             for mut finished in records {
                 let record = &mut finished.record;
+                if !self.ledger.enter(worker, record.id) {
+                    self.machine.accuse(worker, WorkerFault::OtherRequests);
+                    continue;
+                }
                 record.worker = Some(self.numbers[worker]);
                 // The worker heard of a longer window only after this one was due.
                 if self.has_phases && record.phase == Phase::Tail && record.due < window_end {
@@ -284,7 +318,7 @@ impl Driver {
             self.sent_all.cancel();
         }
         self.tell.send_replace(FleetStatus { all, each: self.machine.each_status().collect() });
-        let end = self.began + self.settle + self.machine.wanted().window;
+        let end = self.window_end();
         let is_quiet = all.measured_open == 0 && !all.to_come;
         if self.line.now() >= end && is_quiet && self.machine.is_fresh(end) {
             self.want(Wanted { stop: true, ..self.machine.wanted() });

@@ -16,6 +16,7 @@ use goodput_load::load::local::Outline;
 use goodput_load::load::spec::Spec;
 use goodput_stats::stats::workers::WorkerFault;
 use goodput_workload::part::StepPart;
+use goodput_workload::schedule::Schedule;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -43,6 +44,8 @@ pub struct Fleet {
     members: Vec<WorkerInfo>,
     /// All that it ever had, in order of coming.
     known: Vec<WorkerInfo>,
+    /// Those that could not do their part, and why. They are not asked again.
+    unable: Vec<(WorkerInfo, String)>,
     /// Number of workers that the sweep had before.
     before: u16,
     attempts: u64,
@@ -92,6 +95,8 @@ pub struct FleetLoad<'a> {
     pub spec: &'a Spec,
     /// The step in brief, as this machine would send it.
     pub outline: Outline,
+    /// The numbers of its chains.
+    pub schedule: Schedule,
     /// Address of the server, if the plan does not have it.
     pub url: Option<&'a BaseUrl>,
     /// Number of connections to open.
@@ -123,6 +128,7 @@ impl Fleet {
             expect,
             members: Vec::new(),
             known: Vec::new(),
+            unable: Vec::new(),
             before,
             attempts: 0,
             claimed,
@@ -212,6 +218,9 @@ impl Fleet {
                 "its program is another build of the same version: start all from one binary".into(),
             );
         }
+        if let Some((_, why)) = self.unable.iter().find(|(unable, _)| unable == info) {
+            return Some(why.clone());
+        }
         let namesakes = found.iter().filter(|other| other.id == info.id).count();
         (namesakes > 1).then(|| format!("{namesakes} workers have this name: give them others by --name"))
     }
@@ -236,34 +245,53 @@ impl Fleet {
         let _ = self.line.ask(id, Command::Free).await;
     }
 
-    /// Fires a load, of which each worker sends its part. A worker that is lost before the start is replaced, or its share
-    /// dealt to the others.
+    /// Drops a worker that cannot do its part. Only its next process may take its place.
+    pub async fn distrust(&mut self, id: &WorkerId, why: String) {
+        let own = self.members.iter().find(|member| member.id == *id).cloned();
+        self.unable.extend(own.map(|info| (info, why)));
+        self.drop_member(id).await;
+    }
+
+    /// Fires a load, of which each worker sends its part. A worker that is lost before the start, or cannot make the load
+    /// ready, has its share dealt to the others; another worker takes its place at the next load.
     ///
     /// # Errors
-    /// No worker is left, one cannot make the load ready, or the load is too large for a message.
+    /// No worker is left, or three failed one after the other; the load is too large for a message.
     pub async fn fire(&mut self, load: FleetLoad<'_>) -> Result<FleetFiring> {
-        for _ in 0..DEALS {
-            if self.members.len() < self.expect {
+        for deal in 0..DEALS {
+            // Others take the place of lost workers at the next load: one that fails and stays on the bus would be found again.
+            if self.members.is_empty() || deal == 0 && self.members.len() < self.expect {
                 self.refill_in_time().await?;
             }
-            ensure!(!self.members.is_empty(), "no worker is left on the bus");
+            ensure!(!self.members.is_empty(), "no worker is left on the bus{}", self.inabilities());
             // After a long outage of the bus, all of them may be free.
             join_all(self.members.iter().map(|m| self.claim(&m.id))).await;
             match self.start(&load).await? {
                 Ok(firing) => return Ok(firing),
-                Err(fault) => {
-                    let id = self.members[fault.worker].id.clone();
-                    if let (WorkerFault::Refused, Some(why)) = (fault.fault, fault.why) {
-                        bail!("the worker {id} cannot send the load: {why}");
-                    }
-                    tracing::warn!(
-                        "the worker {id} was lost before the step: its share is dealt to the others"
-                    );
-                    self.drop_member(&id).await;
-                }
+                Err(fault) => self.leave_out(fault).await,
             }
         }
-        bail!("workers were lost {DEALS} times before the step started")
+        bail!("workers failed {DEALS} times before the step started{}", self.inabilities())
+    }
+
+    /// Drops a worker that is at fault before the start of a load.
+    async fn leave_out(&mut self, fault: Fault) {
+        let id = self.members[fault.worker].id.clone();
+        match (fault.fault, fault.why) {
+            (WorkerFault::Refused, Some(why)) => {
+                tracing::warn!("the worker {id} cannot send its share, which is dealt to the others: {why}");
+                self.distrust(&id, why).await;
+            }
+            _ => {
+                tracing::warn!("the worker {id} was lost before the step: its share is dealt to the others");
+                self.drop_member(&id).await;
+            }
+        }
+    }
+
+    /// Returns a line for each worker that could not do its part.
+    fn inabilities(&self) -> String {
+        self.unable.iter().map(|(info, why)| format!("\n  {}: {why}", info.id)).collect()
     }
 
     /// Makes a load ready on all workers and starts it. Returns the fault of a worker if there is one before the start.

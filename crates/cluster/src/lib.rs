@@ -14,6 +14,7 @@ pub mod firing;
 #[cfg(test)]
 mod fixture;
 pub mod fleet;
+mod ledger;
 mod line;
 pub mod local;
 pub mod message;

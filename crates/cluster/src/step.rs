@@ -22,7 +22,7 @@ pub const POLL: Duration = Duration::from_millis(50);
 pub const UNANSWERED: Duration = Duration::from_millis(450);
 /// Requests in a row that a worker may leave unanswered while the bus is there.
 const MOST_UNANSWERED: u32 = 2;
-/// Times that a chunk is asked for again whose checksum is wrong.
+/// Times that a chunk is asked for whose checksum is wrong, or that does not come though the load has ended.
 const MOST_BROKEN: u32 = 3;
 /// Time without a look at the workers after which the leader itself was away: it was stopped, or waited for the director.
 const AWAY: Duration = UNANSWERED;
@@ -197,32 +197,29 @@ impl StepMachine {
     fn progress(&mut self, now: Duration, worker: usize, progress: &Progress, bytes: &[u8]) {
         let side = &mut self.sides[worker];
         (side.status, side.fresh) = (progress.status, side.asked);
-        if let Some(head) = progress.chunk.filter(|head| head.number == side.from) {
-            let rows = if chunk::checksum(bytes) == head.checksum { chunk::read(bytes).ok() } else { None };
-            match rows {
-                Some(rows) => {
-                    (side.from, side.broken) = (side.from + 1, 0);
-                    side.records += rows.len() as u64;
-                    // There may be more.
-                    side.next = now;
-                    self.records.push((worker, rows));
-                }
-                None => {
-                    side.broken += 1;
-                    side.next = now;
-                    if side.broken >= MOST_BROKEN {
-                        return self.blame(worker, WorkerFault::RecordsMissing, None);
-                    }
-                }
-            }
-        }
-        let side = &mut self.sides[worker];
         side.ended = progress.ended;
-        if let Some(ended) = side.ended {
-            side.next = now;
-            if side.is_complete() && side.records != ended.records {
-                self.blame(worker, WorkerFault::RecordsMissing, None);
+        let is_owed = side.ended.is_some_and(|ended| side.from < ended.chunks);
+        match progress.chunk.filter(|head| head.number == side.from) {
+            Some(head) => {
+                let is_sound = chunk::checksum(bytes) == head.checksum;
+                match is_sound.then(|| chunk::read(bytes).ok()).flatten() {
+                    Some(rows) => {
+                        (side.from, side.broken) = (side.from + 1, 0);
+                        side.records += rows.len() as u64;
+                        self.records.push((worker, rows));
+                    }
+                    None => side.broken += 1,
+                }
+                // There may be more.
+                side.next = now;
             }
+            None if is_owed => (side.broken, side.next) = (side.broken + 1, now),
+            None => {}
+        }
+        let side = &self.sides[worker];
+        let is_short = side.is_complete() && side.ended.is_some_and(|ended| side.records != ended.records);
+        if side.broken >= MOST_BROKEN || is_short {
+            self.blame(worker, WorkerFault::RecordsMissing, None);
         }
     }
 
@@ -285,6 +282,14 @@ impl StepMachine {
             }
         }
         self.end_if_complete();
+    }
+
+    /// Blames a worker for its records: they are not those of the plan.
+    pub fn accuse(&mut self, worker: usize, fault: WorkerFault) {
+        if !self.sides[worker].is_out {
+            self.blame(worker, fault, None);
+            self.end_if_complete();
+        }
     }
 
     /// Takes a worker out. The first fault counts: the load is cancelled, and the others are heard until they have ended.

@@ -22,10 +22,8 @@ use goodput_plan::{Plan, Series};
 use goodput_run::rundir::{Meta, Run};
 use goodput_stats::search::{Ask, Next, Search};
 use goodput_stats::stats::step::Step;
+use goodput_stats::stats::workers::MOST_ATTEMPTS;
 use std::time::Duration;
-
-/// Times that a step is measured if a worker spoils it.
-const MOST_ATTEMPTS: u32 = 3;
 
 /// A sweep: its plan, its folder, the time that it has spent, and what has been measured so far.
 pub(super) struct Sweep<'a> {

@@ -72,9 +72,14 @@ impl SweepFleet {
 
     /// Gives back the workers that a step lost.
     pub(super) async fn drop_lost(&mut self, step: &Step) {
-        for worker in step.workers.iter().filter(|w| w.fault.is_some_and(is_loss)) {
-            if let Ok(id) = WorkerId::try_from(worker.id.clone()) {
-                self.fleet.drop_member(&id).await;
+        for worker in &step.workers {
+            let (Some(fault), Ok(id)) = (worker.fault, WorkerId::try_from(worker.id.clone())) else {
+                continue;
+            };
+            match loss(fault) {
+                Loss::None => {}
+                Loss::ForNow => self.fleet.drop_member(&id).await,
+                Loss::ForGood => self.fleet.distrust(&id, worker.fault_text().unwrap_or_default()).await,
             }
         }
     }
@@ -118,18 +123,24 @@ async fn begin(workers: &Workers, groups: &Groups, before: u16) -> Result<(Fleet
     }
 }
 
-/// Returns true if a worker with such a fault takes no further part: it is gone, or cannot be trusted.
-const fn is_loss(fault: WorkerFault) -> bool {
+/// What a fault of a worker means for its further part in the sweep.
+enum Loss {
+    /// It goes on.
+    None,
+    /// It is gone, and may come back.
+    ForNow,
+    /// It does wrong, and its process is not used again.
+    ForGood,
+}
+
+const fn loss(fault: WorkerFault) -> Loss {
     match fault {
-        WorkerFault::Lost
-        | WorkerFault::Frozen
-        | WorkerFault::Replaced
-        | WorkerFault::RecordsMissing
-        | WorkerFault::Refused => true,
+        WorkerFault::Lost | WorkerFault::Frozen | WorkerFault::Replaced => Loss::ForNow,
+        WorkerFault::RecordsMissing | WorkerFault::OtherRequests | WorkerFault::Refused => Loss::ForGood,
         WorkerFault::ClientLimit
         | WorkerFault::LateStart
         | WorkerFault::UnstableClock
-        | WorkerFault::Late => false,
+        | WorkerFault::Late => Loss::None,
     }
 }
 

@@ -279,6 +279,7 @@ impl Runner {
         };
         let load = FleetLoad {
             outline: load.outline(&spec)?,
+            schedule: load.schedule(&spec)?,
             spec: &spec,
             url: self.ready.embedded_url.as_ref(),
             connections: likely_connections(task.plan(), task.ask.level, task.earlier),

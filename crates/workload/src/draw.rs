@@ -173,6 +173,20 @@ impl Chains {
         Self { part_filter: PartFilter::new(key, part), ..self }
     }
 
+    /// Returns the number of chains that are due before a time, from the next one on; `None` in a closed loop.
+    pub(crate) fn due_before(mut self, end: Duration) -> Option<u64> {
+        let first = self.next;
+        while self.next < self.end {
+            match self.step(false).map(|chain| chain.start) {
+                Some(Start::At(due)) if due < end => {}
+                Some(Start::At(_)) => return Some(self.next - 1 - first),
+                Some(Start::WhenFree) => return None,
+                None => break,
+            }
+        }
+        Some(self.next - first)
+    }
+
     /// Draws the kind of the next chain; in round-robin order also its shared prefix.
     fn draw_kind(&mut self) -> (usize, Option<u32>) {
         let kinds = self.traffic.kinds();

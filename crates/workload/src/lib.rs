@@ -18,6 +18,7 @@ pub mod part;
 pub mod prefix;
 pub mod prompts;
 pub mod rate;
+pub mod schedule;
 pub mod seed;
 pub mod sources;
 pub mod summary;

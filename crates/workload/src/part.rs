@@ -62,23 +62,42 @@ impl From<StepPart> for [u32; 2] {
     }
 }
 
+/// The parts that the chains of one step are divided into.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts {
+    of: u32,
+    key: u64,
+}
+
+impl Parts {
+    /// Divides the step with this key into so many parts.
+    pub(crate) fn new(key: &StepKey, of: u32) -> Self {
+        let key = stream(key.seed, &key.series, key.step, Purpose::Part).next_u64();
+        Self { of: of.max(1), key }
+    }
+
+    /// Returns the index of the part that the chain of this number falls to.
+    pub fn part_of(&self, chain: u64) -> u32 {
+        (hash(self.key, chain) % u64::from(self.of)) as u32
+    }
+}
+
 /// Tells which chains of one step fall to a part.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartFilter {
     part: StepPart,
-    key: u64,
+    parts: Parts,
 }
 
 impl PartFilter {
     /// For a part of the step with this key.
     pub(crate) fn new(key: &StepKey, part: StepPart) -> Self {
-        let key = stream(key.seed, &key.series, key.step, Purpose::Part).next_u64();
-        Self { part, key }
+        Self { part, parts: Parts::new(key, part.of) }
     }
 
     /// Returns true if the chain of this number falls to the part.
     pub(crate) fn includes(&self, chain: u64) -> bool {
-        self.part.is_whole() || hash(self.key, chain) % u64::from(self.part.of) == u64::from(self.part.index)
+        self.part.is_whole() || self.parts.part_of(chain) == self.part.index
     }
 }
 

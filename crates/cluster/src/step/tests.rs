@@ -215,7 +215,7 @@ fn chunks_are_checked_and_asked_for_again() {
     type Row = (Vec<Answer>, usize, Option<WorkerFault>);
     let again = |n| vec![broken(0); n];
     let wrong = |ended| vec![chunk(0, Some(ended))];
-    let rows: [Row; 6] = [
+    let rows: [Row; 8] = [
         (again(2), 0, None),
         ([again(2), vec![chunk(0, None)], again(2)].concat(), 1, None),
         (
@@ -227,6 +227,9 @@ fn chunks_are_checked_and_asked_for_again() {
         (wrong((1, 2)), 1, Some(WorkerFault::RecordsMissing)),
         // Another chunk than the one that was asked for is not taken.
         (vec![chunk(1, None), chunk(7, None)], 0, None),
+        // A load that has ended owes its chunks.
+        (vec![chunk(1, Some((2, 2))); 2], 0, None),
+        (vec![chunk(1, Some((2, 2))); 3], 0, Some(WorkerFault::RecordsMissing)),
     ];
     for (answers, records, want) in rows {
         let mut leader = running(1);

@@ -15,6 +15,8 @@ named_enum! {
         Replaced = "replaced",
         /// Records of its requests are missing, or damaged.
         RecordsMissing = "records-missing",
+        /// It reported requests that are not its own by the plan, or some of them twice.
+        OtherRequests = "other-requests",
         /// It did not accept the step.
         Refused = "refused",
         /// It ran out of file descriptors or ports, or reached its limit of requests in flight.

@@ -21,6 +21,7 @@ use goodput_workload::draw::Chains;
 use goodput_workload::part::StepPart;
 use goodput_workload::prompts::Prompter;
 use goodput_workload::rate::WordRates;
+use goodput_workload::schedule::Schedule;
 use goodput_workload::traffic::Traffic;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -224,6 +225,15 @@ impl Load {
             serde_json::to_vec(&self.traffic.file_contents()).context("failed to sum up the files")?;
         let digest = builder.take(DIGESTED).map(chain).fold(fnv1a(&files), |all, one| mix(all ^ one));
         Ok(Outline { digest, trace })
+    }
+
+    /// Returns the numbers of all chains of a step, whatever part of it `spec` names.
+    ///
+    /// # Errors
+    /// As [`Load::fire`].
+    pub fn schedule(&self, spec: &Spec) -> Result<Schedule> {
+        let (chains, _) = self.chains(&Spec { part: StepPart::WHOLE, ..spec.clone() })?;
+        Ok(Schedule::new(chains, self.traffic.clone(), spec.step.arrivals.clone()))
     }
 
     /// Returns the bodies of a step's chains, and the place in a trace at which they begin.

@@ -29,30 +29,33 @@ pub struct Spec {
     pub part: StepPart,
 }
 
-/// Serialization of a series' plan. The plan format that people write does not name the class of a mix that is measured
-/// alone.
+/// Serialization of a series' plan: its TOML, as in a run folder, and the class of a mix that is measured alone, which the plan format that
+/// people write does not name. Reading it as TOML keeps the plan's types from being compiled for another format.
 mod series_plan {
     use goodput_plan::Plan;
+    use serde::de::Error as _;
+    use serde::ser::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::sync::Arc;
 
     #[derive(Serialize, Deserialize)]
     struct SeriesPlan {
-        plan: Arc<Plan>,
+        toml: String,
         /// The class that is measured alone.
         only: Option<String>,
     }
 
     pub(super) fn serialize<S: Serializer>(plan: &Arc<Plan>, to: S) -> Result<S::Ok, S::Error> {
-        SeriesPlan { plan: plan.clone(), only: plan.workload.only.clone() }.serialize(to)
+        let toml = plan.to_toml().map_err(S::Error::custom)?;
+        SeriesPlan { toml, only: plan.workload.only.clone() }.serialize(to)
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<Plan>, D::Error> {
-        let SeriesPlan { mut plan, only } = SeriesPlan::deserialize(from)?;
-        let own = Arc::make_mut(&mut plan);
-        own.workload.only = only;
-        own.apply_class_limits();
-        Ok(plan)
+        let SeriesPlan { toml, only } = SeriesPlan::deserialize(from)?;
+        let mut plan = Plan::parse(&toml).map_err(D::Error::custom)?;
+        plan.workload.only = only;
+        plan.apply_class_limits();
+        Ok(Arc::new(plan))
     }
 }
 
@@ -155,4 +158,41 @@ pub struct Status {
     pub client_limit: bool,
     /// True once the last request has been sent.
     pub sent_all: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_plan::Source;
+    use std::path::Path;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Sent {
+        #[serde(with = "series_plan")]
+        plan: Arc<Plan>,
+    }
+
+    /// Every series of every plan that comes with the program arrives at another machine as it was.
+    #[test]
+    fn a_plan_is_the_same_on_another_machine() {
+        let mut count = 0;
+        for folder in ["sweeps", "sweeps/traffic"] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(folder);
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.extension().is_none_or(|e| e != "toml") {
+                    continue;
+                }
+                let plan = Plan::load(&Source::File(path.clone()), &[]).unwrap();
+                for one in plan.series() {
+                    let sent = Sent { plan: Arc::new(one.plan) };
+                    let text = serde_json::to_string(&sent).unwrap();
+                    let arrived: Sent = serde_json::from_str(&text).unwrap();
+                    assert_eq!(arrived, sent, "{}: {}", path.display(), one.name);
+                    count += 1;
+                }
+            }
+        }
+        assert!(count > 40, "{count}");
+    }
 }

@@ -26,6 +26,9 @@ pub const UNSTABLE_CLOCK: Duration = Duration::from_millis(2);
 /// an hour may show 180 ms of it, steadily.
 pub const FREE_RUN: f64 = 50e-6;
 
+/// Times that a step is measured if workers spoil it.
+pub const MOST_ATTEMPTS: usize = 3;
+
 /// Largest p at which the TTFT of the workers counts as different.
 const SIGNIFICANT: f64 = 0.001;
 /// A worker with fewer values than this is not compared.
@@ -105,6 +108,9 @@ impl StepWorker {
             WorkerFault::Frozen => format!("the worker {id} stood still"),
             WorkerFault::Replaced => format!("the worker {id} was replaced by another process"),
             WorkerFault::RecordsMissing => format!("records of the worker {id} are missing"),
+            WorkerFault::OtherRequests => {
+                format!("the worker {id} reported requests that are not its own, or one of them twice")
+            }
             WorkerFault::Refused => format!("the worker {id} refused the step"),
             WorkerFault::ClientLimit => {
                 format!("the worker {id} ran out of descriptors or ports, or reached its max-in-flight")
@@ -218,6 +224,11 @@ impl Step {
         self.abort == Some(Abort::WorkerLost) || (faulty && self.abort != Some(Abort::ServerGone))
     }
 
+    /// Returns true if workers spoilt the step, and all that they did was to send late.
+    fn is_only_late(&self) -> bool {
+        self.is_worker_fault() && self.faulty_worker().is_some_and(|w| w.fault == Some(WorkerFault::Late))
+    }
+
     /// Returns true if nothing rests on the step, and it is measured again if the sweep goes on: it was broken off, or spoilt by a
     /// worker.
     pub fn is_void(&self) -> bool {
@@ -239,8 +250,14 @@ impl Step {
     }
 
     /// Marks the workers whose lateness made a tier invalid, and makes the step invalid for every tier if a worker spoilt it.
+    ///
+    /// Workers that were late in every earlier attempt at the step are too few for its load: the last attempt is judged as that of one
+    /// machine that sends late, and the search goes on by it.
     pub(super) fn judge_workers(&mut self, input: &StepInput<'_>) {
-        for slo in input.tiers {
+        let is_attempt = |s: &&Step| (s.kind, s.level) == (input.kind, input.level) && s.is_only_late();
+        let late_before = input.earlier.iter().rev().take_while(is_attempt).count();
+        let tiers = if late_before + 1 < MOST_ATTEMPTS { input.tiers } else { &[] };
+        for slo in tiers {
             let invalid = tier_verdict(&self.limits, slo.tier()).0 == Verdict::Invalid;
             let Some(limit_ms) = tightest_from_due(slo).filter(|_| invalid) else { continue };
             let is_late = |w: &&mut StepWorker| {

@@ -55,6 +55,9 @@ fn what(id: &str, fault: WorkerFault) -> String {
         WorkerFault::Frozen => format!("the worker {id} stood still"),
         WorkerFault::Replaced => format!("another process answered in the name of the worker {id}"),
         WorkerFault::RecordsMissing => format!("records of the worker {id} were missing"),
+        WorkerFault::OtherRequests => {
+            format!("the worker {id} reported requests that are not its own, or one of them twice")
+        }
         WorkerFault::Refused => format!("the worker {id} refused its part"),
         WorkerFault::ClientLimit => {
             format!("the worker {id} ran out of descriptors or ports, or reached its max-in-flight")
@@ -79,6 +82,9 @@ const fn advice_on_worker(fault: WorkerFault) -> &'static str {
         }
         WorkerFault::RecordsMissing => {
             "Look into its log, and that of the message bus, for errors of the network."
+        }
+        WorkerFault::OtherRequests => {
+            "This is an error in goodput, or a program that answers in the name of the worker: please report it with the run folder."
         }
         WorkerFault::Refused => {
             "Look into its log for the reason. All workers must run the version of goodput that the sweep runs."

@@ -5,6 +5,7 @@ use crate::stats::compact_record::compact;
 use crate::stats::itl::ItlTally;
 use crate::stats::summary::summarize;
 use crate::stats::summary::tests::input;
+use goodput_core::level::Level;
 use goodput_core::record::Record;
 use goodput_core::slo::Slo;
 
@@ -140,10 +141,15 @@ fn tiers(text: &[&str]) -> Vec<Slo> {
 
 /// Summarises a step of 6,000 requests from 16 workers under two tiers.
 fn step(records: &[Record], reports: &[WorkerReport], abort: Option<Abort>) -> Step {
+    step_after(&[], records, reports, abort)
+}
+
+/// As [`step`], after other steps of the series.
+fn step_after(earlier: &[Step], records: &[Record], reports: &[WorkerReport], abort: Option<Abort>) -> Step {
     let records = compact(records);
     let tiers = tiers(&["name = \"a\"\nttft.'p99.9' = \"100ms\"", "name = \"b\"\nttft.p99 = \"10s\""]);
     let itl = ItlTally::new(&tiers);
-    summarize(&StepInput { workers: reports, abort, ..input(100.0, &records, &itl, &tiers) })
+    summarize(&StepInput { earlier, workers: reports, abort, ..input(100.0, &records, &itl, &tiers) })
 }
 
 fn verdicts(s: &Step) -> [Verdict; 2] {
@@ -220,6 +226,22 @@ fn a_late_worker_is_found_among_many() {
             s.reason
         );
         assert!(s.reason.starts_with(reason), "{}", s.reason);
+    }
+    // The third time the load is too much for the workers: the step is judged as if one machine had been late.
+    let first = step(&late(50), &reports, None);
+    let lost = {
+        let mut reports: Vec<WorkerReport> = (1..=16).map(report).collect();
+        reports[3].fault = Some(WorkerFault::Lost);
+        step(&late(50), &reports, None)
+    };
+    for (earlier, is_repeated) in [
+        (vec![first.clone()], true),
+        (vec![lost, first.clone()], true),
+        (vec![first.clone(), Step { level: Level::rate(7.0), ..first.clone() }], true),
+        (vec![first.clone(), first.clone()], false),
+    ] {
+        let s = step_after(&earlier, &late(50), &reports, None);
+        assert_eq!((verdicts(&s)[0], s.is_worker_fault()), (Verdict::Invalid, is_repeated), "{}", s.reason);
     }
     // Without workers, the client as a whole was not late: the misses are the server's.
     let mut alone = late(50);
