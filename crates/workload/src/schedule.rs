@@ -51,7 +51,7 @@ mod tests {
     use crate::part::StepPart;
     use goodput_core::level::{Control, Level};
 
-    const TALK: &str = "prompts.synthetic = { input-tokens = { fixed = 50 }, output-tokens = { fixed = 10 }, \
+    const TALK: &str = "prompts.synthetic = { input-tokens = { fixed = 50 }, output-tokens = { fixed = 10 } }\n\
         conversation = { turns = { fixed = 3 }, input-tokens = { fixed = 20 }, think = { fixed = \"2s\" } }";
 
     fn step(level: Level, part: StepPart) -> (Chains, Schedule) {

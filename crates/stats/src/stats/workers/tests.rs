@@ -85,6 +85,7 @@ fn each_fault_names_the_worker() {
         "the worker node-3 stood still",
         "the worker node-3 was replaced by another process",
         "records of the worker node-3 are missing",
+        "the worker node-3 reported requests that are not its own, or one of them twice",
         "the worker node-3 refused the step",
         "the worker node-3 ran out of descriptors or ports, or reached its max-in-flight",
         "the worker node-3 started 31 ms late",
