@@ -5,7 +5,7 @@ use super::leader::own_load;
 use super::messages::{runtime, worker_info};
 use super::print_row;
 use super::processes::Broker;
-use goodput::record::{Finished, Phase, Record};
+use goodput::record::{Conn, Finished, Phase, Record, TokenSource};
 use goodput_cluster::bus::{Bus, BusAddress, Credentials};
 use goodput_cluster::chunk::Chunks;
 use goodput_cluster::fleet::{ConnectedBus, Fleet, FleetLoad, WantedWorkers};
@@ -25,13 +25,18 @@ const WINDOW: Duration = Duration::from_secs(60);
 const FIRST: Duration = Duration::from_millis(40);
 const GAP: Duration = Duration::from_millis(20);
 
-/// Returns a finished request, with so many gaps between its tokens.
+/// Returns a finished request as vLLM's streams make them, with so many gaps between its tokens.
 fn finished(id: usize, gaps: usize) -> Finished {
     let due = Duration::from_micros(50 * id as u64);
     let mut record = Record::due(id as u64, Phase::Measure, due);
-    (record.sent, record.first_token, record.end) =
-        (Some(due), Some(due + FIRST), due + FIRST + GAP * gaps as u32);
-    record.output_tokens = Some(gaps as u32 + 1);
+    let (first, end) = (due + FIRST, due + FIRST + GAP * gaps as u32);
+    (record.sent, record.headers, record.first_event) = (Some(due), Some(first), Some(first));
+    (record.first_token, record.first_content, record.last_token) = (Some(first), Some(first), Some(end));
+    (record.end, record.conn, record.status) = (end, Some(Conn::Reused), Some(200));
+    (record.input_asked, record.input_tokens) = (100, Some(101));
+    (record.output_asked, record.output_tokens) = (gaps as u32 + 1, Some(gaps as u32 + 1));
+    (record.token_source, record.first_event_tokens) = (Some(TokenSource::Continuous), Some(1));
+    (record.events, record.itl_max, record.finish) = (gaps as u32 + 2, Some(GAP), Some("length".into()));
     Finished::new(record, vec![GAP.as_micros() as u32; gaps])
 }
 

@@ -1,4 +1,4 @@
-//! Finished requests as bytes: rows of a fixed length, little-endian, each followed by its gaps and texts.
+//! Finished requests as bytes: rows of little-endian values, each followed by its gaps and texts.
 //!
 //! A worker keeps its chunks until the leader has them. The layout belongs to [`PROTOCOL`](super::message::PROTOCOL):
 //! leader and workers run the same program.
@@ -94,13 +94,13 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Finished>, String> {
     Ok(all)
 }
 
-/// Length of a row without gaps and texts.
-const ROW: usize = 186;
+/// Length of the shortest row: one without optional values, gaps and texts.
+const ROW: usize = 65;
 
 /// Number of optional values of a row.
 const OPTIONS: usize = 23;
 
-/// Writes the values of a row. An optional value takes its place also where it is missing; one bit of the row says so.
+/// Writes the values of a row. A bit of the row says for each optional value if it is there.
 struct Writer<'a> {
     to: &'a mut Vec<u8>,
     present: u32,
@@ -111,7 +111,7 @@ impl Writer<'_> {
     fn option<const N: usize>(&mut self, value: Option<[u8; N]>) {
         self.present |= u32::from(value.is_some()) << self.options;
         self.options += 1;
-        self.to.extend(value.unwrap_or([0; N]));
+        self.to.extend(value.iter().flatten());
     }
 
     fn time(&mut self, time: Duration) {
@@ -252,8 +252,7 @@ impl Reader<'_, '_> {
     ) -> Option<Option<T>> {
         let is_there = present.bits >> present.at & 1 == 1;
         present.at += 1;
-        let value = read(self)?;
-        Some(is_there.then_some(value))
+        if is_there { read(self).map(Some) } else { Some(None) }
     }
 
     fn text(&mut self, length: Option<u32>) -> Option<Option<Box<str>>> {
