@@ -39,7 +39,7 @@ impl Pacer {
     /// refuses both a timer and a thread.
     pub fn new(clock: Clock) -> io::Result<Self> {
         match clock {
-            Clock::Paused => Ok(Self(Kind::Clock)),
+            Clock::Paused => Ok(Self::of_runtime()),
             #[cfg(target_os = "linux")]
             Clock::Real => match kernel::Timer::new() {
                 Ok(timer) => Ok(Self(Kind::Kernel(timer))),
@@ -48,6 +48,11 @@ impl Pacer {
             #[cfg(not(target_os = "linux"))]
             Clock::Real => Self::thread(),
         }
+    }
+
+    /// Makes a pacer of the runtime's own timer.
+    pub const fn of_runtime() -> Self {
+        Self(Kind::Clock)
     }
 
     /// Starts a thread that sleeps until each deadline. It ends when the pacer is dropped.

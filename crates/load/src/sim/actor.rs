@@ -1,11 +1,13 @@
 //! The task that owns the engine model and drives it on tokio's clock. All other code communicates with it by messages.
 //!
 //! Model times are offsets from one base instant, and the task sleeps until exact instants, so a late wake-up delays
-//! only what is due, and nothing after it. Tokio's timers fire at whole milliseconds. On a paused clock, a token
-//! therefore arrives at the first whole millisecond (counted from the start of the runtime) that is not before its
-//! exact time: whole-millisecond times are exact, others up to 1 ms late, never early, and the delays do not add up.
-//! The models themselves, driven directly, are exact.
+//! only what is due, and nothing after it. On the machine's clock a kernel timer wakes it. Tokio's timers fire at whole
+//! milliseconds: a closed loop of one would lock to them, and show a TPOT that jumps by a third of a millisecond from one
+//! step to the next. On a paused clock, a token arrives at the first whole millisecond (counted from the start of the
+//! runtime) that is not before its exact time: whole-millisecond times are exact, others up to 1 ms late, never early, and
+//! the delays do not add up. The models themselves, driven directly, are exact.
 
+use crate::load::pacer::{Clock, Pacer};
 use crate::sim::metrics::Counters;
 use goodput_engine::{Emission, Model, Request};
 use std::{
@@ -14,7 +16,7 @@ use std::{
 };
 use tokio::{
     sync::{mpsc, oneshot},
-    time::{Duration, Instant, sleep_until},
+    time::{Duration, Instant},
 };
 
 /// Maximum number of commands handled before the model is advanced.
@@ -43,11 +45,11 @@ enum Command {
 }
 
 impl Handle {
-    /// Starts the task; the model's time zero is now. Each event of an answer reaches the client after `network`.
-    pub(super) fn start(model: Model, network: Duration) -> Self {
+    /// Starts the task on a clock; the model's time zero is now. Each event of an answer reaches the client after `network`.
+    pub(super) fn start(model: Model, network: Duration, clock: Clock) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
         let base = Instant::now();
-        let actor = Actor::new(model, base, network);
+        let actor = Actor::new(model, base, network, clock);
         tokio::spawn(actor.run(inbox));
         Self(commands)
     }
@@ -106,6 +108,7 @@ impl Drop for Answer {
 
 struct Actor {
     model: Model,
+    pacer: Pacer,
     base: Instant,
     open: HashMap<u64, Open>,
     counters: Counters,
@@ -137,9 +140,11 @@ struct Open {
 }
 
 impl Actor {
-    fn new(model: Model, base: Instant, network: Duration) -> Self {
+    fn new(model: Model, base: Instant, network: Duration, clock: Clock) -> Self {
         let under_way = VecDeque::new();
-        Self { model, base, open: HashMap::new(), counters: Counters::new(), network, under_way }
+        // Without such a timer the runtime's own serves, if less exactly.
+        let pacer = Pacer::new(clock).unwrap_or_else(|_| Pacer::of_runtime());
+        Self { model, pacer, base, open: HashMap::new(), counters: Counters::new(), network, under_way }
     }
 
     async fn run(mut self, mut inbox: mpsc::UnboundedReceiver<Command>) {
@@ -152,7 +157,9 @@ impl Actor {
             tokio::select! {
                 biased;
                 n = inbox.recv_many(&mut batch, BATCH) => if n == 0 { return },
-                () = sleep_until(wake.unwrap_or(self.base)), if wake.is_some() => {}
+                woke = self.pacer.until(wake.unwrap_or(self.base)), if wake.is_some() => if woke.is_err() {
+                    self.pacer = Pacer::of_runtime();
+                }
             }
             for command in batch.drain(..) {
                 self.obey(command);
@@ -266,7 +273,7 @@ mod tests {
         {
             let (commands, inbox) = mpsc::unbounded_channel();
             let base = Instant::now();
-            let actor = Actor::new(sim.build(), base, Duration::ZERO);
+            let actor = Actor::new(sim.build(), base, Duration::ZERO, Clock::Paused);
             let (events, _progress) = mpsc::unbounded_channel();
             let (reply, counters) = oneshot::channel();
             commands.send(Command::Submit(base, Request::new(0, 9, 3), events)).unwrap();

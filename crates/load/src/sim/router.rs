@@ -1,6 +1,7 @@
 //! The simulated server as a [`Router`], called in process or served on a socket: carries the answers of
 //! `sim/rules.rs` from an engine model.
 
+use crate::load::pacer::Clock;
 use crate::sim::actor::{Answer, Handle};
 use crate::sim::dialect::{self, TEMPLATE_TOKEN};
 use crate::sim::fault::play;
@@ -53,7 +54,7 @@ const AT_ONCE: Duration = Duration::from_millis(1);
 /// # Panics
 /// Outside a tokio runtime with a timer, like `tokio::spawn`.
 pub fn router(sim: &Simulated) -> Router {
-    with_faults(sim, fault_injector(sim))
+    with_faults(sim, fault_injector(sim), Clock::Paused)
 }
 
 /// Makes the fault injector of a server.
@@ -61,12 +62,12 @@ pub(super) fn fault_injector(sim: &Simulated) -> Arc<FaultInjector> {
     Arc::new(FaultInjector::new(sim.faults.clone(), sim.fault_after, sim.seed))
 }
 
-/// Makes the router with a fault injector that it shares with a listener.
-pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>) -> Router {
+/// Makes the router on a clock, with a fault injector that it shares with a listener.
+pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>, clock: Clock) -> Router {
     let engine = sim.build();
     let server = Server {
         kv_cache: engine.kv_cache(),
-        engine: Handle::start(engine, sim.network.0),
+        engine: Handle::start(engine, sim.network.0, clock),
         network: sim.network.0,
         started: Instant::now(),
         model: ServedModel::new(&sim.model, sim.max_model_len),

@@ -1,5 +1,6 @@
 //! The simulated server on a socket: as a command (`serve`), or within the process on a separate thread ([`Embedded`]).
 
+use crate::load::pacer::Clock;
 use crate::sim::null::{self, Listener, Settings};
 use crate::sim::router::{fault_injector, with_faults};
 use crate::sim::socket;
@@ -33,7 +34,7 @@ pub async fn serve(
         null::serve(settings, Listener::Tcp(listener), shutdown).await;
     } else {
         let faults = fault_injector(sim);
-        socket::serve(with_faults(sim, faults.clone()), faults, listener, shutdown, GRACE).await;
+        socket::serve(with_faults(sim, faults.clone(), Clock::Real), faults, listener, shutdown, GRACE).await;
     }
     Ok(())
 }

@@ -345,7 +345,7 @@ async fn an_engine_that_stops_breaks_the_stream() {
     let runtime = std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let sim = Simulated::named("md1").unwrap();
-        let handle = runtime.block_on(async { Handle::start(sim.build(), Duration::ZERO) });
+        let handle = runtime.block_on(async { Handle::start(sim.build(), Duration::ZERO, Clock::Paused) });
         let answer = handle.submit(Instant::now(), Request::new(0, 1, 1));
         runtime.shutdown_background();
         (handle, answer)
