@@ -54,7 +54,9 @@ fn merged(windows: &[&Step], of: usize, tiers: &[Slo]) -> Step {
     let mean = |of: fn(&Step) -> f64| windows.iter().map(|s| of(s)).sum::<f64>() / windows.len() as f64;
     (all.due_n, all.completed) = (sum(|s| s.due_n), sum(|s| s.completed));
     (all.failed, all.cut, all.refused) = (sum(|s| s.failed), sum(|s| s.cut), sum(|s| s.refused));
-    (all.offered_rate, all.achieved_rate) = (mean(|s| s.offered_rate), mean(|s| s.achieved_rate));
+    (all.unsent, all.conn_new) = (sum(|s| s.unsent), sum(|s| s.conn_new));
+    (all.offered_rate, all.sent_rate) = (mean(|s| s.offered_rate), mean(|s| s.sent_rate));
+    (all.achieved_rate, all.good_rate) = (mean(|s| s.achieved_rate), mean(|s| s.good_rate));
     (all.retried, all.attempts, all.resets) = (sum(|s| s.retried), sum(|s| s.attempts), sum(|s| s.resets));
     (all.failed_timeout, all.cut_timeout) = (sum(|s| s.failed_timeout), sum(|s| s.cut_timeout));
     all.output_tokens_per_s = mean(|s| s.output_tokens_per_s);

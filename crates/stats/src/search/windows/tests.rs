@@ -41,6 +41,19 @@ fn merge(windows: &[Step]) -> Step {
 }
 
 #[test]
+fn a_level_has_the_counts_and_rates_of_all_its_windows() {
+    let of = |unsent, sent_rate, good_rate| {
+        let alone = window(0, Verdict::Meets);
+        Step { cut: unsent, unsent, conn_new: 3, sent_rate, good_rate, ..alone }
+    };
+    let all = merge(&[of(2, 400.0, 390.0), of(0, 500.0, 490.0)]);
+    assert_eq!((all.cut, all.unsent, all.conn_new), (2, 2, 6));
+    for (rate, want) in [(all.sent_rate, 450.0), (all.good_rate, 440.0)] {
+        assert!((rate - want).abs() < 1e-9, "{rate}");
+    }
+}
+
+#[test]
 fn counts_are_judged_together() {
     use Verdict::{Fails, Invalid, Meets, Undecided};
     let grew = |mut s: Step| {
