@@ -118,11 +118,11 @@ impl WorkerMachine {
     ) -> (Answer, Vec<Effect>) {
         let reply = match command {
             Command::Prepare { attempt, preparation } => {
-                self.prepare((leader, attempt), preparation, &mut effects)
+                self.prepare(leader, attempt, preparation, &mut effects)
             }
-            Command::Fire { attempt, start_ns } => self.fire((leader, attempt), start_ns, &mut effects),
+            Command::Fire { attempt, start_ns } => self.fire(leader, attempt, start_ns, &mut effects),
             Command::Pull { attempt, seq, wanted, from } => {
-                return (self.pull(attempt, (seq, wanted), from, &mut effects), effects);
+                return (self.pull(attempt, seq, wanted, from, &mut effects), effects);
             }
             Command::Delays { attempt, counted } => match self.load_of(attempt).map(|load| &load.stage) {
                 Some(Stage::Ended { delays, .. }) => {
@@ -164,7 +164,8 @@ impl WorkerMachine {
     /// refused.
     fn prepare(
         &mut self,
-        (leader, attempt): (LeaderId, Attempt),
+        leader: LeaderId,
+        attempt: Attempt,
         preparation: Box<Preparation>,
         effects: &mut Vec<Effect>,
     ) -> Reply {
@@ -202,7 +203,8 @@ impl WorkerMachine {
 
     fn fire(
         &mut self,
-        (leader, attempt): (LeaderId, Attempt),
+        leader: LeaderId,
+        attempt: Attempt,
         start_ns: u64,
         effects: &mut Vec<Effect>,
     ) -> Reply {
@@ -224,7 +226,8 @@ impl WorkerMachine {
     fn pull(
         &mut self,
         attempt: Attempt,
-        (seq, wanted): (u64, Wanted),
+        seq: u64,
+        wanted: Wanted,
         from: u64,
         effects: &mut Vec<Effect>,
     ) -> Answer {

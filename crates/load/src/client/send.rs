@@ -108,7 +108,7 @@ impl Client {
     /// The plan names the simulated server, a file of its `tls` cannot be used, TLS cannot be set up (the system has no
     /// certificates), or the proxy does not speak HTTP.
     pub fn http(server: &Server, key: Option<ApiKey>) -> anyhow::Result<Self> {
-        let mut one = Self::several(server, key, 1, (Retries::None, Gate::default()))?;
+        let mut one = Self::several(server, key, 1, Retries::None, Gate::default())?;
         one.pop().ok_or_else(|| anyhow!("there is no client"))
     }
 
@@ -134,14 +134,15 @@ impl Client {
                 gate.check(&host, [address])?;
             }
         }
-        Self::several(server, key, n, (retries, gate))
+        Self::several(server, key, n, retries, gate)
     }
 
     fn several(
         server: &Server,
         key: Option<ApiKey>,
         n: usize,
-        (retries, gate): (Retries, Gate),
+        retries: Retries,
+        gate: Gate,
     ) -> anyhow::Result<Vec<Self>> {
         if server.target.urls().is_empty() {
             return Err(anyhow!("the simulated server of this plan has no URL: it is called in process"));

@@ -112,7 +112,8 @@ fn draw_capacity(c: &Capacity, format: Format) -> Canvas {
     let legend = legend(c, format);
     let mut frame = Frame::titled(
         &titles,
-        (format, format.width()),
+        format,
+        format.width(),
         &[Slot { values_above: true, ..Slot::of(300.0) }],
         right(&all),
         legend,

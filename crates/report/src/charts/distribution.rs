@@ -57,7 +57,7 @@ fn panels(run: &Run) -> Vec<Panel<'_>> {
 }
 
 impl<'a> Spread<'a> {
-    fn new(run: &'a Run, (step, trace): (&'a Step, &'a Trace), panel: Panel<'a>) -> Option<Self> {
+    fn new(run: &'a Run, step: &'a Step, trace: &'a Trace, panel: Panel<'a>) -> Option<Self> {
         let own = panel.traced(trace)?;
         let sketch = own.of.get(&panel.metric).filter(|s| s.n() > 0)?;
         let tier = &run.answers.first()?.tier;
@@ -131,7 +131,7 @@ impl<'a> Spread<'a> {
 pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let Some((step, trace, why)) = chosen(scene.run, scene.traces) else { return Canvas::new(1, 1) };
     let spreads: Vec<Spread<'_>> =
-        panels(scene.run).into_iter().filter_map(|p| Spread::new(scene.run, (step, trace), p)).collect();
+        panels(scene.run).into_iter().filter_map(|p| Spread::new(scene.run, step, trace, p)).collect();
     let height = [300.0, 300.0, 210.0, 165.0][spreads.len().min(3)];
     let slots = vec![Slot { own_x: true, ..Slot::of(height) }; spreads.len()];
     let mark = match scene.run.answers.first() {

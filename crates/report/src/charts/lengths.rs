@@ -74,7 +74,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let together = all.iter().all(|(_, d)| read(d));
     for (i, (what, d)) in all.into_iter().enumerate() {
         let x = if together { whole } else { own_axis(d) };
-        histogram(&mut frame, i, (&what, d), x, hue_of(usize::from(what.starts_with("Answers"))));
+        histogram(&mut frame, i, &what, d, x, hue_of(usize::from(what.starts_with("Answers"))));
     }
     frame.finish(hue_of(0))
 }

@@ -278,7 +278,7 @@ impl Chart {
         look: &Look,
         headline: String,
     ) -> Picture<'a> {
-        let page = self.titled_canvas(run, traces, Format::Report, (look, &headline));
+        let page = self.titled_canvas(run, traces, Format::Report, look, &headline);
         Picture { chart: self, run, traces, look: *look, headline, page }
     }
 
@@ -287,7 +287,8 @@ impl Chart {
         run: &Run,
         traces: &Traces,
         format: Format,
-        (look, headline): (&Look, &str),
+        look: &Look,
+        headline: &str,
     ) -> Canvas {
         let width = if format == Format::Slide { format.width() } else { look.width };
         (self.draw)(&Scene { run, traces, message: headline, format, width }).themed(look.theme)
@@ -298,7 +299,7 @@ impl Chart {
 impl Chart {
     /// Draws the chart with its message for its headline.
     fn canvas(&self, run: &Run, traces: &Traces, format: Format, look: &Look) -> Canvas {
-        self.titled_canvas(run, traces, format, (look, &self.message(run)))
+        self.titled_canvas(run, traces, format, look, &self.message(run))
     }
 }
 
@@ -328,8 +329,8 @@ impl Picture<'_> {
     ///
     /// The picture cannot be drawn or encoded.
     pub(crate) fn slide_png(&self, raster: &mut Raster) -> Result<Option<Vec<u8>>> {
-        let look = (&self.look, self.headline.as_str());
-        let canvas = || self.chart.titled_canvas(self.run, self.traces, Format::Slide, look);
+        let (run, traces, headline) = (self.run, self.traces, self.headline.as_str());
+        let canvas = || self.chart.titled_canvas(run, traces, Format::Slide, &self.look, headline);
         self.chart.slide.then(|| self.pixels(&canvas(), Format::Slide, raster)).transpose()
     }
 

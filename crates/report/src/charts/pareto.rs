@@ -62,7 +62,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.axes(0, &plot, heading, &["further right and up is better".to_owned()], &speed.axis());
     frame.spines(&plot);
     let (c, mut taken) = (&mut frame.canvas, Taken::default());
-    corner(c, &plot, &mut taken, (&speed, &goodputs));
+    corner(c, &plot, &mut taken, &speed, &goodputs);
     for s in &series {
         s.draw(c, &plot, &mut taken);
     }
@@ -70,7 +70,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
         s.draw_dots(c, &plot, &mut taken);
     }
     Names::NearIfFree.draw(c, &plot, &series, 30.0, &mut taken);
-    label_corner(c, &plot, &mut taken, (&speed, &goodputs));
+    label_corner(c, &plot, &mut taken, &speed, &goodputs);
     frame.finish(if curves.len() > 1 { Hue::INK } else { hue_of(0) })
 }
 
@@ -141,7 +141,7 @@ fn legend(series: &[Series], goodputs: &[(f64, String)], speed: &UserSpeed) -> V
 }
 
 /// Draws the lines that meet in the corner: the least speed of a user by the SLO, and the tokens at the goodput.
-fn corner(c: &mut Canvas, plot: &Plot, taken: &mut Taken, (speed, goodputs): (&UserSpeed, &[(f64, String)])) {
+fn corner(c: &mut Canvas, plot: &Plot, taken: &mut Taken, speed: &UserSpeed, goodputs: &[(f64, String)]) {
     if let Some(least) = speed.least() {
         let line = plot.upright(least);
         c.dashes(line, 1.8, (8.0, 4.5), RED);
@@ -160,7 +160,8 @@ fn label_corner(
     c: &mut Canvas,
     plot: &Plot,
     taken: &mut Taken,
-    (speed, goodputs): (&UserSpeed, &[(f64, String)]),
+    speed: &UserSpeed,
+    goodputs: &[(f64, String)],
 ) {
     if let Some(least) = speed.least() {
         let face = Type::book(12.0, RED);

@@ -83,17 +83,12 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     frame.axes(0, &plot, "Where the time of the median request goes", &notes, "% of the latency");
     frame.spines(&plot);
     for (i, (row, parts)) in rows.iter().enumerate() {
-        draw_row(&mut frame.canvas, &plot, i, (row, parts));
+        draw_row(&mut frame.canvas, &plot, i, row, parts);
     }
     frame.finish(Hue::INK)
 }
 
-fn draw_row(
-    c: &mut Canvas,
-    plot: &Plot,
-    number: usize,
-    (row, parts): (&RowAnswer, &[(LatencyComponent, f64)]),
-) {
+fn draw_row(c: &mut Canvas, plot: &Plot, number: usize, row: &RowAnswer, parts: &[(LatencyComponent, f64)]) {
     let a = plot.area;
     let h = a.h / plot.y.max.max(1.0);
     let high = (SHARE * h).min(BAR);

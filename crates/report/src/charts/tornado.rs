@@ -132,7 +132,7 @@ fn draw_row(c: &mut Canvas, plot: &Plot, top: f64, row: f64, e: &Effect) {
     {
         let Some((change, bounds)) = effect(e, times) else { continue };
         let y = above + 5.0 + (BAR + 1.0) * i as f64;
-        bar(c, plot, (y, change), bounds, colour);
+        bar(c, plot, y, change, bounds, colour);
         let words = format!("{name} {}: goodput {}", percent(times), percent(1.0 + change / 100.0));
         let [from, to] = [plot.at_x(0.0), plot.at_x(change)];
         let place = Rect { x: from.min(to) - REACH / 2.0, y, w: (to - from).abs() + REACH, h: BAR };
@@ -141,7 +141,7 @@ fn draw_row(c: &mut Canvas, plot: &Plot, top: f64, row: f64, e: &Effect) {
 }
 
 /// Draws a bar from zero with its value beyond it and its interval over it.
-fn bar(c: &mut Canvas, plot: &Plot, (y, change): (f64, f64), bounds: Option<[f64; 2]>, colour: RGBColor) {
+fn bar(c: &mut Canvas, plot: &Plot, y: f64, change: f64, bounds: Option<[f64; 2]>, colour: RGBColor) {
     let (zero, end, middle) = (plot.at_x(0.0), plot.at_x(change), y + BAR / 2.0);
     let r = Rect { x: zero.min(end), y, w: (end - zero).abs().max(0.6), h: BAR };
     c.fill(&r, colour.into());

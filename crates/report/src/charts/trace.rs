@@ -54,15 +54,14 @@ fn draw(trace: &Trace) -> Canvas {
         .collect();
     let mut slots = vec![slot(210.0)];
     slots.extend(lengths.iter().map(|_| slot(130.0)));
-    let mut frame =
-        Frame::titled(&titles, (Format::Report, Format::Report.width()), &slots, 30.0, Vec::new());
+    let mut frame = Frame::titled(&titles, Format::Report, Format::Report.width(), &slots, 30.0, Vec::new());
     rate(&mut frame, &s.over_time, s.rate, s.span_s);
     // Prompts and answers on one axis, for comparison.
     let least = lengths.iter().filter_map(|(_, d)| d.bars.first()).map(|b| b.from).min().unwrap_or(1).max(1);
     let most = lengths.iter().filter_map(|(_, d)| d.bars.last()).map(|b| b.to).max().unwrap_or(10);
     let x = lengths_axis(least, most);
     for (i, (what, d)) in lengths.into_iter().enumerate() {
-        histogram(&mut frame, i + 1, (what, d), x, hue_of(i));
+        histogram(&mut frame, i + 1, what, d, x, hue_of(i));
     }
     frame.finish(hue_of(0))
 }
@@ -122,7 +121,7 @@ fn bar_hint(what: &str, bar: &Bar, percent: f64) -> String {
 }
 
 /// Draws shares of requests by length, with the percentiles.
-pub(super) fn histogram(frame: &mut Frame, slot: usize, (what, d): (&str, &Distribution), x: Axis, hue: Hue) {
+pub(super) fn histogram(frame: &mut Frame, slot: usize, what: &str, d: &Distribution, x: Axis, hue: Hue) {
     let share = |n: u64| n as f64 / d.n as f64 * 100.0;
     let most = d.bars.iter().map(|b| share(b.n)).fold(0.0, f64::max);
     let plot = Plot { area: frame.areas[slot], x, y: Axis::upto(most * 1.5, 3.0) };

@@ -64,7 +64,7 @@ const AT_THE_END: &[(Kind, Blocks)] = &[
 ];
 
 /// Returns sections of a run; those for `charts` also hold the charts.
-fn sections(run: &Run, all: &[(Kind, Blocks)], (kind, charts): (Kind, Vec<Block>)) -> Vec<Section> {
+fn sections(run: &Run, all: &[(Kind, Blocks)], kind: Kind, charts: Vec<Block>) -> Vec<Section> {
     let mut made: Vec<Section> = all.iter().map(|(kind, blocks)| Section::new(*kind, blocks(run))).collect();
     if let Some(section) = made.iter_mut().find(|s| s.kind == kind) {
         section.blocks.extend(charts);
@@ -76,7 +76,7 @@ fn sections(run: &Run, all: &[(Kind, Blocks)], (kind, charts): (Kind, Vec<Block>
 pub(crate) fn document(run: &Run, charts: &[&Chart]) -> Document {
     // A matrix and a run without a limit have special questions and answers.
     let special = matrix::blocks(run).or_else(|| offline::blocks(run));
-    let mut sections = sections(run, OF_SERIES, (Kind::Charts, pictures::blocks(run, charts, "charts")));
+    let mut sections = sections(run, OF_SERIES, Kind::Charts, pictures::blocks(run, charts, "charts"));
     match special {
         Some(blocks) => {
             let judged = !run.answers.is_empty();
@@ -92,14 +92,14 @@ pub(crate) fn document(run: &Run, charts: &[&Chart]) -> Document {
 /// Returns the report of a run of several series: their comparison, then a section for each. `over` are the charts that
 /// compare them.
 pub(crate) fn of_several(run: &Run, over: &[&Chart], parts: &[Set<'_>]) -> Document {
-    let mut sections = sections(run, OF_SEVERAL, (Kind::Comparison, pictures::blocks(run, over, "charts")));
+    let mut sections = sections(run, OF_SEVERAL, Kind::Comparison, pictures::blocks(run, over, "charts"));
     sections.extend(run.parts.iter().zip(parts).map(|(part, of)| section_of_series(run, part, of)));
     whole(run, sections)
 }
 
 /// Returns a document of these sections, and of those that every report ends with.
 fn whole(run: &Run, mut sections: Vec<Section>) -> Document {
-    sections.extend(self::sections(run, AT_THE_END, (Kind::Charts, Vec::new())));
+    sections.extend(self::sections(run, AT_THE_END, Kind::Charts, Vec::new()));
     Document {
         title: words::headline(run).into(),
         cards: cards::cards(run),
@@ -116,7 +116,7 @@ fn section_of_series(run: &Run, part: &Run, of: &Set<'_>) -> Section {
     }
     let of_part = Run { caveats: caveats::of_series(run, part), ..part.clone() };
     let charts = pictures::blocks(&of_part, &of.charts, &of.link());
-    let parts = sections(&of_part, OF_SERIES, (Kind::Charts, charts));
+    let parts = sections(&of_part, OF_SERIES, Kind::Charts, charts);
     section(variants::failed(run, part.series()).unwrap_or_default(), parts)
 }
 

@@ -110,7 +110,8 @@ fn closed(sets: &[String]) -> Option<&str> {
 pub(super) fn describe(
     found: &ToolResults,
     options: &Options,
-    (input, output): (Option<&Distribution>, Option<&Distribution>),
+    input: Option<&Distribution>,
+    output: Option<&Distribution>,
     longest: f64,
 ) -> Result<Plan> {
     if let Some(set) = closed(&options.sets) {

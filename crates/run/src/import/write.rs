@@ -43,7 +43,7 @@ pub(super) fn write(mut found: ToolResults, options: &Options, out: &Path) -> Re
         found.steps.iter().filter_map(|s| window(s, options)).map(|w| (w.end - w.start).as_secs_f64());
     let longest = longest.fold(1.0, f64::max);
     // The limits are needed from the start, but the lengths are known only at the end.
-    let first = plan::describe(&found, options, (None, None), longest)?;
+    let first = plan::describe(&found, options, None, None, longest)?;
     for step in &found.steps {
         if window(step, options).is_none_or(|w| w.is_empty()) {
             bail!(
@@ -78,11 +78,11 @@ pub(super) fn write(mut found: ToolResults, options: &Options, out: &Path) -> Re
     found.steps = outlines;
     writing.counted.end()?;
     let (input, output) = (writing.lengths.0.finish(), writing.lengths.1.finish());
-    let plan = plan::describe(&found, options, (input.as_ref(), output.as_ref()), longest)?;
+    let plan = plan::describe(&found, options, input.as_ref(), output.as_ref(), longest)?;
     let text = plan.to_toml()?;
     rundir::replace(&out.join(rundir::PLAN), text.as_bytes())?;
     let sent = vec![Sent { series: MAIN.into(), class: ALL.into(), input, output }];
-    let meta = meta(&plan, &found, (options, sent, &writing.steps), imported);
+    let meta = meta(&plan, &found, options, sent, &writing.steps, imported);
     let noted = meta.noted.clone();
     let run = Run::assemble(&plan, text, meta, writing.steps, Vec::new(), noted)?;
     writing.writer.result(&json::result(&run))
@@ -210,7 +210,9 @@ fn started(step: &ResultStep) -> String {
 fn meta(
     plan: &Plan,
     found: &ToolResults,
-    (options, sent, steps): (&Options, Vec<Sent>, &[Step]),
+    options: &Options,
+    sent: Vec<Sent>,
+    steps: &[Step],
     imported: Imported,
 ) -> Meta {
     let mut workload = plan.workload.summary(plan::pacing(found));

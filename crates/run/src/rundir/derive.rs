@@ -40,7 +40,8 @@ const WIDE: f64 = 1.25;
 pub(crate) fn caveats(
     plan: &Plan,
     words: Option<WordRate>,
-    (steps, failures): (&[Step], &[FailureRow]),
+    steps: &[Step],
+    failures: &[FailureRow],
     answers: &[Answer],
     noted: &[Caveat],
 ) -> Vec<Caveat> {
@@ -183,7 +184,7 @@ fn inflation(plan: &Plan, steps: &[Step], answers: &[Answer]) -> Option<Caveat> 
     let binding = answers.first().and_then(|a| a.goodput.binding.as_deref());
     let (limit, p0) =
         limits.iter().find(|(key, _)| Some(key.as_str()) == binding).or_else(|| limits.first())?;
-    let pooled = pooled_inflation(steps, None, (slo.tier(), limit), *p0);
+    let pooled = pooled_inflation(steps, None, slo.tier(), limit, *p0);
     Some(Caveat::Search(SearchCaveat::InflationAssumed {
         inflation: INFLATION,
         limit: limit.clone(),
@@ -237,7 +238,7 @@ mod tests {
         let plan = Plan::parse(include_str!("../../../../tests/fixtures/plans/design.toml")).unwrap();
         let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == case).unwrap();
         change(&mut run);
-        caveats(&plan, None, (&run.steps, &run.failures), &run.answers, &run.caveats)
+        caveats(&plan, None, &run.steps, &run.failures, &run.answers, &run.caveats)
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub fn read_interrupted(
     }
     let series = plan.series();
     let whole = steps.iter().take_while(|s| has_limits(&series, s)).count();
-    none_lost(dir, (&plan, &run.meta), &steps, whole)?;
+    none_lost(dir, &plan, &run.meta, &steps, whole)?;
     steps.truncate(whole);
     let died = |s: &Step| {
         let own = series.iter().find(|one| one.name == s.series).and_then(|one| one.variant.as_ref());
@@ -113,7 +113,7 @@ pub fn read_interrupted(
 
 /// Refuses a plan under which completely measured steps would no longer count, because a resume would discard them.
 /// `whole` is the number of steps that count under it.
-fn none_lost(dir: &Path, (plan, meta): (&Plan, &Meta), steps: &[Step], whole: usize) -> Result<()> {
+fn none_lost(dir: &Path, plan: &Plan, meta: &Meta, steps: &[Step], whole: usize) -> Result<()> {
     let Some(first) = steps.get(whole) else { return Ok(()) };
     let then = meta.plan.as_ref().map(changed::plan).transpose()?;
     let series = then.as_ref().unwrap_or(plan).series();

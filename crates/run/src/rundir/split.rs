@@ -62,7 +62,8 @@ impl Run {
         let derived = derive::caveats(
             plan,
             meta.words.as_ref().map(WordRates::base),
-            (&steps, &failures),
+            &steps,
+            &failures,
             &answers,
             &noted,
         );

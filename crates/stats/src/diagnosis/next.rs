@@ -331,8 +331,8 @@ fn with_advice(s: &Subject<'_>, advice: &[Advice]) -> Candidate {
     if let Some(sets) = sets.filter(|sets| is_free(s, sets)) {
         return (Measurement::WithAdvice, sets);
     }
-    let server = (s.curve.series.as_str(), s.curve.command.as_deref().unwrap_or_default());
-    let can_try = to_be_tried(advice, server, &s.facts.trials).is_some();
+    let command = s.curve.command.as_deref().unwrap_or_default();
+    let can_try = to_be_tried(advice, &s.curve.series, command, &s.facts.trials).is_some();
     (if can_try { Measurement::TryAdvice } else { Measurement::WithAdvice }, Vec::new())
 }
 

@@ -181,7 +181,8 @@ impl Setup {
         // Each GPU reads its own part, copies of heads included.
         let kv = layer_bytes * layers * context * f64::from(self.machine.tensor_parallel);
         self.machine.decode_bytes(
-            (self.model.read, Some(kv)),
+            self.model.read,
+            Some(kv),
             self.model.model.flops_per_token(),
             batch,
             context,

@@ -96,14 +96,15 @@ impl Machine {
     /// Returns the floor of a decode iteration with `batch` sequences, each with `context` tokens in the KV cache.
     pub fn decode(&self, model: &Model, batch: f64, context: f64) -> Decode {
         let kv = model.kv_per_token().map(|bytes| bytes * context.max(0.0));
-        self.decode_bytes((model.read(), kv), model.flops_per_token(), batch, context)
+        self.decode_bytes(model.read(), kv, model.flops_per_token(), batch, context)
     }
 
     /// Returns the floor of a decode iteration that reads `weights` bytes once and `kv` bytes for each of `batch` sequences, in all
     /// GPUs together, with `flops` operations for each.
     pub fn decode_bytes(
         &self,
-        (weights, kv): (f64, Option<f64>),
+        weights: f64,
+        kv: Option<f64>,
         flops: f64,
         batch: f64,
         context: f64,

@@ -71,7 +71,7 @@ fn best_saturation(points: &[Observation], critical: f64) -> Option<Break> {
         return None;
     }
     let one = through_origin(points, |p| p.x).deviance;
-    search(points, (one, critical, 3), |at| {
+    search(points, one, critical, 3, |at| {
         let (below, beyond) = (|p: &Observation| p.x.min(at), |p: &Observation| (p.x - at).max(0.0));
         let ridge = (LEVEL * steepest).powi(-2);
         let two = plane(points, below, beyond, ridge)?;
@@ -92,7 +92,7 @@ fn best_saturation(points: &[Observation], critical: f64) -> Option<Break> {
 /// `None` unless two points lie on each side of the break and it is significant.
 pub(super) fn bend(points: &[Observation]) -> Option<Break> {
     let one = plane(points, |_| 1.0, |p| p.x, 0.0)?.deviance;
-    search(points, (one, CRITICAL, 4), |at| {
+    search(points, one, CRITICAL, 4, |at| {
         let three = [
             |_: &Observation, _: f64| 1.0,
             |p: &Observation, _| p.x,
@@ -145,7 +145,9 @@ const BELOW: usize = 2;
 /// there is known beforehand, as for a saturation.
 fn search(
     points: &[Observation],
-    (one, critical, parameters): (f64, f64, usize),
+    one: f64,
+    critical: f64,
+    parameters: usize,
     fit: impl Fn(f64) -> Option<Fit>,
 ) -> Option<Break> {
     let mut x: Vec<f64> = points.iter().map(|p| p.x).collect();

@@ -126,7 +126,7 @@ fn pool(row: &mut LimitRow, own: &[&LimitRow], windows: &[&Step], p0: f64) {
     let each = row.per_request(due);
     let inflation = match row.limit.starts_with("itl.") {
         true => INFLATION,
-        false => pooled_inflation(windows.iter().copied(), None, (&row.tier, &row.key()), p0),
+        false => pooled_inflation(windows.iter().copied(), None, &row.tier, &row.key(), p0),
     };
     let shown = judge(counts, p0, ERROR, each * inflation);
     (row.low, row.high) = (shown.low, shown.high);

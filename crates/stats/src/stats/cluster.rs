@@ -81,7 +81,8 @@ const FREQUENT: f64 = 0.15;
 pub fn pooled_inflation<'a>(
     steps: impl IntoIterator<Item = &'a Step>,
     own: Option<&'a LimitRow>,
-    (tier, limit): (&str, &str),
+    tier: &str,
+    limit: &str,
     p0: f64,
 ) -> f64 {
     let loaded = steps.into_iter().filter(|s| s.kind != StepKind::Baseline && !s.is_worker_fault());

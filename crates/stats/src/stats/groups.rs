@@ -82,11 +82,12 @@ impl Group {
 /// later turn than the first. `itl` has the gaps of each class, `window` is the measured window.
 pub fn groups(
     records: &[CompactRecord],
-    (classes, itl): (&[&str], &ItlTally),
+    classes: &[&str],
+    itl: &ItlTally,
     window: Range<Duration>,
     kind: StepKind,
 ) -> Vec<Group> {
-    let group = |by, name, is: &dyn Fn(&CompactRecord) -> bool| group((by, name), records, &window, kind, is);
+    let group = |by, name, is: &dyn Fn(&CompactRecord) -> bool| group(by, name, records, &window, kind, is);
     let mut all = Vec::new();
     for (class, name) in (0_u16..).zip(classes) {
         let mut own = group(GroupBy::Class, (*name).to_owned(), &|r| r.class == class);
@@ -121,7 +122,8 @@ fn turn(turn: u16) -> (u16, String) {
 }
 
 fn group(
-    (by, name): (GroupBy, String),
+    by: GroupBy,
+    name: String,
     records: &[CompactRecord],
     window: &Range<Duration>,
     kind: StepKind,
@@ -209,7 +211,8 @@ mod tests {
         itl.add(&Finished::new(gaps, vec![7_000, 9_000]));
         let all = groups(
             &records,
-            (&["chat", "rag", "idle"], &itl),
+            &["chat", "rag", "idle"],
+            &itl,
             Duration::ZERO..Duration::from_secs(2),
             StepKind::List,
         );
@@ -231,7 +234,7 @@ mod tests {
         assert_eq!(gaps, [0, 2, 0, 0, 0], "of the class that had any");
         assert_eq!((all[1].input_tokens_mean, all[2].input_tokens_mean), (Some(200.0), None));
         assert_eq!(
-            groups(&records[..10], (&[], &itl), Duration::ZERO..Duration::from_secs(1), StepKind::List),
+            groups(&records[..10], &[], &itl, Duration::ZERO..Duration::from_secs(1), StepKind::List),
             [],
             "one kind, one turn"
         );

@@ -342,7 +342,7 @@ impl<'a> Judge<'a> {
         match self.input.kind {
             StepKind::Baseline => UNLOADED_INFLATION,
             _ if row.limit.starts_with("itl.") => INFLATION,
-            _ => pooled_inflation(self.input.earlier, Some(row), (&row.tier, &row.key()), p0),
+            _ => pooled_inflation(self.input.earlier, Some(row), &row.tier, &row.key(), p0),
         }
     }
 

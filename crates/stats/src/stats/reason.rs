@@ -133,7 +133,8 @@ fn nearest<'a>(rows: &[&'a LimitRow]) -> Option<&'a LimitRow> {
 pub(super) fn reason(
     rows: &[JudgedRow],
     tier: &str,
-    (verdict, error): (Verdict, f64),
+    verdict: Verdict,
+    error: f64,
     binding: Option<&str>,
     growth: Option<f64>,
 ) -> String {
@@ -203,7 +204,7 @@ fn counts_of(row: &LimitRow) -> Counts {
 /// probability of error; `None` for limits that do not count requests, and if no number of requests is known to suffice.
 pub fn would_decide(row: &LimitRow, steps: &[Step], error: f64) -> Option<String> {
     let p0 = allowed(row).filter(|_| !row.limit.starts_with("itl.") && row.verdict == Verdict::Undecided)?;
-    let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
+    let inflation = pooled_inflation(steps, None, &row.tier, &row.key(), p0);
     Some(describe_needed(needed(counts_of(row), p0, error, inflation), "requests"))
         .filter(|text| !text.is_empty())
 }
@@ -212,7 +213,7 @@ pub fn would_decide(row: &LimitRow, steps: &[Step], error: f64) -> Option<String
 /// number does at that share; `None` as in [`would_decide`].
 pub fn requests_needed(row: &LimitRow, steps: &[Step], error: f64) -> Option<u64> {
     let p0 = allowed(row).filter(|_| !row.limit.starts_with("itl.") && row.verdict == Verdict::Undecided)?;
-    let inflation = pooled_inflation(steps, None, (&row.tier, &row.key()), p0);
+    let inflation = pooled_inflation(steps, None, &row.tier, &row.key(), p0);
     let needed = needed(counts_of(row), p0, error, inflation);
     needed.at_this_share.map(|(more, _)| more).or(needed.without_a_miss).map(|more| row.n + more)
 }
@@ -404,9 +405,9 @@ mod tests {
                 missed: Vec::new(),
                 answered: true,
             };
-            assert_eq!(reason(&[c], "main", (verdict, 0.05), Some("ttft.p99"), None), want);
+            assert_eq!(reason(&[c], "main", verdict, 0.05, Some("ttft.p99"), None), want);
         }
-        assert_eq!(reason(&[], "main", (Verdict::Undecided, 0.05), None, None), "nothing was measured");
-        assert_eq!(reason(&[], "main", (Verdict::Invalid, 0.05), None, None), "the client was the limit");
+        assert_eq!(reason(&[], "main", Verdict::Undecided, 0.05, None, None), "nothing was measured");
+        assert_eq!(reason(&[], "main", Verdict::Invalid, 0.05, None, None), "the client was the limit");
     }
 }

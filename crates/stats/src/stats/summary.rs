@@ -120,14 +120,15 @@ fn explain(
     measured: &[&CompactRecord],
     counted: &[JudgedRow],
     tier: &str,
-    (verdict, binding, growth): (Verdict, Option<&str>, Option<f64>),
+    verdict: Verdict,
+    binding: Option<&str>,
+    growth: Option<f64>,
 ) -> String {
     if binding == Some(ERRORS) {
         return failures(measured);
     }
     let error = (1.0 - input.confidence).clamp(1e-9, 0.5);
-    broken_off(input.abort, verdict)
-        .unwrap_or_else(|| reason(counted, tier, (verdict, error), binding, growth))
+    broken_off(input.abort, verdict).unwrap_or_else(|| reason(counted, tier, verdict, error, binding, growth))
 }
 
 /// Summarises a step. Leaves the server's own counters empty; the director fills them in.
@@ -145,10 +146,10 @@ fn of_records(input: &StepInput<'_>) -> Step {
     let limits: Vec<LimitRow> = counted.iter().map(|c| c.row.clone()).collect();
     let count = |outcome| measured.iter().filter(|r| r.outcome == outcome).count() as u64;
     let (verdict, binding) = tier_verdict(&limits, tier);
-    let groups = groups(input.records, (input.classes, input.itl), input.window(), input.kind);
+    let groups = groups(input.records, input.classes, input.itl, input.window(), input.kind);
     let binding = blamed(binding, verdict, &limits, tier, |class| failed_of(class, &groups, &measured));
     let reason =
-        explain(input, &measured, &counted, tier, (verdict, binding.as_deref(), steady.in_flight_slope));
+        explain(input, &measured, &counted, tier, verdict, binding.as_deref(), steady.in_flight_slope);
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
     Step {

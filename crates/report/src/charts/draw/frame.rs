@@ -96,13 +96,14 @@ impl Frame {
         // An SLO is never cut: what was promised must be readable.
         let foot = format!("SLO: {}{plan} · goodput {version}", plain(&slo));
         let titles = Titles { head: scene.message.to_owned(), about, foot };
-        Self::titled(&titles, (format, scene.width), slots, right, legend)
+        Self::titled(&titles, format, scene.width, slots, right, legend)
     }
 
     /// Lays out a chart with the given titles, `pixels` logical pixels wide.
     pub(crate) fn titled(
         titles: &Titles,
-        (format, pixels): (Format, u32),
+        format: Format,
+        pixels: u32,
         slots: &[Slot],
         right: f64,
         legend: Vec<Entry>,

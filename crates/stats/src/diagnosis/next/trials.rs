@@ -26,7 +26,7 @@ pub(in crate::diagnosis) fn number_trials(findings: &mut [Finding], facts: &Fact
     remedies.retain(|(series, _)| Some(series) == tried.as_ref());
     for finding in findings.iter_mut().filter(|f| f.next.measurement == Measurement::TryAdvice) {
         let command = command(&finding.series).unwrap_or_default();
-        let first = to_be_tried(&finding.advice, (&finding.series, command), &facts.trials);
+        let first = to_be_tried(&finding.advice, &finding.series, command, &facts.trials);
         let first = first.map(|remedy| remedy.name);
         let own =
             |(series, name): &(String, String)| *series == finding.series && Some(name) == first.as_ref();
@@ -41,7 +41,8 @@ pub(in crate::diagnosis) fn number_trials(findings: &mut [Finding], facts: &Fact
 /// Returns the first remedy of a finding that can be tried and was not, for the server of a series with its command.
 pub(super) fn to_be_tried(
     advice: &[Advice],
-    (series, command): (&str, &[String]),
+    series: &str,
+    command: &[String],
     trials: &[Trial],
 ) -> Option<Remedy> {
     let untried = advice.iter().filter(|advice| trial::gain(trials, series, advice).is_none());

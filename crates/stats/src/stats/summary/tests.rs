@@ -428,7 +428,7 @@ fn the_inflation_is_pooled_over_the_steps() {
         (row.misses, row.cluster_sq, row.n) = (misses, cluster_sq, n);
         s
     };
-    let of = |steps: &[Step]| pooled_inflation(steps, None, ("main", "ttft.p99"), 0.01);
+    let of = |steps: &[Step]| pooled_inflation(steps, None, "main", "ttft.p99", 0.01);
     for (what, steps, want) in [
         ("nothing seen", vec![], 16.0),
         ("no miss", vec![with(0, 0, 5000, StepKind::Refine)], 16.0),
@@ -439,7 +439,7 @@ fn the_inflation_is_pooled_over_the_steps() {
     ] {
         assert!((of(&steps) - want).abs() < 1e-9, "{what}: {}", of(&steps));
     }
-    let other = pooled_inflation(&[with(90, 90, 5000, StepKind::Refine)], None, ("main", "tpot.p99"), 0.01);
+    let other = pooled_inflation(&[with(90, 90, 5000, StepKind::Refine)], None, "main", "tpot.p99", 0.01);
     assert!((other - 16.0).abs() < 1e-9, "each limit has its own");
     // The verdict uses it: some forty separate misses of 6,000 requests.
     let slow = |r: &mut Record| r.first_token = Some(r.due + Duration::from_millis(150));
