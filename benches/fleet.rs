@@ -13,6 +13,8 @@ mod gather;
 mod leader;
 #[path = "fleet/messages.rs"]
 mod messages;
+#[path = "../tests/common/process.rs"]
+mod process;
 #[path = "fleet/processes.rs"]
 mod processes;
 #[path = "fleet/steps.rs"]

@@ -103,7 +103,7 @@ impl Drop for Leader {
     }
 }
 
-/// Returns the load as this process would send it, for its outline.
+/// Returns the load as this process would send it.
 pub(crate) fn own_load(spec: &Spec) -> Load {
     let plan = &spec.plan;
     let clients = Client::for_load(&plan.server, None, 1, plan.client.retries).unwrap();

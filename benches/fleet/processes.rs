@@ -2,12 +2,12 @@
 
 use super::leader::Leader;
 use super::print_row;
+use super::process::Process;
 use goodput_cluster::bus::{Bus, BusAddress, Credentials};
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// The program that is measured.
@@ -17,21 +17,7 @@ const WATCHED: Duration = Duration::from_secs(10);
 /// Units of CPU time in `/proc/PID/stat`, per second.
 const TICKS_PER_S: f64 = 100.0;
 
-/// A process that ends when it is dropped.
-pub(crate) struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 impl Process {
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
-
     /// Returns a figure of `/proc/PID/status`.
     fn status(&self, name: &str) -> f64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();

@@ -2,7 +2,8 @@
 
 use super::leader::{Ended, Leader};
 use super::print_row;
-use super::processes::{Broker, Process};
+use super::process::Process;
+use super::processes::Broker;
 use goodput::stats::workers::WorkerFault;
 use goodput::units::ms;
 use rustix::process::Signal;

@@ -1,17 +1,18 @@
 //! `view`: the index of a folder of runs, reports and comparisons, and nothing else of the disk.
 
+use crate::common::process::Process;
 use crate::common::{address_said, goodput};
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::tempdir;
 
 /// A `view` that is ended when it is dropped.
 struct Viewed {
-    child: Child,
+    _process: Process,
     address: String,
 }
 
@@ -25,7 +26,7 @@ impl Viewed {
             .spawn()
             .unwrap();
         let (address, _) = address_said(&mut child, "the runs of ");
-        Self { child, address }
+        Self { _process: Process(child), address }
     }
 
     /// Returns the head, in small letters, and the body of an answer.
@@ -40,13 +41,6 @@ impl Viewed {
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         (head.to_lowercase(), body.to_owned())
-    }
-}
-
-impl Drop for Viewed {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -1,6 +1,8 @@
 //! Shared helpers of the command-line tests: a simulated server with special behaviours, and short plans.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "every test binary uses its own part")]
 
+pub(crate) mod process;
+
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;

@@ -45,16 +45,21 @@ fn check_repeated(ended: &Ended, fault: &str, words: &str, who: &[&str]) {
     ended.check_counts(&steps[1]);
 }
 
+/// Changes the answers to the pulls of the first attempt.
+fn first_attempt(mut change: impl FnMut(Answer) -> Answer + Send + 'static) -> Change {
+    Box::new(move |command, answer| match command {
+        Command::Pull { attempt: Attempt(1), .. } => Some(change(answer)),
+        _ => Some(answer),
+    })
+}
+
 /// Changes the answer to one pull of the first attempt, of those whose answer the change applies to.
 fn once(mut change: impl FnMut(&Answer) -> Option<Answer> + Send + 'static) -> Change {
     let mut is_done = false;
-    Box::new(move |command, answer| match command {
-        Command::Pull { attempt: Attempt(1), .. } if !is_done => {
-            let changed = change(&answer);
-            is_done = changed.is_some();
-            Some(changed.unwrap_or(answer))
-        }
-        _ => Some(answer),
+    first_attempt(move |answer| {
+        let changed = if is_done { None } else { change(&answer) };
+        is_done |= changed.is_some();
+        changed.unwrap_or(answer)
     })
 }
 
@@ -74,13 +79,11 @@ fn first_chunk(change: impl Fn(&mut Vec<Finished>) + Send + 'static) -> Change {
 
 /// Changes what the worker says at the end of its first attempt.
 fn at_end(change: impl Fn(&mut goodput_cluster::message::Ended) + Send + 'static) -> Change {
-    Box::new(move |command, mut answer| {
-        if let (Command::Pull { attempt: Attempt(1), .. }, Reply::Progress(progress)) =
-            (command, &mut answer.reply)
-        {
+    first_attempt(move |mut answer| {
+        if let Reply::Progress(progress) = &mut answer.reply {
             progress.ended.iter_mut().for_each(&change);
         }
-        Some(answer)
+        answer
     })
 }
 
@@ -131,12 +134,8 @@ fn a_worker_that_sends_late_spoils_a_step() {
         record.sent = record.sent.map(|sent| sent + Duration::from_secs(3));
         record.end += Duration::from_secs(3);
     };
-    let change: Change = Box::new(move |command, answer| match command {
-        Command::Pull { attempt: Attempt(1), .. } => {
-            Some(with_records(answer, |records| records.iter_mut().for_each(late)))
-        }
-        _ => Some(answer),
-    });
+    let change =
+        first_attempt(move |answer| with_records(answer, |records| records.iter_mut().for_each(late)));
     sweep(change, |ended| check_repeated(ended, "late", "w1 sent late", &["w1", "w2"]));
 }
 

@@ -1,14 +1,14 @@
 //! A broker, workers and a server for one test, all on 127.0.0.1.
 
+use crate::common::process::Process;
 use crate::common::{free_port, goodput, result, rows, until, wait_until};
 use goodput::sim::config::Simulated;
 use goodput::sim::serve::Embedded;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -23,22 +23,6 @@ pub(crate) fn has_broker() -> bool {
         eprintln!("no nats-server: sweeps with workers were not tested");
     }
     found
-}
-
-/// Processes that end with the test.
-pub(crate) struct Process(pub(crate) Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Process {
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
-    }
 }
 
 /// The test's broker, server and workers.

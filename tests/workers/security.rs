@@ -1,7 +1,8 @@
 //! Who may use the bus, and what crosses it.
 
 use crate::common::goodput;
-use crate::fleet::{Fleet, Process, has_broker};
+use crate::common::process::Process;
+use crate::fleet::{Fleet, has_broker};
 use goodput_cluster::about::about;
 use goodput_cluster::bus::{Bus, BusAddress, Credentials};
 use goodput_cluster::message::WorkerInfo;

@@ -97,8 +97,7 @@ impl Credentials {
 #[derive(Debug, Clone)]
 pub struct Bus {
     client: Client,
-    /// How often the connection was lost and came back.
-    returns: watch::Receiver<Connection>,
+    connection: watch::Receiver<Connection>,
 }
 
 /// The state of the connection.
@@ -106,8 +105,8 @@ pub struct Bus {
 pub struct Connection {
     /// True while the broker is there.
     pub is_up: bool,
-    /// How often it came back.
-    pub returns: u64,
+    /// True once the broker has been there.
+    was_up: bool,
     /// When it came back last; `None` if it never was away.
     pub returned: Option<Instant>,
 }
@@ -119,7 +118,7 @@ impl Bus {
     /// The address is none, or has no TLS where it must; the broker is not there, or refuses the credentials.
     pub async fn connect(address: &BusAddress, credentials: &Credentials, name: &str) -> Result<Self> {
         let server = address.server()?;
-        let (tell, returns) = watch::channel(Connection::default());
+        let (tell, connection) = watch::channel(Connection::default());
         let options = ConnectOptions::new()
             .name(name)
             .connection_timeout(CONNECT)
@@ -133,8 +132,8 @@ impl Bus {
                     match event {
                         Event::Connected => {
                             tell.send_modify(|c| {
-                                let returned = (c.returns > 0).then(Instant::now);
-                                *c = Connection { is_up: true, returns: c.returns + 1, returned };
+                                let returned = c.was_up.then(Instant::now);
+                                *c = Connection { is_up: true, was_up: true, returned };
                             });
                         }
                         Event::Disconnected | Event::Closed => tell.send_modify(|c| c.is_up = false),
@@ -166,12 +165,12 @@ impl Bus {
             }
         };
         let client = options.connect(server).await.map_err(|e| address.refused(&e))?;
-        Ok(Self { client, returns })
+        Ok(Self { client, connection })
     }
 
     /// Returns the state of the connection.
     pub fn connection(&self) -> Connection {
-        *self.returns.borrow()
+        *self.connection.borrow()
     }
 
     /// Sends a request to a worker and waits for the reply.

@@ -216,7 +216,6 @@ struct Driver {
 impl Driver {
     async fn run(mut self) -> StepMachine {
         let mut open = FuturesUnordered::new();
-        let mut returns = self.line.bus.connection().returns;
         let mut is_left = false;
         loop {
             for (i, command) in self.machine.due(self.line.now()) {
@@ -239,12 +238,7 @@ impl Driver {
                 }
                 () = sleep_until(Instant::now() + next.max(Duration::from_micros(100))) => {}
             }
-            let now = self.line.bus.connection().returns;
-            if now != returns {
-                returns = now;
-                self.machine.reconnected(self.line.now());
-            }
-            // Only now: workers that are not back yet, after the bus is, are not to blame.
+            self.line.note_return(&mut self.machine);
             if let Some((i, answer)) = answered {
                 self.machine.answered(self.line.now(), i, answer);
             }

@@ -299,10 +299,7 @@ impl Fleet {
         self.attempts += 1;
         let (attempt, preparations) = (Attempt(self.attempts), self.preparations(load)?);
         let line = self.line.clone();
-        let mut machine = StepMachine::new(line.now(), attempt, load.outline, preparations);
-        if let Some(returned) = line.bus.connection().returned {
-            machine.reconnected(line.at(returned));
-        }
+        let machine = StepMachine::new(line.now(), attempt, load.outline, preparations);
         let started = self.start_at_once(machine).await;
         if started.is_err() {
             join_all(self.members.iter().map(|m| line.ask(&m.id, Command::Release { attempt }))).await;

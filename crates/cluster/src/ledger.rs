@@ -71,7 +71,7 @@ mod tests {
         let Spec { plan, step, .. } = fixture::spec(END);
         let traffic = Traffic::open(&plan.workload, &plan.counter().unwrap()).unwrap();
         let chains = Chains::new(&traffic, &step.arrivals, level).unwrap();
-        Ledger::new(Schedule::new(chains, traffic, step.arrivals), 2)
+        Ledger::new(Schedule::new(chains), 2)
     }
 
     /// Enters all requests due in the window but one.

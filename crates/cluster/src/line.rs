@@ -35,6 +35,14 @@ impl Line {
         instant.saturating_duration_since(self.origin)
     }
 
+    /// Tells a machine if the bus has come back, before it hears of answers: workers that are not back yet, after the bus
+    /// is, are not to blame.
+    pub(crate) fn note_return(&self, machine: &mut StepMachine) {
+        if let Some(returned) = self.bus.connection().returned {
+            machine.reconnected(self.at(returned));
+        }
+    }
+
     /// Asks a worker for something.
     pub(crate) async fn ask(&self, worker: &WorkerId, command: Command) -> Result<Answer, Failure> {
         self.ask_within(worker, command, UNANSWERED).await
@@ -115,7 +123,6 @@ pub(crate) async fn drive_until(
     machine: &mut StepMachine,
     is_done: impl Fn(&StepMachine) -> bool,
 ) {
-    let mut returns = line.bus.connection().returns;
     while !is_done(machine) {
         let due = machine.due(line.now());
         if due.is_empty() {
@@ -128,12 +135,7 @@ pub(crate) async fn drive_until(
         let ask =
             due.into_iter().map(|(i, command)| async move { (i, line.ask(&members[i].id, command).await) });
         let answers = join_all(ask).await;
-        // First: workers that are not back yet, after the bus is, are not to blame.
-        let now = line.bus.connection().returns;
-        if now != returns {
-            returns = now;
-            machine.reconnected(line.now());
-        }
+        line.note_return(machine);
         for (i, answer) in answers {
             machine.answered(line.now(), i, answer);
         }

@@ -253,9 +253,12 @@ impl StepMachine {
         self.end_if_complete();
     }
 
-    /// Notes that the bus has come back.
-    pub fn reconnected(&mut self, now: Duration) {
-        self.reconnected = Some(now);
+    /// Notes when the bus came back last. Telling it again changes nothing.
+    pub fn reconnected(&mut self, at: Duration) {
+        if self.reconnected == Some(at) {
+            return;
+        }
+        self.reconnected = Some(at);
         // Requests sent before are not answered.
         self.sides.iter_mut().for_each(|side| side.unanswered = 0);
     }

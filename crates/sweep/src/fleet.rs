@@ -123,7 +123,7 @@ async fn begin(workers: &Workers, groups: &Groups, before: u16) -> Result<(Fleet
     }
 }
 
-/// What a fault of a worker means for its further part in the sweep.
+/// The consequence of a worker's fault for its further part in the sweep.
 enum Loss {
     /// It goes on.
     None,

@@ -3,7 +3,7 @@
 use super::arrivals::Times;
 use super::chain::{Chain, Recipe, Start, Text, Turn};
 use super::conversation::Think;
-use super::part::{PartFilter, StepPart};
+use super::part::{PartFilter, Parts, StepPart};
 use super::seed::{Purpose, stream};
 use super::trace::{Begin, Replay, Replayed, Start as TraceStart, Trace};
 use super::traffic::{Kind, OpenedSource, Traffic};
@@ -171,6 +171,16 @@ impl Chains {
     /// Keeps the chains of the step with this key that fall to a part of it.
     pub fn part(self, key: &StepKey, part: StepPart) -> Self {
         Self { part_filter: PartFilter::new(key, part), ..self }
+    }
+
+    /// Returns the requests that the chains are drawn from.
+    pub(crate) const fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
+    /// Returns so many parts of the step.
+    pub(crate) const fn parts(&self, of: u32) -> Parts {
+        self.part_filter.parts(of)
     }
 
     /// Returns the number of chains that are due before a time, from the next one on; `None` in a closed loop.

@@ -70,12 +70,6 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Divides the step with this key into so many parts.
-    pub(crate) fn new(key: &StepKey, of: u32) -> Self {
-        let key = stream(key.seed, &key.series, key.step, Purpose::Part).next_u64();
-        Self { of: of.max(1), key }
-    }
-
     /// Returns the index of the part that the chain of this number falls to.
     pub fn part_of(&self, chain: u64) -> u32 {
         (hash(self.key, chain) % u64::from(self.of)) as u32
@@ -92,7 +86,13 @@ pub(crate) struct PartFilter {
 impl PartFilter {
     /// For a part of the step with this key.
     pub(crate) fn new(key: &StepKey, part: StepPart) -> Self {
-        Self { part, parts: Parts::new(key, part.of) }
+        let key = stream(key.seed, &key.series, key.step, Purpose::Part).next_u64();
+        Self { part, parts: Parts { of: part.of, key } }
+    }
+
+    /// Divides the same step into another number of parts.
+    pub(crate) const fn parts(&self, of: u32) -> Parts {
+        Parts { of, ..self.parts }
     }
 
     /// Returns true if the chain of this number falls to the part.

@@ -1,45 +1,39 @@
 //! The chains of a step by their numbers alone: the part that each falls to, and how many are due. With it, a leader checks the requests that
 //! several machines sent.
 
-use super::draw::{Chains, StepKey};
+use super::draw::Chains;
 use super::part::Parts;
-use super::traffic::Traffic;
 use std::time::Duration;
 
 /// The numbers of a step's chains.
 #[derive(Clone)]
-pub struct Schedule {
-    /// All chains of the step, from the first.
-    chains: Chains,
-    traffic: Traffic,
-    key: StepKey,
-}
+pub struct Schedule(Chains);
 
 impl Schedule {
-    /// Makes the schedule of a step's chains, of which none has been drawn. `key` is that of the step's arrivals.
-    pub const fn new(chains: Chains, traffic: Traffic, key: StepKey) -> Self {
-        Self { chains, traffic, key }
+    /// Makes the schedule of all chains of a step, of which none has been drawn.
+    pub const fn new(chains: Chains) -> Self {
+        Self(chains)
     }
 
     /// Returns the number of the chain that a request belongs to.
     pub fn chain(&self, request: u64) -> u64 {
-        self.traffic.chain(request)
+        self.0.traffic().chain(request)
     }
 
     /// Returns the number of the first request of a chain.
     pub fn first_request(&self, chain: u64) -> u64 {
-        self.traffic.first_id(chain)
+        self.0.traffic().first_id(chain)
     }
 
     /// Returns the parts that the step's chains are divided into.
     pub fn parts(&self, of: u32) -> Parts {
-        Parts::new(&self.key, of)
+        self.0.parts(of)
     }
 
     /// Returns the number of chains that are due before a time from the start of the step; `None` in a closed loop, whose chains start when
     /// others have ended. Draws all of them, without reading data sets.
     pub fn due_before(&self, end: Duration) -> Option<u64> {
-        self.chains.clone().due_before(end)
+        self.0.clone().due_before(end)
     }
 }
 
@@ -48,7 +42,9 @@ mod tests {
     use super::*;
     use crate::chain::{Chain, Start};
     use crate::data::Counter;
+    use crate::draw::StepKey;
     use crate::part::StepPart;
+    use crate::traffic::Traffic;
     use goodput_core::level::{Control, Level};
 
     const TALK: &str = "prompts.synthetic = { input-tokens = { fixed = 50 }, output-tokens = { fixed = 10 } }\n\
@@ -58,7 +54,7 @@ mod tests {
         let traffic = Traffic::open(&toml::from_str(TALK).unwrap(), &Counter::default()).unwrap();
         let key = StepKey { seed: 3, series: "main".into(), step: 2 };
         let chains = || Chains::new(&traffic, &key, level).unwrap();
-        (chains().part(&key, part), Schedule::new(chains(), traffic.clone(), key.clone()))
+        (chains().part(&key, part), Schedule::new(chains()))
     }
 
     #[test]

@@ -233,7 +233,7 @@ impl Load {
     /// As [`Load::fire`].
     pub fn schedule(&self, spec: &Spec) -> Result<Schedule> {
         let (chains, _) = self.chains(&Spec { part: StepPart::WHOLE, ..spec.clone() })?;
-        Ok(Schedule::new(chains, self.traffic.clone(), spec.step.arrivals.clone()))
+        Ok(Schedule::new(chains))
     }
 
     /// Returns the bodies of a step's chains, and the place in a trace at which they begin.
