@@ -6,7 +6,7 @@ use std::{fmt, path::Path, str::FromStr};
 use url::Url;
 
 named_enum! {
-    /// The HTTP API that requests are sent to. What the client knows of it is in `crates/load/src/client/dialect.rs`, what the simulated server
+    /// The HTTP API that requests are sent to. What the client knows of it is in `crates/load/src/client/dialect`, what the simulated server
     /// knows in `crates/load/src/sim/dialect.rs`.
     #[derive(Hash, Default)]
     pub enum Api {

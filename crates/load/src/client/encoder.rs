@@ -1,6 +1,6 @@
 //! Encodes requests as JSON: the fields common to a series are written once, the rest per request.
 
-use super::dialect;
+use super::dialect::{Dialect, token_ids};
 use super::payload::{AskedLength, Payload};
 use bytes::Bytes;
 use goodput_core::endpoint::Api;
@@ -32,7 +32,7 @@ impl Pinning {
 /// Encoder of requests to one API for one model.
 #[derive(Debug, Clone)]
 pub struct Encoder {
-    api: Api,
+    dialect: &'static Dialect,
     /// Fields common to all requests …
     fields: Map<String, Value>,
     /// … and their text: `{"model":…,`.
@@ -45,17 +45,18 @@ pub struct Encoder {
 impl Encoder {
     /// Makes an encoder. Fields of `extra` replace those that goodput sets, as a whole.
     pub fn new(api: Api, model: &str, extra: &Map<String, Value>, pinning: Pinning, usage: bool) -> Self {
-        let mut fields = dialect::fields(api, model, pinning, usage);
+        let dialect = Dialect::of(api);
+        let mut fields = (dialect.fields)(model, pinning, usage);
         fields.extend(extra.iter().map(|(k, v)| (k.clone(), v.clone())));
-        Self::of(api, fields, pinning)
+        Self::of(dialect, fields, pinning)
     }
 
-    fn of(api: Api, fields: Map<String, Value>, pinning: Pinning) -> Self {
-        let own_length = dialect::length_fields(api).iter().any(|name| fields.contains_key(*name));
+    fn of(dialect: &'static Dialect, fields: Map<String, Value>, pinning: Pinning) -> Self {
+        let own_length = dialect.length_fields.iter().any(|name| fields.contains_key(*name));
         let object = serde_json::to_string(&fields).expect("a map of JSON values is JSON");
         let mut common = object.strip_suffix('}').expect("an object ends in a brace").to_owned();
         common.push(',');
-        Self { api, fields, common, pinning, own_length }
+        Self { dialect, fields, common, pinning, own_length }
     }
 
     /// Returns an encoder for another model, or for a LoRA by its name, with further fields. Those of `extra` replace
@@ -64,7 +65,7 @@ impl Encoder {
         let mut fields = self.fields.clone();
         fields.extend(model.map(|model| ("model".into(), model.into())));
         fields.extend(extra.iter().map(|(k, v)| (k.clone(), v.clone())));
-        Self::of(self.api, fields, self.pinning)
+        Self::of(self.dialect, fields, self.pinning)
     }
 
     /// Returns an encoder that asks for the answer as one document instead of a stream.
@@ -72,7 +73,7 @@ impl Encoder {
         let mut fields = self.fields.clone();
         fields.remove("stream");
         fields.remove("stream_options");
-        Self::of(self.api, fields, self.pinning)
+        Self::of(self.dialect, fields, self.pinning)
     }
 
     /// Returns true if `min_tokens` is written: unless the plan's body sets the output length or `min_tokens`.
@@ -84,14 +85,14 @@ impl Encoder {
     /// the beginning of the prompt in completions.
     pub fn prefix(&self, system: Option<&str>) -> Bytes {
         let mut out = self.common.clone().into_bytes();
-        dialect::begin_prompt(self.api, &mut out, system);
+        (self.dialect.prompt.begin)(&mut out, system);
         out.into()
     }
 
     /// Writes a request from a prefix of this encoder, the user's text, and the number of tokens to answer with.
     pub fn request(&self, prefix: &Bytes, user: &str, output_tokens: u32) -> Payload {
         let mut out = Vec::with_capacity(user.len() + user.len() / 16 + 64);
-        dialect::end_prompt(self.api, &mut out, user);
+        (self.dialect.prompt.end)(&mut out, user);
         self.close(&mut out, output_tokens);
         Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens) }
     }
@@ -99,13 +100,13 @@ impl Encoder {
     /// Writes a request with a whole conversation and the number of tokens to answer with.
     pub fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
         let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 40).sum();
-        self.whole_prompt(text, output_tokens, |out| dialect::conversation(self.api, out, messages))
+        self.whole_prompt(text, output_tokens, |out| (self.dialect.prompt.conversation)(out, messages))
     }
 
     /// Writes a request whose prompt is a list of token ids, with the number of tokens to answer with. Only completions
     /// accepts such a prompt; a plan that asks for it in chat is refused.
     pub fn tokens(&self, ids: &[u32], output_tokens: u32) -> Payload {
-        self.whole_prompt(ids.len() * 7, output_tokens, |out| dialect::token_ids(self.api, out, ids))
+        self.whole_prompt(ids.len() * 7, output_tokens, |out| token_ids(out, ids))
     }
 
     /// Writes a request that shares no prefix; `prompt` appends about `size` bytes.
@@ -121,7 +122,7 @@ impl Encoder {
     fn asked(&self, output_tokens: u32) -> Option<AskedLength> {
         let field = |name: &str| self.fields.get(name).and_then(Value::as_u64);
         let asked = match self.own_length {
-            true => dialect::length_fields(self.api).iter().find_map(|name| field(name))?,
+            true => self.dialect.length_fields.iter().find_map(|name| field(name))?,
             false => u64::from(output_tokens),
         };
         let choices = field("n").unwrap_or(1).max(1);
@@ -133,9 +134,7 @@ impl Encoder {
     /// Appends the rest of the object after the prompt: the output length and the closing brace.
     fn close(&self, out: &mut Vec<u8>, output_tokens: u32) {
         if !self.own_length {
-            out.extend_from_slice(
-                format!(",\"{}\":{output_tokens}", dialect::length_field(self.api)).as_bytes(),
-            );
+            out.extend_from_slice(format!(",\"{}\":{output_tokens}", self.dialect.length_field).as_bytes());
         }
         if self.min_tokens() {
             out.extend_from_slice(format!(",\"min_tokens\":{output_tokens}").as_bytes());

@@ -2,12 +2,12 @@
 //! ended.
 //!
 //! The rules are those of the design, §6. With continuous usage, an event carries tokens iff the count rose. Without
-//! it, its contents decide (see `client/dialect.rs`). Totals come from the server's usage, or else from the events,
+//! it, its contents decide (see `client/dialect`). Totals come from the server's usage, or else from the events,
 //! flagged as an estimate. `tally/count.rs` counts, and decides what of the server's counts is believed.
 
 mod count;
 
-use super::dialect;
+use super::dialect::Dialect;
 use super::event::{Event, Parsed};
 use super::payload::AskedLength;
 use count::{Carried, Ending, TokenCount};
@@ -147,7 +147,7 @@ impl Tally {
         if event.error.is_some() {
             return self.fail(at, Failure::StreamError, body);
         }
-        if dialect::document_has_tokens(self.api, &event) {
+        if (Dialect::of(self.api).document_has_tokens)(&event) {
             (self.events, self.last_token) = (1, Some(at));
         }
         self.count.document(&event);
@@ -163,8 +163,9 @@ impl Tally {
             return;
         }
         self.reasoned |= event.reasoning.some();
-        let content = dialect::is_content(self.api, &event);
-        let carried = self.count.add(self.api, &event);
+        let dialect = Dialect::of(self.api);
+        let content = (dialect.is_content)(&event);
+        let carried = self.count.add(dialect, &event);
         match carried {
             Carried::Nothing => {}
             Carried::Tokens(tokens) => self.token_event(at, tokens, content),

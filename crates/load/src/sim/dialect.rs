@@ -1,7 +1,7 @@
 //! The simulated server's side of each API: where a request has its prompt, and the JSON of answers, as vLLM writes
 //! it.
 //!
-//! The APIs are the variants of [`Api`]. A new one needs an arm in every `match` here, and in `client/dialect.rs`; the
+//! The APIs are the variants of [`Api`]. A new one needs an arm in every `match` here, and in `client/dialect`; the
 //! compiler lists them.
 
 use crate::sim::request::{ApiRequest, Words};

@@ -2,14 +2,13 @@
 
 use super::Inner;
 use crate::client::broken::Broken;
-use crate::client::dialect;
+use crate::client::dialect::Dialect;
 use crate::client::event::{Parsed, error_message};
 use crate::client::payload::Payload;
 use crate::client::sample::{keep, sample, without_echo};
 use crate::client::sse::Parser;
 use crate::client::tally::{End, SEEN_MAX, Tally};
 use crate::client::transport::{Answer, Call, Format, Route};
-use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Finished, Record};
 use goodput_core::redact::Redactor;
 use http::{Method, StatusCode};
@@ -26,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The exchange of one request.
 pub(super) struct Exchange {
-    api: Api,
+    dialect: &'static Dialect,
     record: Record,
     began: Instant,
     tally: Tally,
@@ -68,7 +67,7 @@ impl Exchange {
         record.target = u16::try_from(target).unwrap_or(0);
         let head_max = keep(&inner.secrets);
         Self {
-            api: inner.api,
+            dialect: Dialect::of(inner.api),
             record,
             began,
             tally: Tally::new(inner.api, itl_limit),
@@ -167,8 +166,8 @@ impl Exchange {
         }
         match reading {
             Reading::Events(parser) => {
-                let (api, tally) = (self.api, &mut self.tally);
-                let fed = parser.feed(bytes, |item| tally.feed(at, dialect::event(api, item), item.data));
+                let (event, tally) = (self.dialect.event, &mut self.tally);
+                let fed = parser.feed(bytes, |item| tally.feed(at, event(item), item.data));
                 if let Err(e) = fed {
                     self.tally.fail(at, Failure::Malformed, e.to_string().as_bytes());
                     (*reading, self.given_up) = (Reading::Skip, true);
@@ -196,8 +195,8 @@ impl Exchange {
         let at = self.now();
         match reading {
             Reading::Events(parser) => {
-                let (api, tally) = (self.api, &mut self.tally);
-                parser.finish(|item| match dialect::event(api, item) {
+                let (event, tally) = (self.dialect.event, &mut self.tally);
+                parser.finish(|item| match event(item) {
                     // Half an event: the stream was truncated, which its missing end reveals.
                     Parsed::Malformed => {}
                     parsed => tally.feed(at, parsed, item.data),
@@ -207,7 +206,7 @@ impl Exchange {
                 }
             }
             Reading::Whole(whole, last) => {
-                self.tally.document(last, dialect::document(self.api, &whole), &whole);
+                self.tally.document(last, (self.dialect.document)(&whole), &whole);
                 if let Some(body) = &mut self.body {
                     *body = whole;
                 }
@@ -245,10 +244,8 @@ impl Exchange {
         // Normally one of a few words, but the server may send anything, even a secret.
         let finish = self.record.finish.take();
         self.record.finish = finish.map(|reason| secrets.redact(&reason).into());
-        let answer = self
-            .body
-            .filter(|_| self.record.ok())
-            .map(|body| dialect::answer_text(self.api, &body, self.stream));
+        let answer =
+            self.body.filter(|_| self.record.ok()).map(|body| (self.dialect.answer_text)(&body, self.stream));
         let (text, other_channels) = answer.map(|a| (a.text.into(), a.other_channels.into())).unzip();
         Finished {
             record: self.record,

@@ -5,10 +5,9 @@
 //! contradicts. What honest servers do is no contradiction: several tokens in one event, tokens without text, reasoning that is never sent, a
 //! length that is not kept, a total that is off by a few special tokens, an event for each character.
 
-use crate::client::dialect;
+use crate::client::dialect::Dialect;
 use crate::client::event::{Event, Usage};
 use crate::client::payload::AskedLength;
-use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, TokenSource};
 
 /// Number of events per token that an honest server may send: some gateways send an event for each character.
@@ -75,7 +74,7 @@ pub(super) struct Ending<'a> {
 
 impl TokenCount {
     /// Counts an event of a stream. Returns the tokens that it carries.
-    pub(super) fn add(&mut self, api: Api, event: &Event) -> Carried {
+    pub(super) fn add(&mut self, dialect: &Dialect, event: &Event) -> Carried {
         let has_text = event.has_text() || event.text.some();
         let is_first_text = has_text && self.text_events == 0;
         self.text_events += u64::from(has_text);
@@ -88,7 +87,7 @@ impl TokenCount {
         }
         let carried = match count.filter(|_| self.running == Running::Trusted) {
             Some(count) => self.risen_to(count, has_text),
-            None => match dialect::carries_tokens(api, event) {
+            None => match (dialect.carries_tokens)(event) {
                 true => Carried::Tokens(None),
                 false => Carried::Nothing,
             },

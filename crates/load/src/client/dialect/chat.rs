@@ -1,0 +1,47 @@
+//! `/v1/chat/completions`.
+
+use super::{Dialect, PromptWriter, choices_fields, choices_text, escape};
+use crate::client::event;
+use goodput_core::message::Message;
+
+pub(super) const DIALECT: Dialect = Dialect {
+    fields: choices_fields,
+    length_fields: &["max_completion_tokens", "max_tokens"],
+    length_field: "max_tokens",
+    prompt: PromptWriter { begin, end, conversation },
+    event: event::parse,
+    document: event::parse_whole,
+    answer_text: choices_text,
+    // Any channel counts: content, reasoning, tool calls.
+    carries_tokens: event::Event::has_text,
+    is_content: |event| event.content.some(),
+    document_has_tokens: |event| event.has_text() || event.text.some(),
+};
+
+/// Begins the messages, with the shared text as the system message.
+fn begin(out: &mut Vec<u8>, system: Option<&str>) {
+    out.extend_from_slice(b"\"messages\":[");
+    if let Some(system) = system {
+        out.extend_from_slice(b"{\"role\":\"system\",\"content\":\"");
+        escape(out, system);
+        out.extend_from_slice(b"\"},");
+    }
+    out.extend_from_slice(b"{\"role\":\"user\",\"content\":\"");
+}
+
+fn end(out: &mut Vec<u8>, user: &str) {
+    escape(out, user);
+    out.extend_from_slice(b"\"}]");
+}
+
+fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
+    out.extend_from_slice(b"\"messages\":[");
+    for (i, message) in messages.iter().enumerate() {
+        out.extend_from_slice(if i == 0 { b"{\"role\":\"" } else { b",{\"role\":\"" });
+        out.extend_from_slice(message.role.name().as_bytes());
+        out.extend_from_slice(b"\",\"content\":\"");
+        escape(out, &message.content);
+        out.extend_from_slice(b"\"}");
+    }
+    out.push(b']');
+}

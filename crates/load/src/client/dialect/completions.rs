@@ -1,0 +1,53 @@
+//! `/v1/completions`.
+
+use super::{Dialect, PromptWriter, choices_fields, choices_text, escape};
+use crate::client::event::{self, Event};
+use goodput_core::message::{Message, Role};
+
+pub(super) const DIALECT: Dialect = Dialect {
+    fields: choices_fields,
+    length_fields: &["max_completion_tokens", "max_tokens"],
+    length_field: "max_tokens",
+    prompt: PromptWriter { begin, end, conversation },
+    event: event::parse,
+    document: event::parse_whole,
+    answer_text: choices_text,
+    carries_tokens,
+    is_content: |_| true,
+    document_has_tokens,
+};
+
+/// Begins the prompt, with the shared text as its beginning.
+fn begin(out: &mut Vec<u8>, system: Option<&str>) {
+    out.extend_from_slice(b"\"prompt\":\"");
+    escape(out, system.unwrap_or_default());
+}
+
+fn end(out: &mut Vec<u8>, user: &str) {
+    escape(out, user);
+    out.push(b'"');
+}
+
+/// Joins the contents into one prompt, since there are no roles: each on a new line, except that an assistant message
+/// continues the text before it. The server generated it that way, so the history is in its prefix cache.
+fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
+    out.extend_from_slice(b"\"prompt\":\"");
+    for (i, message) in messages.iter().enumerate() {
+        if i > 0 && message.role != Role::Assistant {
+            out.extend_from_slice(b"\\n");
+        }
+        escape(out, &message.content);
+    }
+    out.push(b'"');
+}
+
+/// Counts every event with a choice that has text or has not finished: a token may have empty text.
+fn carries_tokens(event: &Event) -> bool {
+    let counted_none = event.usage.and_then(|u| u.completion) == Some(0);
+    event.has_choice && (event.text.some() || (event.finish_reason.is_none() && !counted_none))
+}
+
+fn document_has_tokens(event: &Event) -> bool {
+    let counted = || event.usage.and_then(|u| u.completion).is_some_and(|n| n > 0);
+    event.has_text() || event.text.some() || counted()
+}

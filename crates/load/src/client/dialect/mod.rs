@@ -1,0 +1,95 @@
+//! The client's side of each API: one declaration in one file each.
+//!
+//! A new API needs a variant of [`Api`], a file here with its [`Dialect`], and one in `sim/dialect` for the simulated
+//! server; the compiler names what is missing.
+
+mod chat;
+mod completions;
+
+use super::answer_text::AnswerText;
+use super::encoder::Pinning;
+use super::event::{Event, Parsed};
+use super::sse::Item;
+use goodput_core::endpoint::Api;
+use goodput_core::message::Message;
+use serde_json::{Map, Value, json};
+
+/// How an API is spoken: the body of a request, the events of an answer, and which of them carry tokens.
+#[derive(Debug)]
+pub(super) struct Dialect {
+    /// Returns the request fields that do not depend on the single request.
+    pub(super) fields: fn(model: &str, pinning: Pinning, usage: bool) -> Map<String, Value>,
+    /// Fields that may set the length of an answer in tokens, the one that takes precedence first.
+    pub(super) length_fields: &'static [&'static str],
+    /// The one of them that goodput writes.
+    pub(super) length_field: &'static str,
+    /// Writes prompts.
+    pub(super) prompt: PromptWriter,
+    /// Parses one event of a stream.
+    pub(super) event: fn(Item<'_>) -> Parsed,
+    /// Parses an answer that is one document.
+    pub(super) document: fn(&[u8]) -> Parsed,
+    /// Extracts the text of a complete answer: of a stream, or of one document.
+    pub(super) answer_text: fn(body: &[u8], stream: bool) -> AnswerText,
+    /// Returns true if an event carries tokens, judged by its contents because the server sends no running count.
+    pub(super) carries_tokens: fn(&Event) -> bool,
+    /// Returns true if the tokens of an event belong to the answer itself, not to its reasoning or a tool call.
+    pub(super) is_content: fn(&Event) -> bool,
+    /// Returns true if an answer that is one document has tokens.
+    pub(super) document_has_tokens: fn(&Event) -> bool,
+}
+
+/// Writes the prompt field of a request.
+#[derive(Debug)]
+pub(super) struct PromptWriter {
+    /// Appends the prompt up to the user's text, after text that many requests share.
+    pub(super) begin: fn(out: &mut Vec<u8>, system: Option<&str>),
+    /// Appends the user's text and the end of the prompt.
+    pub(super) end: fn(out: &mut Vec<u8>, user: &str),
+    /// Appends a whole conversation as the prompt.
+    pub(super) conversation: fn(out: &mut Vec<u8>, messages: &[Message]),
+}
+
+impl Dialect {
+    /// Returns the dialect of an API.
+    pub(super) const fn of(api: Api) -> &'static Self {
+        match api {
+            Api::Chat => &chat::DIALECT,
+            Api::Completions => &completions::DIALECT,
+        }
+    }
+}
+
+/// Returns the fields that the APIs with `choices` have in common.
+fn choices_fields(model: &str, pinning: Pinning, usage: bool) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("model".into(), model.into());
+    fields.insert("stream".into(), true.into());
+    if usage {
+        fields.insert("stream_options".into(), json!({ "include_usage": true }));
+    }
+    if pinning.ignore_eos {
+        fields.insert("ignore_eos".into(), true.into());
+    }
+    fields
+}
+
+/// Returns the text of an answer with `choices`.
+fn choices_text(body: &[u8], stream: bool) -> AnswerText {
+    if stream { AnswerText::of_stream(body) } else { AnswerText::of_document(body) }
+}
+
+/// Appends a list of token ids as a prompt. A plan that asks for it in an API without such prompts is refused (see
+/// [`Api::takes_token_ids`]).
+pub(super) fn token_ids(out: &mut Vec<u8>, ids: &[u32]) {
+    out.extend_from_slice(b"\"prompt\":");
+    serde_json::to_writer(out, ids).expect("writing numbers to memory cannot fail");
+}
+
+/// Appends `text` escaped as the inside of a JSON string. Escapes are per character, so pieces can be joined.
+fn escape(out: &mut Vec<u8>, text: &str) {
+    let start = out.len();
+    serde_json::to_writer(&mut *out, text).expect("writing a string to memory cannot fail");
+    out.remove(start);
+    out.pop();
+}
