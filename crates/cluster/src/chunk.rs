@@ -98,7 +98,7 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Finished>, String> {
 const ROW: usize = 65;
 
 /// Number of optional values of a row.
-const OPTIONS: usize = 23;
+const OPTIONS: usize = 24;
 
 /// Writes the values of a row. A bit of the row says for each optional value if it is there.
 struct Writer<'a> {
@@ -198,6 +198,7 @@ fn write_record(record: &Record, w: &mut Writer<'_>) {
     w.option(token_source.map(|s| [place(&SOURCES, &s)]));
     w.maybe_time(*itl_max);
     w.to.extend(output_bytes.to_le_bytes());
+    w.option((record.items > 0).then_some(record.items.to_le_bytes()));
     w.to.extend([place(&Outcome::ALL, outcome)]);
     w.option(failure.map(|f| [place(&Failure::ALL, &f)]));
     w.option(status.map(u16::to_le_bytes));
@@ -319,6 +320,7 @@ impl Reader<'_, '_> {
         r.token_source = self.option(p, |s| s.of(&SOURCES))?;
         r.itl_max = self.option(p, Self::time)?;
         r.output_bytes = self.u64()?;
+        r.items = self.option(p, Self::u16)?.unwrap_or(0);
         r.outcome = self.of(&Outcome::ALL)?;
         r.failure = self.option(p, |s| s.of(&Failure::ALL))?;
         r.status = self.option(p, Self::u16)?;
@@ -344,13 +346,13 @@ mod tests {
         let names =
             (any::<u64>(), 0..4_usize, any::<(u16, u16, u16, u8)>(), of(any::<u64>()), of(any::<bool>()));
         let times = (time(), proptest::collection::vec(of(time()), 7), time());
-        let counts = (any::<[u32; 4]>(), proptest::collection::vec(of(any::<u32>()), 5), any::<u64>());
+        let counts = (any::<[u32; 4]>(), proptest::collection::vec(of(any::<u32>()), 5), any::<(u64, u16)>());
         let ends =
             (of(0..4_usize), 0..Outcome::ALL.len(), of(0..Failure::ALL.len()), of(any::<u16>()), text());
         (names, times, counts, ends).prop_map(|(names, times, counts, ends)| {
             let (id, phase, (class, turn, target, attempts), session, reused) = names;
             let (due, at, end) = times;
-            let ([input_asked, output_asked, events, itl_over], some, output_bytes) = counts;
+            let ([input_asked, output_asked, events, itl_over], some, (output_bytes, items)) = counts;
             let (source, outcome, failure, status, finish) = ends;
             Record {
                 id,
@@ -387,6 +389,7 @@ mod tests {
                 status,
                 finish,
                 check: None,
+                items,
             }
         })
     }

@@ -15,6 +15,46 @@ named_enum! {
         Chat = "chat",
         /// `/v1/completions`: takes a prompt, streams text.
         Completions = "completions",
+        /// `/v1/embeddings`: takes texts, answers with a vector for each.
+        Embeddings = "embeddings",
+        /// `/v1/rerank`: takes a query and documents, answers with a relevance score for each document (Jina's and Cohere's form).
+        Rerank = "rerank",
+        /// `/score`: takes a query and documents, answers with a score for each pair (vLLM).
+        Score = "score",
+        /// `/pooling`: takes texts, answers with the pooled hidden states of each (vLLM).
+        Pooling = "pooling",
+        /// `/classify`: takes texts, answers with the class of each (vLLM).
+        Classify = "classify",
+    }
+}
+
+/// What an API answers a request with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Answer {
+    /// Generated tokens, as a stream or in one document.
+    Tokens,
+    /// One document with a result for each of these, which the request consists of. There is no first token and no pace.
+    Items(Item),
+}
+
+named_enum! {
+    /// What a request consists of where each part has a result of its own.
+    #[derive(Hash)]
+    pub enum Item {
+        /// A text.
+        Text = "text",
+        /// A document, ranked by a query.
+        Document = "document",
+    }
+}
+
+impl Item {
+    /// Returns the name of several.
+    pub const fn plural(self) -> &'static str {
+        match self {
+            Self::Text => "texts",
+            Self::Document => "documents",
+        }
     }
 }
 
@@ -24,6 +64,11 @@ impl Api {
         match self {
             Self::Chat => "/v1/chat/completions",
             Self::Completions => "/v1/completions",
+            Self::Embeddings => "/v1/embeddings",
+            Self::Rerank => "/v1/rerank",
+            Self::Score => "/score",
+            Self::Pooling => "/pooling",
+            Self::Classify => "/classify",
         }
     }
 
@@ -35,8 +80,27 @@ impl Api {
     /// Returns true if a prompt may be a list of token ids.
     pub const fn takes_token_ids(self) -> bool {
         match self {
-            Self::Chat => false,
             Self::Completions => true,
+            Self::Chat | Self::Embeddings | Self::Rerank | Self::Score | Self::Pooling | Self::Classify => {
+                false
+            }
+        }
+    }
+
+    /// Returns what a request is answered with.
+    pub const fn answer(self) -> Answer {
+        match self {
+            Self::Chat | Self::Completions => Answer::Tokens,
+            Self::Embeddings | Self::Pooling | Self::Classify => Answer::Items(Item::Text),
+            Self::Rerank | Self::Score => Answer::Items(Item::Document),
+        }
+    }
+
+    /// Returns the items of a request; `None` if it is answered with generated tokens.
+    pub const fn item(self) -> Option<Item> {
+        match self.answer() {
+            Answer::Tokens => None,
+            Answer::Items(item) => Some(item),
         }
     }
 }

@@ -176,6 +176,9 @@ pub struct Record {
     pub finish: Option<Box<str>>,
     /// True if every answer check passed; `None` if the plan has none.
     pub check: Option<bool>,
+    /// Number of items that it consists of, if each has a result of its own: texts, documents. 0 if its answer is generated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub items: u16,
     /// Number of the worker (load machine) that sent it, from 1, as listed in `meta.workers`; `None` with a single
     /// machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -219,6 +222,7 @@ impl Record {
             status: None,
             finish: None,
             check: None,
+            items: 0,
             worker: None,
         }
     }
@@ -263,13 +267,13 @@ impl Record {
 
     /// Returns true if this process sent the request. Another tool's results do not say how many tokens were asked for.
     fn is_sent_by_us(&self) -> bool {
-        self.output_asked > 0
+        is_sent_by_us(self.output_asked, self.items)
     }
 
     /// Returns true if the request was cut off, by the end of its step or by our own timeout. Metrics known by then
     /// count normally (design §6, rule 8).
     pub fn is_cut_off(&self) -> bool {
-        is_cut_off(self.outcome, self.failure, self.output_asked)
+        is_cut_off(self.outcome, self.failure, self.is_sent_by_us())
     }
 
     /// Returns true if the server or the network failed the request. Every limit counts it as a miss.
@@ -295,11 +299,21 @@ impl Record {
     }
 }
 
-/// Returns true for a request that was cut off: see [`Record::is_cut_off`]. A timeout in another tool's results
-/// (`output_asked` is 0) remains a failure, since the tool stores no timestamps of what arrived before it.
-pub fn is_cut_off(outcome: Outcome, failure: Option<Failure>, output_asked: u32) -> bool {
-    outcome == Outcome::Cut
-        || (outcome == Outcome::Failed && failure == Some(Failure::Timeout) && output_asked > 0)
+/// Returns true if this program sent a request. Another tool's results do not say what was asked for: neither a number of
+/// tokens nor of items.
+pub const fn is_sent_by_us(output_asked: u32, items: u16) -> bool {
+    output_asked > 0 || items > 0
+}
+
+/// Returns true for a request that was cut off: see [`Record::is_cut_off`]. A timeout in another tool's results remains a
+/// failure, since the tool stores no timestamps of what arrived before it.
+pub fn is_cut_off(outcome: Outcome, failure: Option<Failure>, sent_by_us: bool) -> bool {
+    outcome == Outcome::Cut || (outcome == Outcome::Failed && failure == Some(Failure::Timeout) && sent_by_us)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_zero(n: &u16) -> bool {
+    *n == 0
 }
 
 /// A finished request as the sending thread reports it: the record and data that `requests.csv` does not store.

@@ -6,6 +6,7 @@ mod environment;
 mod extra;
 mod files;
 mod grid;
+mod items;
 mod measured;
 mod neutral;
 mod overlay;

@@ -64,7 +64,9 @@ impl Plan {
         if let Some(problem) = self.turns_problem().or_else(|| self.recovery_problem()) {
             return Err(problem);
         }
-        if let Some(problem) = self.stream_problem().or_else(|| extra::problem(&self.extra)) {
+        if let Some(problem) =
+            self.items_problem().or_else(|| self.stream_problem()).or_else(|| extra::problem(&self.extra))
+        {
             return Err(problem);
         }
         let series = self.try_series()?;
@@ -88,8 +90,8 @@ impl Plan {
         }
         // The search itself rejects what it cannot do.
         for series in self.try_series()? {
-            let problem =
-                series.plan.concurrency_problem().map_or_else(|| series.plan.searcher().map(drop), Err);
+            let wrong = series.plan.items_problem().or_else(|| series.plan.concurrency_problem());
+            let problem = wrong.map_or_else(|| series.plan.searcher().map(drop), Err);
             let prefix = match &series.variant {
                 Some(variant) => format!("{}: ", variant.title()),
                 None if self.rows.is_empty() => String::new(),

@@ -8,7 +8,7 @@ pub mod tls;
 
 use super::start::is_variable_name;
 use extras::{ExtraBody, Headers};
-use goodput_core::endpoint::{Api, BaseUrl};
+use goodput_core::endpoint::{Answer, Api, BaseUrl};
 use goodput_core::units::{NonEmpty, Span};
 use key::KeySource;
 use pages::{PageUrl, ServerMetrics};
@@ -94,7 +94,8 @@ pub struct Server {
     pub headers: Headers,
     /// Extra fields in the body of every request.
     pub body: ExtraBody,
-    /// True for streamed answers; false for answers in one piece, of which only e2e is known.
+    /// True for streamed answers; false for answers in one piece, of which only e2e is known. Without effect where the API answers with
+    /// results: see [`Server::streams`].
     pub stream: bool,
     /// The model's `tokenizer.json`, which counts tokens if the server sends no usage.
     pub tokenizer: Option<PathBuf>,
@@ -137,6 +138,11 @@ impl Server {
             tls: Tls::default(),
             proxy: Proxy::default(),
         }
+    }
+
+    /// Returns true if answers are streams; false if each is one document.
+    pub fn streams(&self) -> bool {
+        self.stream && self.api.answer() == Answer::Tokens
     }
 
     /// Returns the settings for a server outside the plan, such as a metrics page: trusted authorities and proxy, but no credentials, and always

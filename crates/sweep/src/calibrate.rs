@@ -125,8 +125,10 @@ impl Probe<'_> {
                 }
             }
         }
-        let overhead = (counts[1] - counts[0]) / parts as f64;
-        let per_word = (counts[0] - overhead * parts as f64) / CENSUS as f64;
+        let in_part = (counts[1] - counts[0]) / parts as f64;
+        let per_word = (counts[0] - in_part * parts as f64) / CENSUS as f64;
+        // A query that the encoder added is no part of the overhead.
+        let overhead = in_part - per_word * self.encoder.query_words() as f64;
         if per_word <= 0.0 {
             return Ok(Err(CalibrationFailure::ConstantCounts));
         }

@@ -25,7 +25,7 @@ pub(crate) struct Latency {
 impl Latency {
     /// Chooses TTFT, or e2e if answers are not streamed.
     pub(crate) fn of(plan: &Plan) -> Self {
-        let metric = if plan.server.stream { Metric::Ttft } else { Metric::E2e };
+        let metric = if plan.server.streams() { Metric::Ttft } else { Metric::E2e };
         Self { metric, limit: plan.slo.as_slice().first().and_then(|slo| slo.smallest(metric)) }
     }
 }

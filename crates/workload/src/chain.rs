@@ -27,6 +27,16 @@ pub struct Recipe {
     pub text: Text,
 }
 
+impl Recipe {
+    /// Returns the number of items; 0 if the request has a prompt.
+    pub fn items(&self) -> u16 {
+        match &self.text {
+            Text::Items { lengths, .. } => u16::try_from(lengths.len()).unwrap_or(u16::MAX),
+            _ => 0,
+        }
+    }
+}
+
 /// Contents of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Text {
@@ -55,6 +65,13 @@ pub enum Text {
         tokens: u32,
         /// Number of times the trace has started over.
         round: u32,
+    },
+    /// Random words for each of several texts.
+    Items {
+        /// Tokens of the query, if the texts are documents to rank.
+        query: Option<u32>,
+        /// Tokens of each text.
+        lengths: Arc<[u32]>,
     },
     /// Random words that a later turn of a conversation adds.
     FollowUp {

@@ -272,7 +272,7 @@ impl Workload {
     /// Applies a change to the path of every file.
     pub fn each_file(&mut self, mut change: impl FnMut(&mut PathBuf)) {
         let mut in_prompts = |p: &mut Prompts| match p {
-            Prompts::Synthetic(_) => {}
+            Prompts::Synthetic(_) | Prompts::Items(_) => {}
             Prompts::Data(d) => d.files.iter_mut().for_each(&mut change),
             Prompts::Text(t) => change(&mut t.file),
         };

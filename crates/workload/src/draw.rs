@@ -267,6 +267,10 @@ impl Chains {
                 group,
                 kind.conversation.filter(|_| !self.round_robin),
             ),
+            (OpenedSource::Items(items), _) => {
+                let Draws { output, input, group, .. } = &mut self.draws;
+                vec![items.draw(first, [output, input, group])]
+            }
             (OpenedSource::Text(_, input, output), _) => {
                 let request = Recipe {
                     input_tokens: input.draw(&mut self.draws.input),

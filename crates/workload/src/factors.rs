@@ -151,7 +151,7 @@ fn lengths(prompts: &Prompts) -> Option<(Lengths, Lengths)> {
     match prompts {
         Prompts::Synthetic(s) => Some((s.input_tokens, s.output_tokens)),
         Prompts::Text(t) => Some((t.input_tokens, t.output_tokens)),
-        Prompts::Data(_) => None,
+        Prompts::Data(_) | Prompts::Items(_) => None,
     }
 }
 
@@ -159,7 +159,7 @@ fn lengths(prompts: &Prompts) -> Option<(Lengths, Lengths)> {
 fn answer_lengths(prompts: &Prompts) -> Option<Lengths> {
     match prompts {
         Prompts::Data(data) => data.output_tokens,
-        Prompts::Synthetic(_) | Prompts::Text(_) => lengths(prompts).map(|l| l.1),
+        Prompts::Synthetic(_) | Prompts::Text(_) | Prompts::Items(_) => lengths(prompts).map(|l| l.1),
     }
 }
 
@@ -183,6 +183,7 @@ fn scale_prompts(prompts: &mut Prompts, by: f64) -> Result<(), String> {
             }
         }
         Prompts::Text(t) => t.input_tokens = t.input_tokens.scaled(by),
+        Prompts::Items(items) => items.input_tokens = items.input_tokens.scaled(by),
         Prompts::Data(_) => return Err("the prompts of a data set have fixed lengths".into()),
     }
     Ok(())
@@ -192,6 +193,7 @@ fn scale_answers(prompts: &mut Prompts, by: f64) -> Result<(), String> {
     use super::data::config::OutputFrom;
     match prompts {
         Prompts::Synthetic(s) => s.output_tokens = s.output_tokens.scaled(by),
+        Prompts::Items(_) => return Err("requests of items have no generated answers".into()),
         Prompts::Text(t) => t.output_tokens = t.output_tokens.scaled(by),
         Prompts::Data(d) => match (d.output_from, d.output_tokens) {
             (Some(OutputFrom::Plan), Some(tokens)) => d.output_tokens = Some(tokens.scaled(by)),

@@ -75,6 +75,9 @@ impl Kind<'_> {
         match self.source {
             RequestSource::Trace(_) => Some("a trace has recorded times: remove this table".into()),
             RequestSource::Prompts(Prompts::Synthetic(_)) => c.synthetic_problem(),
+            RequestSource::Prompts(Prompts::Items(_)) => {
+                Some("requests of items have no turns: remove this table".into())
+            }
             RequestSource::Prompts(p) if !p.may_have_turns() => Some(
                 "these prompts have one turn each: set turns = \"all\" in their table, or remove this one"
                     .into(),
@@ -89,6 +92,7 @@ impl Kind<'_> {
     pub fn prompts(&self) -> PromptSource {
         match (self.file_summary, self.source) {
             (_, RequestSource::Prompts(Prompts::Synthetic(recipe))) => PromptSource::Synthetic(*recipe),
+            (_, RequestSource::Prompts(Prompts::Items(items))) => PromptSource::Items(*items),
             (Some(summary), _) => PromptSource::Files(summary.title.clone()),
             (None, RequestSource::Prompts(prompts)) => PromptSource::Files(prompts.to_string()),
             (None, RequestSource::Trace(trace)) => {

@@ -3,6 +3,7 @@
 use super::chain::{Chain, Recipe, Text, Turn};
 use super::config::Cache;
 use super::draw::StepKey;
+use super::items::ItemTexts;
 use super::prefix::{Prefix, Prefixes};
 use super::rate::{WordRate, WordRates};
 use super::seed::{Purpose, stream};
@@ -20,6 +21,8 @@ pub enum Prompt {
     Plain(PromptText),
     /// Messages of a data set.
     Messages(Vec<Message>),
+    /// Texts that are answered one by one.
+    Items(ItemTexts),
 }
 
 impl Prompt {
@@ -28,6 +31,9 @@ impl Prompt {
         match self {
             Self::Plain(text) => text.messages(),
             Self::Messages(messages) => messages.clone(),
+            Self::Items(items) => {
+                items.texts.iter().map(|text| Message::new(Role::User, text.as_str())).collect()
+            }
         }
     }
 }
@@ -85,7 +91,10 @@ impl Prompter {
         let class = |kind: &Kind| {
             let shared = match &kind.source {
                 OpenedSource::Synthetic(s) => s.shared_prefix,
-                OpenedSource::Data(_) | OpenedSource::Text(..) | OpenedSource::Trace(_) => None,
+                OpenedSource::Items(_)
+                | OpenedSource::Data(_)
+                | OpenedSource::Text(..)
+                | OpenedSource::Trace(_) => None,
             };
             Class {
                 rate: rates.of(&kind.class_key),
@@ -149,6 +158,7 @@ impl Prompter {
             Text::Excerpt { at } => self.excerpt(turn, class.rate, *at),
             Text::Blocks { ids, tokens, round } => self.blocks(recipe, ids, *tokens, *round, &mut rng),
             Text::Messages(messages) => return Prompt::Messages(self.messages(recipe, messages)),
+            Text::Items { query, lengths } => return Prompt::Items(self.items(recipe.id, *query, lengths)),
         })
     }
 
@@ -217,6 +227,14 @@ impl Prompter {
         }
     }
 
+    /// Returns texts of random words. Those of a step measured again after a resume differ from the first word on, so
+    /// that no nonce is needed to keep a cache cold.
+    fn items(&self, id: u64, query: Option<u32>, lengths: &[u32]) -> ItemTexts {
+        let mut rng = stream(self.key.seed, &self.key.series, self.key.step, Purpose::Words);
+        rng.set_stream(id | u64::from(self.attempt) << 48);
+        ItemTexts::random(query, lengths, self.rates.base(), &mut rng)
+    }
+
     /// Returns the words of a trace's blocks, then unique words. With a cold cache, blocks recur within a step and a
     /// round, as recorded, but not across them, nor in the same step after a resume.
     fn blocks(
@@ -270,7 +288,7 @@ mod tests {
     fn plain(p: &Prompter, turn: &Turn) -> PromptText {
         match p.prompt(turn) {
             Prompt::Plain(text) => text,
-            Prompt::Messages(messages) => panic!("{messages:?}"),
+            other => panic!("{other:?}"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::data::config::{DataSource, Format, OutputFrom, RawTable, Turns};
 use super::data::text::TextTable;
+use super::items::Items;
 use super::synthetic::Synthetic;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,6 +18,8 @@ pub enum Prompts {
     Data(Box<DataSource>),
     /// Excerpts of a plain text.
     Text(TextTable),
+    /// Generated texts of requests that are answered item by item.
+    Items(Items),
 }
 
 /// The `[workload.prompts]` table as written.
@@ -38,6 +41,8 @@ enum RawPrompts {
     SpecBench(RawTable),
     /// Excerpts of a plain text.
     Text(TextTable),
+    /// Generated texts for an API that answers items: embeddings, rerank, score, pooling, classify.
+    Items(Items),
 }
 
 impl TryFrom<RawPrompts> for Prompts {
@@ -49,6 +54,7 @@ impl TryFrom<RawPrompts> for Prompts {
         match r {
             RawPrompts::Synthetic(s) => Ok(Self::Synthetic(s)),
             RawPrompts::Text(t) => Ok(Self::Text(t)),
+            RawPrompts::Items(items) => Ok(Self::Items(items)),
             RawPrompts::Sharegpt(table) => data(table, |_| Format::ShareGpt),
             RawPrompts::Jsonl(table) => data(table, |t| Format::Jsonl(t.fields.take().unwrap_or_default())),
             RawPrompts::Csv(table) => data(table, |t| {
@@ -65,6 +71,7 @@ impl From<Prompts> for RawPrompts {
         let source = match p {
             Prompts::Synthetic(s) => return Self::Synthetic(s),
             Prompts::Text(t) => return Self::Text(t),
+            Prompts::Items(items) => return Self::Items(items),
             Prompts::Data(source) => source,
         };
         let variant = match source.format {
@@ -85,7 +92,7 @@ impl Prompts {
             Self::Synthetic(s) => Some(s.output_tokens.longest()),
             Self::Text(t) => Some(t.output_tokens.longest()),
             Self::Data(d) if d.output_from == Some(OutputFrom::Plan) => d.output_tokens.map(|t| t.longest()),
-            Self::Data(_) => None,
+            Self::Data(_) | Self::Items(_) => None,
         }
     }
 
@@ -99,6 +106,7 @@ impl fmt::Display for Prompts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Synthetic(s) => s.fmt(f),
+            Self::Items(items) => items.fmt(f),
             Self::Text(t) => {
                 let file = name(&t.file);
                 write!(f, "{} in / {} out tokens, text of {file}", t.input_tokens, t.output_tokens)

@@ -3,6 +3,7 @@
 use super::arrivals::Arrivals;
 use super::config::Cache;
 use super::conversation::Conversation;
+use super::items::Items;
 use super::synthetic::Synthetic;
 use goodput_core::units::{Rate, short};
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,8 @@ pub enum PromptSource {
     Synthetic(Synthetic),
     /// Sent by another tool: a recipe with the lengths that were measured.
     Measured(Synthetic),
+    /// Items of requests that are answered at once.
+    Items(Items),
     /// Taken from files: their names, and what they were found to hold.
     Files(String),
 }
@@ -98,6 +101,7 @@ impl fmt::Display for PromptSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Synthetic(recipe) => recipe.fmt(f),
+            Self::Items(items) => items.fmt(f),
             Self::Measured(recipe) => write!(f, "{recipe} as measured"),
             Self::Files(found) => f.write_str(found),
         }

@@ -3,6 +3,7 @@
 use super::config::Workload;
 use super::conversation::Conversation;
 use super::data::{Counter, DataSet, TextCorpus, TokenEstimate};
+use super::items::Items;
 use super::kind::{FileSummary, RequestSource};
 use super::lengths::Lengths;
 use super::rate::WordRates;
@@ -42,6 +43,7 @@ pub(super) struct Kind {
 #[derive(Debug, Clone)]
 pub(super) enum OpenedSource {
     Synthetic(Synthetic),
+    Items(Items),
     Data(DataSet),
     Text(TextCorpus, Lengths, Lengths),
     Trace(Trace),
@@ -59,6 +61,7 @@ impl Traffic {
             cumulative_share += k.share;
             let source = match k.source {
                 RequestSource::Prompts(Prompts::Synthetic(s)) => OpenedSource::Synthetic(*s),
+                RequestSource::Prompts(Prompts::Items(items)) => OpenedSource::Items(*items),
                 RequestSource::Prompts(Prompts::Text(t)) => {
                     OpenedSource::Text(TextCorpus::open(t)?, t.input_tokens, t.output_tokens)
                 }
@@ -147,7 +150,10 @@ impl Traffic {
 
     /// Returns the summaries of the files, one per kind of request; empty if no kind has files.
     pub fn file_summaries(&self) -> Vec<FileSummary> {
-        let files = self.kinds.iter().any(|k| !matches!(k.source, OpenedSource::Synthetic(_)));
+        let files = self
+            .kinds
+            .iter()
+            .any(|k| !matches!(k.source, OpenedSource::Synthetic(_) | OpenedSource::Items(_)));
         if files { self.kinds.iter().map(Kind::file_summary).collect() } else { Vec::new() }
     }
 
@@ -194,7 +200,10 @@ impl Kind {
     fn synthetic(&self) -> Option<&Synthetic> {
         match &self.source {
             OpenedSource::Synthetic(s) => Some(s),
-            OpenedSource::Data(_) | OpenedSource::Text(..) | OpenedSource::Trace(_) => None,
+            OpenedSource::Items(_)
+            | OpenedSource::Data(_)
+            | OpenedSource::Text(..)
+            | OpenedSource::Trace(_) => None,
         }
     }
 
@@ -203,6 +212,7 @@ impl Kind {
         match &self.source {
             OpenedSource::Data(set) => u32::try_from(set.summary().turns_max).unwrap_or(u32::MAX).max(1),
             OpenedSource::Trace(trace) => trace.summary().turns_max,
+            OpenedSource::Items(_) => 1,
             OpenedSource::Synthetic(_) | OpenedSource::Text(..) => {
                 self.conversation.and_then(|c| c.turns).map_or(1, |t| t.longest())
             }
@@ -233,6 +243,7 @@ impl Kind {
                 let before = (turns - 1.0) / 2.0;
                 s.input_tokens.mean() + before * (follow_up + s.output_tokens.mean())
             }
+            OpenedSource::Items(items) => items.mean_input(),
             OpenedSource::Data(set) => set.summary().input.mean,
             OpenedSource::Text(_, input, _) => input.mean(),
             OpenedSource::Trace(trace) => trace.summary().input.mean,
@@ -246,6 +257,7 @@ impl Kind {
             n * mean + (1.0 - n) * plan
         };
         match &self.source {
+            OpenedSource::Items(_) => 0.0,
             OpenedSource::Synthetic(s) => s.output_tokens.mean(),
             OpenedSource::Text(_, _, output) => output.mean(),
             OpenedSource::Data(set) => {
@@ -272,6 +284,7 @@ impl Kind {
                     self.conversation.and_then(|c| c.input_tokens).map_or(0, |t| u64::from(t.longest()));
                 (input + u64::from(self.max_turns() - 1) * (output + follow_up), output)
             }
+            OpenedSource::Items(items) => (items.longest_item(), 0),
             OpenedSource::Text(_, input, output) => (u64::from(input.longest()), u64::from(output.longest())),
             OpenedSource::Data(set) => {
                 let s = set.summary();
@@ -294,6 +307,13 @@ impl Kind {
         let known = |x: f64| Positive::try_from(x).ok();
         let one = Positive::try_from(1.0).expect("one is positive");
         match &self.source {
+            OpenedSource::Items(items) => FileSummary {
+                title: items.to_string(),
+                requests_per_level: one,
+                cv: None,
+                blocks: false,
+                note: None,
+            },
             OpenedSource::Synthetic(s) => {
                 let turns = self.conversation.map_or(1.0, |c| c.mean_turns());
                 FileSummary {

@@ -35,7 +35,10 @@ impl Draws {
                 order_rng.set_stream(i as u64);
                 Some(set.order(order_rng.random()))
             }
-            OpenedSource::Synthetic(_) | OpenedSource::Text(..) | OpenedSource::Trace(_) => None,
+            OpenedSource::Synthetic(_)
+            | OpenedSource::Items(_)
+            | OpenedSource::Text(..)
+            | OpenedSource::Trace(_) => None,
         });
         Self {
             class: rng(Purpose::Class),

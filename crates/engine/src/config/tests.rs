@@ -151,7 +151,7 @@ fn invalid_tables_are_rejected_with_a_reason() {
     assert!(
         Simulated::named("a40")
             .unwrap_err()
-            .contains("the presets are demo, a40-qwen3-0.6b, 4xa100-llama-70b, ")
+            .contains("the presets are demo, a40-qwen3-0.6b, l4-bge-large, 4xa100-llama-70b, ")
     );
 }
 

@@ -1,10 +1,11 @@
 //! Encodes requests as JSON: the fields common to a series are written once, the rest per request.
 
-use super::dialect::{Dialect, token_ids};
+use super::dialect::{Dialect, PromptWriter, token_ids};
 use super::payload::{AskedLength, Payload};
 use bytes::Bytes;
 use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
+use goodput_workload::items::ItemTexts;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -28,6 +29,9 @@ impl Pinning {
         self.ignore_eos || self.min_tokens
     }
 }
+
+/// Query of a request that measures something else.
+const QUERY: &str = "about";
 
 /// Encoder of requests to one API for one model.
 #[derive(Debug, Clone)]
@@ -78,29 +82,45 @@ impl Encoder {
 
     /// Returns true if `min_tokens` is written: unless the plan's body sets the output length or `min_tokens`.
     fn min_tokens(&self) -> bool {
-        self.pinning.min_tokens && !self.own_length && !self.fields.contains_key("min_tokens")
+        self.pinning.min_tokens
+            && self.generates()
+            && !self.own_length
+            && !self.fields.contains_key("min_tokens")
     }
 
     /// Writes the request up to the user's text. `system` is text that many requests share: a system message in chat,
     /// the beginning of the prompt in completions.
     pub fn prefix(&self, system: Option<&str>) -> Bytes {
         let mut out = self.common.clone().into_bytes();
-        (self.dialect.prompt.begin)(&mut out, system);
+        if let PromptWriter::Text { begin, .. } = self.dialect.prompt {
+            begin(&mut out, system);
+        }
         out.into()
     }
 
     /// Writes a request from a prefix of this encoder, the user's text, and the number of tokens to answer with.
     pub fn request(&self, prefix: &Bytes, user: &str, output_tokens: u32) -> Payload {
         let mut out = Vec::with_capacity(user.len() + user.len() / 16 + 64);
-        (self.dialect.prompt.end)(&mut out, user);
+        match self.dialect.prompt {
+            PromptWriter::Text { end, .. } => end(&mut out, user),
+            PromptWriter::Items { .. } => return self.items(&self.single(user)),
+        }
         self.close(&mut out, output_tokens);
-        Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens) }
+        Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens), results: None }
     }
 
     /// Writes a request with a whole conversation and the number of tokens to answer with.
     pub fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
         let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 40).sum();
-        self.whole_prompt(text, output_tokens, |out| (self.dialect.prompt.conversation)(out, messages))
+        match self.dialect.prompt {
+            PromptWriter::Text { conversation, .. } => {
+                self.whole_prompt(text, output_tokens, |out| conversation(out, messages))
+            }
+            PromptWriter::Items { .. } => {
+                let texts = messages.iter().map(|m| m.content.clone()).collect();
+                self.items(&ItemTexts { texts, ..self.single("") })
+            }
+        }
     }
 
     /// Writes a request whose prompt is a list of token ids, with the number of tokens to answer with. Only completions
@@ -109,17 +129,54 @@ impl Encoder {
         self.whole_prompt(ids.len() * 7, output_tokens, |out| token_ids(out, ids))
     }
 
+    /// Writes a request of items. In an API that generates answers, it has the first text as its prompt.
+    pub fn items(&self, items: &ItemTexts) -> Payload {
+        match self.dialect.prompt {
+            PromptWriter::Items { write, .. } => {
+                let size = items.texts.iter().map(|text| text.len() + 8).sum();
+                let payload = self.whole_prompt(size, 0, |out| write(out, items));
+                let all = !self.fields.contains_key("top_n");
+                Payload { results: all.then_some(items.texts.len() as u32), ..payload }
+            }
+            PromptWriter::Text { .. } => {
+                self.request(&self.prefix(None), items.texts.first().map_or("", String::as_str), 1)
+            }
+        }
+    }
+
+    /// Returns the item of a text, with a query of one word if the API needs one.
+    fn single(&self, text: &str) -> ItemTexts {
+        let query = (self.query_words() > 0).then(|| QUERY.to_owned());
+        ItemTexts { query, texts: vec![text.to_owned()] }
+    }
+
+    /// Returns the number of words that [`Encoder::request`] adds to a prompt as a query.
+    pub const fn query_words(&self) -> usize {
+        match self.dialect.prompt {
+            PromptWriter::Items { needs_query: true, .. } => 1,
+            PromptWriter::Items { .. } | PromptWriter::Text { .. } => 0,
+        }
+    }
+
+    /// Returns true if answers are generated tokens.
+    const fn generates(&self) -> bool {
+        !self.dialect.length_fields.is_empty()
+    }
+
     /// Writes a request that shares no prefix; `prompt` appends about `size` bytes.
     fn whole_prompt(&self, size: usize, output_tokens: u32, prompt: impl FnOnce(&mut Vec<u8>)) -> Payload {
         let mut out = Vec::with_capacity(self.common.len() + size + 64);
         out.extend_from_slice(self.common.as_bytes());
         prompt(&mut out);
         self.close(&mut out, output_tokens);
-        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens) }
+        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens), results: None }
     }
 
     /// Returns the length that a request asks for, given the plan's number of tokens; `None` if the plan's body leaves the length open.
     fn asked(&self, output_tokens: u32) -> Option<AskedLength> {
+        if !self.generates() {
+            return None;
+        }
         let field = |name: &str| self.fields.get(name).and_then(Value::as_u64);
         let asked = match self.own_length {
             true => self.dialect.length_fields.iter().find_map(|name| field(name))?,
@@ -133,8 +190,8 @@ impl Encoder {
 
     /// Appends the rest of the object after the prompt: the output length and the closing brace.
     fn close(&self, out: &mut Vec<u8>, output_tokens: u32) {
-        if !self.own_length {
-            out.extend_from_slice(format!(",\"{}\":{output_tokens}", self.dialect.length_field).as_bytes());
+        if let Some(field) = self.dialect.length_fields.last().filter(|_| !self.own_length) {
+            out.extend_from_slice(format!(",\"{field}\":{output_tokens}").as_bytes());
         }
         if self.min_tokens() {
             out.extend_from_slice(format!(",\"min_tokens\":{output_tokens}").as_bytes());
@@ -358,15 +415,17 @@ mod tests {
                 let e = Encoder::new(api, &model, &Map::new(), Pinning::FULL, true);
                 let got = whole(&e.request(&e.prefix(Some(&system)), &user, 1));
                 prop_assert_eq!(got["model"].as_str(), Some(&*model));
-                match api {
-                    Api::Chat => prop_assert_eq!(got["messages"][1]["content"].as_str(), Some(&*user)),
-                    Api::Completions => prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}{user}"))),
+                if api == Api::Chat {
+                    prop_assert_eq!(got["messages"][1]["content"].as_str(), Some(&*user));
+                } else {
+                    prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}{user}")));
                 }
                 let messages = [Message::new(Role::System, &system), Message::new(Role::User, &user)];
                 let got = whole(&e.messages(&messages, 1));
-                match api {
-                    Api::Chat => prop_assert_eq!(&got["messages"], &json!(messages)),
-                    Api::Completions => prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}\n{user}"))),
+                if api == Api::Chat {
+                    prop_assert_eq!(&got["messages"], &json!(messages));
+                } else {
+                    prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}\n{user}")));
                 }
             }
         }

@@ -3,9 +3,11 @@
 //! Tolerant by design (see the reference on stream quirks): `choices`, `delta` and `usage` may be null or absent,
 //! unknown fields are skipped, and text is examined without being copied.
 
+mod items;
 mod whole;
 mod wire;
 
+pub(in crate::client) use items::{VectorSize, parse_items};
 pub use whole::parse_whole;
 
 use super::sse::Item;
@@ -61,6 +63,8 @@ pub struct Event {
     pub text: Text,
     /// Size of the text of all channels and choices in bytes, as JSON: an escaped character counts as its escape.
     pub text_bytes: u64,
+    /// Number of results, in an answer that has one for each item of the request.
+    pub results: u64,
     /// True if there is at least one choice.
     pub has_choice: bool,
     /// The reason why the answer ended.

@@ -38,7 +38,8 @@ pub async fn negotiate(
     build: impl Fn(Pinning, bool) -> Payload,
 ) -> anyhow::Result<Negotiated> {
     // A document contains its usage without being asked.
-    let (mut pinning, mut usage) = (Pinning::FULL, client.streams());
+    let mut pinning = if client.generates() { Pinning::FULL } else { Pinning::NONE };
+    let mut usage = client.streams();
     let mut caveats = Vec::new();
     loop {
         let probe = probe(client, timeout, build(pinning, usage)).await;

@@ -17,6 +17,8 @@ pub struct Payload {
     pub tail: Bytes,
     /// The length asked for; `None` if the plan's body leaves it open.
     pub asked: Option<AskedLength>,
+    /// Number of results that a sound answer has; `None` if it is generated, or the plan's body asks for some of them only.
+    pub results: Option<u32>,
 }
 
 /// The multiple of the requested tokens beyond which an answer is aborted …
@@ -87,7 +89,7 @@ mod tests {
             let p = Payload {
                 head: Bytes::from_static(head.as_bytes()),
                 tail: Bytes::from_static(tail.as_bytes()),
-                asked: None,
+                ..Payload::default()
             };
             assert_eq!(p.size_hint().exact(), Some(p.len() as u64));
             let whole = p.collect().await.unwrap().to_bytes();

@@ -17,7 +17,7 @@ use axum::Router;
 use bytes::Bytes;
 use exchange::{Exchange, elsewhere};
 use futures_util::future::join_all;
-use goodput_core::endpoint::{Api, BaseUrl};
+use goodput_core::endpoint::{Answer, Api, BaseUrl};
 use goodput_core::record::{Failure, Finished, Outcome, Record};
 use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
@@ -191,7 +191,7 @@ impl Client {
         Self(Arc::new(Inner {
             transport,
             api: server.api,
-            stream: server.stream,
+            stream: server.streams(),
             targets,
             headers,
             key,
@@ -355,6 +355,11 @@ impl Client {
     /// Returns true if answers are streams; false if each is one document.
     pub(crate) fn streams(&self) -> bool {
         self.0.stream
+    }
+
+    /// Returns true if answers are generated tokens.
+    pub(crate) fn generates(&self) -> bool {
+        self.0.api.answer() == Answer::Tokens
     }
 
     /// Returns the HTTP version in use.

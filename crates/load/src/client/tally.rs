@@ -9,7 +9,7 @@ mod count;
 
 use super::dialect::Dialect;
 use super::event::{Event, Parsed};
-use super::payload::AskedLength;
+use super::payload::{AskedLength, Payload};
 use count::{Carried, Ending, TokenCount};
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Outcome, Record, TokenSource};
@@ -57,9 +57,13 @@ pub struct Tally {
     itl_max: Option<Duration>,
     itl_over: u32,
     count: TokenCount,
+    /// Number of results that the answer must have, if it consists of results.
+    results: Option<u32>,
     /// The length asked for, if any.
     asked: Option<AskedLength>,
     is_document: bool,
+    /// True for a document with results, which has no finish reason.
+    has_results: bool,
     finish: Option<Box<str>>,
     done: bool,
     failure: Option<(Failure, Box<[u8]>)>,
@@ -81,9 +85,9 @@ impl Tally {
         Self { api, itl_limit, ..Self::default() }
     }
 
-    /// Sets the length that the answer was asked to have, with which its token counts must agree.
-    pub fn expect(&mut self, asked: Option<AskedLength>) {
-        self.asked = asked;
+    /// Sets what the answer was asked to have: a length, with which its token counts must agree, or a number of results.
+    pub fn expect(&mut self, payload: &Payload) {
+        (self.asked, self.results) = (payload.asked, payload.results);
     }
 
     /// Processes one payload whose bytes arrived `at`. Ignores everything after `[DONE]` or a failure.
@@ -150,8 +154,15 @@ impl Tally {
         if (Dialect::of(self.api).document_has_tokens)(&event) {
             (self.events, self.last_token) = (1, Some(at));
         }
+        if let Some(asked) =
+            self.results.filter(|asked| event.results > 0 && event.results != u64::from(*asked))
+        {
+            let problem = format!("the answer has {} results for {asked} items", event.results);
+            return self.fail(at, Failure::Miscounted, problem.as_bytes());
+        }
         self.count.document(&event);
         self.is_document = true;
+        self.has_results = event.results > 0;
         self.finish = event.finish_reason;
         self.done = true;
         self.sealed_at = Some(at);
@@ -303,7 +314,8 @@ impl Tally {
         };
         (record.output_tokens, record.token_source) = output.unzip();
         record.first_event_tokens = self.tokens_by_first_event(counted.map(|(n, _)| n)).and_then(in_range);
-        record.finish = self.finish.or_else(|| self.done.then(|| "done".into()));
+        // A document with results ends with its last byte and states no reason.
+        record.finish = self.finish.or_else(|| (self.done && !self.has_results).then(|| "done".into()));
         Tallied { gaps_us: self.gaps_us, seen: seen.filter(|seen| !seen.is_empty()) }
     }
 }

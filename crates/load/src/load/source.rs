@@ -105,6 +105,7 @@ impl Iterator for Builder {
         let tokens = turn.request.output_tokens;
         let first = match (&prompt, &self.ids) {
             (Prompt::Messages(messages), _) => encoder.messages(messages, tokens),
+            (Prompt::Items(items), _) => encoder.items(items),
             (Prompt::Plain(text), Some(tokenizer)) => {
                 let length = turn.request.input_tokens as usize;
                 encoder.tokens(&tokenizer.prompt(text.system.as_deref(), &text.user, length), tokens)

@@ -86,7 +86,7 @@ impl Terms {
 /// Returns an encoder of a plan's requests.
 pub fn plan_encoder(plan: &Plan, model: &str, pinning: Pinning, usage: bool) -> Encoder {
     let encoder = Encoder::new(plan.server.api, model, &plan.server.body.json(), pinning, usage);
-    if plan.server.stream { encoder } else { encoder.whole() }
+    if plan.server.streams() { encoder } else { encoder.whole() }
 }
 
 /// One step of a series, besides its level. Times count from its start.

@@ -16,7 +16,7 @@ pub const TEMPLATE_TOKEN: u64 = u64::MAX;
 pub const fn template_tokens(api: Api) -> usize {
     match api {
         Api::Chat => 8,
-        Api::Completions => 0,
+        Api::Completions | Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => 0,
     }
 }
 
@@ -25,6 +25,7 @@ pub(super) const fn default_output(api: Api) -> Option<u32> {
     match api {
         Api::Chat => None,
         Api::Completions => Some(16),
+        Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => Some(1),
     }
 }
 
@@ -33,6 +34,7 @@ pub(super) const fn prompt_field(api: Api) -> &'static str {
     match api {
         Api::Chat => "messages",
         Api::Completions => "prompt",
+        Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => "input",
     }
 }
 
@@ -47,6 +49,7 @@ pub(super) fn prompt<T>(
             let words = request.prompt.as_ref()?;
             (&[][..], Some(words), words.texts)
         }
+        Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => return None,
     };
     Some((messages.iter().filter_map(|message| message.content.as_ref()).chain(text), texts))
 }
@@ -57,6 +60,7 @@ pub(super) fn head(api: Api, id: u64, stream: bool, created: u64, model: &str) -
         Api::Chat if stream => ("chatcmpl", "chat.completion.chunk"),
         Api::Chat => ("chatcmpl", "chat.completion"),
         Api::Completions => ("cmpl", "text_completion"),
+        Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => ("items", "list"),
     };
     format!(r#""id":"{prefix}-{id:016x}","object":"{object}","created":{created},"model":{model}"#)
 }
@@ -68,7 +72,7 @@ pub(super) const fn opening(api: Api) -> Option<[&'static str; 2]> {
             r#"{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
             ",\"prompt_token_ids\":null,\"prompt_text\":null}\n\n",
         ]),
-        Api::Completions => None,
+        Api::Completions | Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => None,
     }
 }
 
@@ -79,6 +83,7 @@ pub(super) fn begin_choice(api: Api, out: &mut String, channel: &str) {
             let _ = write!(out, r#"{{"index":0,"delta":{{"{channel}":""#);
         }
         Api::Completions => out.push_str(r#"{"index":0,"text":""#),
+        Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => {}
     }
 }
 
@@ -95,6 +100,7 @@ pub(super) const fn end_choice(api: Api, finished: bool) -> &'static str {
         (Api::Completions, true) => {
             r#"","logprobs":null,"finish_reason":"length","stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#
         }
+        (Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify, _) => "",
     }
 }
 
@@ -120,5 +126,6 @@ pub(super) fn document_answer(api: Api, out: &mut String, output_tokens: u32, th
             words(out, reasoning - shown, output_tokens - (reasoning - shown));
             out.push('"');
         }
+        Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => {}
     }
 }

@@ -6,6 +6,7 @@
 mod actor;
 pub mod dialect;
 mod fault;
+mod items;
 mod metrics;
 pub mod null;
 mod request;

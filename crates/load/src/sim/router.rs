@@ -5,6 +5,7 @@ use crate::load::pacer::Clock;
 use crate::sim::actor::{Answer, Handle};
 use crate::sim::dialect::{self, TEMPLATE_TOKEN};
 use crate::sim::fault::play;
+use crate::sim::items::ItemOrder;
 use crate::sim::request::ApiRequest;
 use crate::sim::rules::{EVENTS, JSON, MAX_BODY, Order, Page, Refusal, Route, ServedModel};
 use crate::sim::socket::ConnectionHandle;
@@ -93,10 +94,11 @@ struct Server {
 
 /// Answers any request.
 async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
-    let api = match server.model.route(call.method().as_str(), call.uri().path()) {
+    let (api, is_items) = match server.model.route(call.method().as_str(), call.uri().path()) {
         Route::Page(page) => return page.into_response(),
         Route::Metrics => return server.metrics().await.into_response(),
-        Route::Answer(api) => api,
+        Route::Answer(api) => (api, false),
+        Route::Items(api) => (api, true),
     };
     let connection = call.extensions().get::<ConnectionHandle>().cloned();
     let body = match Bytes::from_request(call, &()).await {
@@ -104,7 +106,8 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
         Err(rejection) => return rejection.into_response(),
     };
     let sound = async {
-        server.answer(api, &body).await.unwrap_or_else(|refusal| Page::from(refusal).into_response())
+        let answer = if is_items { server.items(api, &body).await } else { server.answer(api, &body).await };
+        answer.unwrap_or_else(|refusal| Page::from(refusal).into_response())
     };
     let begun = Instant::now();
     let fault = server.faults.fault_of_next_request();
@@ -147,6 +150,26 @@ impl Server {
             return Err(Refusal::gone());
         }
         Ok((content_type(JSON), writer::document(&order, &head, tokens, cached, thought)).into_response())
+    }
+
+    /// Answers a request of items: each is a prompt of its own, and the answer comes when the last one has been read.
+    async fn items(&self, api: Api, body: &[u8]) -> Result<Response, Refusal> {
+        if !self.network.is_zero() {
+            sleep(self.network).await;
+        }
+        let at = Instant::now();
+        let order = ItemOrder::accept(&self.model, api, body)?;
+        let first = self.requests.fetch_add(order.items.len() as u64, Ordering::Relaxed);
+        let submit = |(id, tokens): (u64, &u32)| self.engine.submit(at, Request::new(id, *tokens, 1));
+        let answers: Vec<Answer> = (first..).zip(&order.items).map(submit).collect();
+        for mut answer in answers {
+            while poll_fn(|cx| answer.poll_next(cx)).await.is_some() {}
+            if !answer.over() {
+                return Err(Refusal::gone());
+            }
+        }
+        let created = self.model.created + self.started.elapsed().as_secs();
+        Ok((content_type(JSON), order.document(first, created, self.model.name_json())).into_response())
     }
 
     /// Returns the block hashes by which the prefix cache identifies a request, including its answer, which is known in

@@ -22,8 +22,10 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The part of the server that a request is addressed to.
 #[derive(Debug)]
 pub(super) enum Route {
-    /// An answer of the model.
+    /// An answer of generated tokens.
     Answer(Api),
+    /// A result for each of several items.
+    Items(Api),
     /// The page of metrics.
     Metrics,
     /// Another page, or an error.
@@ -47,6 +49,11 @@ impl Page {
         body: impl Into<Cow<'static, str>>,
     ) -> Self {
         Self { status, content_type, body: body.into(), allow: None }
+    }
+
+    /// The page of a path that is not served.
+    pub(super) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, JSON, r#"{"detail":"Not Found"}"#)
     }
 }
 
@@ -95,14 +102,14 @@ impl ServedModel {
             }
             "/metrics" => Route::Metrics,
             _ => match Api::of_path(path) {
+                Some(api) if api.item().is_some() => Route::Items(api),
                 Some(api) => Route::Answer(api),
                 None => {
-                    let body = r#"{"detail":"Not Found"}"#;
-                    return Route::Page(Page::new(StatusCode::NOT_FOUND, JSON, body));
+                    return Route::Page(Page::not_found());
                 }
             },
         };
-        let methods = if matches!(found, Route::Answer(_)) { "POST" } else { "GET,HEAD" };
+        let methods = if matches!(found, Route::Answer(_) | Route::Items(_)) { "POST" } else { "GET,HEAD" };
         if methods.split(',').any(|allowed| allowed == method) {
             return found;
         }
@@ -144,6 +151,28 @@ impl ServedModel {
         Ok((request, Order { api, stream, input, output, options }))
     }
 
+    /// Returns the longest prompt with its answer, in tokens.
+    pub(super) const fn max_model_len(&self) -> u32 {
+        self.max_model_len
+    }
+
+    /// Returns the name as a JSON string.
+    pub(super) fn name_json(&self) -> &str {
+        &self.name_json
+    }
+
+    /// Checks the name of the model that a request names.
+    pub(super) fn check_name(&self, model: Option<&str>) -> Result<(), Refusal> {
+        let Some(model) = model.filter(|name| *name != self.name) else { return Ok(()) };
+        let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.name);
+        Err(Refusal {
+            status: StatusCode::NOT_FOUND,
+            kind: "NotFoundError",
+            param: Some("model".into()),
+            message,
+        })
+    }
+
     /// Returns the number of output tokens of a request with `input` tokens in a number of texts, or the refusal of
     /// vLLM, which checks in this order.
     fn output_tokens<T>(
@@ -153,15 +182,7 @@ impl ServedModel {
         input: u32,
         texts: u32,
     ) -> Result<u32, Refusal> {
-        if let Some(model) = request.model.as_ref().filter(|m| **m != self.name) {
-            let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.name);
-            return Err(Refusal {
-                status: StatusCode::NOT_FOUND,
-                kind: "NotFoundError",
-                param: Some("model".into()),
-                message,
-            });
-        }
+        self.check_name(request.model.as_deref())?;
         if texts > 1 || request.n.is_some_and(|n| n != 1) {
             return Err(Refusal::bad(None, "the simulated server answers one prompt with one choice".into()));
         }
@@ -170,12 +191,7 @@ impl ServedModel {
             return Err(Refusal::bad(Some("prompt"), "The prompt cannot be empty".into()));
         }
         if input > limit {
-            return Err(Refusal::bad(
-                Some("input_tokens"),
-                format!(
-                    "This model's maximum context length is {limit} tokens. However, your prompt contains {input} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value={input})"
-                ),
-            ));
+            return Err(Refusal::too_long(limit, input));
         }
         // At least one, so that a prompt that leaves no room is refused below.
         let left = (limit - input).max(1);
@@ -220,7 +236,7 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    fn bad(param: Option<&str>, message: String) -> Self {
+    pub(super) fn bad(param: Option<&str>, message: String) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
             kind: "BadRequestError",
@@ -229,7 +245,15 @@ impl Refusal {
         }
     }
 
-    fn missing(field: &str) -> Self {
+    /// A prompt of `input` tokens that does not fit into a context of `limit` tokens.
+    pub(super) fn too_long(limit: u32, input: u32) -> Self {
+        let message = format!(
+            "This model's maximum context length is {limit} tokens. However, your prompt contains {input} input tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input prompt. (parameter=input_tokens, value={input})"
+        );
+        Self::bad(Some("input_tokens"), message)
+    }
+
+    pub(super) fn missing(field: &str) -> Self {
         let param = format!("body.{field}");
         let message = format!(
             "1 validation error:\n  {{'type': 'missing', 'loc': '{param}', 'msg': 'Field required'}}"
@@ -237,7 +261,7 @@ impl Refusal {
         Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
     }
 
-    fn unreadable(error: &serde_json::Error) -> Self {
+    pub(super) fn unreadable(error: &serde_json::Error) -> Self {
         let (kind, problem) = match error.classify() {
             serde_json::error::Category::Data => ("type_error", "Input has the wrong type"),
             _ => ("json_invalid", "JSON decode error"),

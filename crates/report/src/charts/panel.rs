@@ -51,7 +51,8 @@ impl<'a> Panel<'a> {
             }
         }
         if panels.is_empty() {
-            panels.push(Self::of_all(Metric::Ttft));
+            let whole = charted(run).any(|s| s.response_metric() == Metric::E2e);
+            panels.push(Self::of_all(if whole { Metric::E2e } else { Metric::Ttft }));
         }
         if has_class_limits(run) {
             panels.sort_by_key(|p| (!p.binds(run), !p.is_limited(run)));

@@ -1,4 +1,4 @@
-//! Offered, achieved and good requests per second; below, output tokens per second.
+//! Offered, achieved and good requests per second; below, output tokens or items per second.
 
 use super::draw::{
     Across, Axis, Canvas, Curve, Dot, Entry, Format, GOOD, GREEN_TEXT, LevelChart, LevelPlot, Mark, Point,
@@ -19,7 +19,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     let mut chart = LevelChart::new(scene, ACROSS);
     let mut plots = vec![requests(scene, &chart)];
     if scene.format == Format::Report {
-        plots.push(tokens(&chart.curves));
+        plots.push(output(scene.run, &chart.curves));
     }
     chart.right = 22.0 + widest_name(&plots);
     chart.finished(&plots, Some(Entry::Good("good: within every limit together")))
@@ -46,7 +46,12 @@ fn tail(curve: &Curve<'_>, of: Value) -> Vec<Point> {
     curve.tail(ACROSS, |s| Some((ACROSS.of(s), of(s))))
 }
 
-fn dots(curve: &Curve<'_>, of: Value, symbol: impl Fn(&Step) -> Symbol, hint: Hint) -> Vec<Dot> {
+fn dots(
+    curve: &Curve<'_>,
+    of: Value,
+    symbol: impl Fn(&Step) -> Symbol,
+    hint: impl Fn(&Step) -> String,
+) -> Vec<Dot> {
     let dot = |s: &&Step| Dot {
         at: (ACROSS.of(s), of(s)),
         symbol: symbol(s),
@@ -55,9 +60,6 @@ fn dots(curve: &Curve<'_>, of: Value, symbol: impl Fn(&Step) -> Symbol, hint: Hi
     };
     curve.steps.iter().map(dot).collect()
 }
-
-/// A text about a step.
-type Hint = fn(&Step) -> String;
 
 /// Returns the highest value of all steps.
 fn most(curves: &[Curve<'_>], of: Value) -> f64 {
@@ -98,16 +100,20 @@ fn requests(scene: &Scene<'_>, chart: &LevelChart<'_>) -> LevelPlot {
     }
 }
 
-fn tokens(curves: &[Curve<'_>]) -> LevelPlot {
-    let tokens: fn(&Step) -> String = |s| format!("{} output tokens/s", words::figure(s.output_tokens_per_s));
+/// Returns the plot of what the server turns out besides requests: output tokens, or items.
+fn output(run: &Run, curves: &[Curve<'_>]) -> LevelPlot {
+    let (value, short, unit): (Value, _, _) = match words::item(run) {
+        Some(item) => (|s| s.items_per_s, item.plural(), format!("{}/s", item.plural())),
+        None => (|s| s.output_tokens_per_s, "output", "output tokens/s".to_owned()),
+    };
     let symbol = |s: &Step| if steady(s) { Symbol::Disc(3.4) } else { Symbol::Ring(3.4, 1.9) };
     let series = curves.iter().map(|curve| Series {
-        line: line(curve, |s| s.output_tokens_per_s),
-        tail: tail(curve, |s| s.output_tokens_per_s),
+        line: line(curve, value),
+        tail: tail(curve, value),
         width: 2.0,
-        dots: dots(curve, |s| s.output_tokens_per_s, symbol, tokens),
-        ..Series::new(curve.hue.middle).named(name(curves, curve, "output"), curve.hue.middle_text)
+        dots: dots(curve, value, symbol, |s| format!("{} {unit}", words::figure(value(s)))),
+        ..Series::new(curve.hue.middle).named(name(curves, curve, short), curve.hue.middle_text)
     });
-    let y = Axis::upto(most(curves, |s| s.output_tokens_per_s) * 1.14, 4.0);
-    LevelPlot { height: 150.0, ..LevelPlot::new("Output tokens/s", y, series.collect()) }
+    let y = Axis::upto(most(curves, value) * 1.14, 4.0);
+    LevelPlot { height: 150.0, ..LevelPlot::new(words::capital(&unit), y, series.collect()) }
 }

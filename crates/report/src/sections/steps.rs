@@ -88,6 +88,11 @@ fn table(run: &Run, steps: &[&Step]) -> Table {
         Field::new(achieved, |s: &&Step| Cell::number(achieved_rate(s))),
         Field::new(good, |s: &&Step| Cell::number(Some(s.good_rate))),
     ]);
+    fields.extend(words::item(run).map(|item| {
+        let column =
+            Column::number(format!("{}/s", item.plural())).short(format!("{}\nper s", item.plural()));
+        Field::new(column.with(Priority::Droppable(4)), |s: &&Step| Cell::number(Some(s.items_per_s)))
+    }));
     fields.extend(latencies(run));
     let in_flight = Column::number("mean in flight").short("mean in\nflight").wide(7);
     let in_flight = in_flight.only(Place::Terminal).with(Priority::Droppable(1));
@@ -135,7 +140,8 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
         Field::new(column, move |s: &&Step| latency(s, percentile.of(&s.quantiles(metric))))
     };
     let mut all = Vec::new();
-    if whole {
+    let has_tokens = words::item(run).is_none();
+    if whole && has_tokens {
         all.push(column((Metric::Ttft, Percentile::P99), Place::Page, None));
     }
     all.push(column(median, Place::Terminal, Some(2)));
@@ -145,7 +151,7 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
         (false, true) => Place::Everywhere,
         (false, false) => Place::Page,
     };
-    all.push(column(second, place, Some(4)));
+    all.extend(has_tokens.then(|| column(second, place, Some(4))));
     let other = limited.iter().copied().find(|of| ![median, tail, second].contains(of));
     all.extend(other.map(|of| column(of, Place::Terminal, None)));
     all

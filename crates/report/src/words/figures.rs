@@ -4,10 +4,11 @@ use super::caveat::{CaveatWords, Context, caveat};
 use super::estimate::ends;
 use super::estimate::numbers;
 use super::levels::{level, noun, step_level};
-use super::names::tier_of;
+use super::names::{item, tier_of};
 use super::units::{count, figure, level_number, precise};
 use crate::escape::clip;
 use goodput_core::caveat::{Caveat, ClientCaveat, OriginCaveat, OwnFault};
+use goodput_core::endpoint::Item;
 use goodput_core::level::Control;
 use goodput_core::units::{Positive, short};
 use goodput_run::rundir::Run;
@@ -117,6 +118,7 @@ pub(crate) fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
         ("requests per day", Some(c.requests_per_day), per_gpu.map(|x| x * 86_400.0)),
         ("output tokens per second", c.output_tokens_per_s, each(|g| g.output_tokens_per_s)),
         ("prompt tokens per second", c.prompt_tokens_per_s, each(|g| g.prompt_tokens_per_s)),
+        (item_words(run).per_second, c.items_per_s, each(|g| g.items_per_s)),
     ];
     let cell = |x: Option<f64>| x.map(count).unwrap_or_default();
     let mut all: Vec<Amount> = rows
@@ -128,10 +130,37 @@ pub(crate) fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
     for (name, x) in [
         ("cost per million output tokens", c.cost_per_mtok),
         ("cost per 1,000 requests", c.cost_per_1000_requests),
+        (item_words(run).cost, c.cost_per_1000_items),
     ] {
         all.extend(x.map(|x| Amount { name, all: format!("{}{money}", figure(x)), per_gpu: String::new() }));
     }
     all
+}
+
+/// The names of figures of items.
+struct ItemWords {
+    plural: &'static str,
+    per_second: &'static str,
+    cost: &'static str,
+    thousand: &'static str,
+}
+
+/// Returns the names of figures of the items of a run; those of texts where there are none.
+fn item_words(run: &Run) -> ItemWords {
+    match item(run) {
+        Some(Item::Document) => ItemWords {
+            plural: Item::Document.plural(),
+            per_second: "documents per second",
+            cost: "cost per 1,000 documents",
+            thousand: "1,000 documents",
+        },
+        Some(Item::Text) | None => ItemWords {
+            plural: Item::Text.plural(),
+            per_second: "texts per second",
+            cost: "cost per 1,000 texts",
+            thousand: "1,000 texts",
+        },
+    }
 }
 
 /// Returns the capacity in a few lines, for a terminal.
@@ -140,7 +169,12 @@ pub(crate) fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     let tokens = [(c.output_tokens_per_s, "output"), (c.prompt_tokens_per_s, "prompt")];
     let tokens: Vec<String> =
         tokens.into_iter().filter_map(|(x, what)| Some(format!("{} {what} a second", count(x?)))).collect();
-    let costs = [(c.cost_per_mtok, "a million output tokens"), (c.cost_per_1000_requests, "1,000 requests")];
+    let items = item_words(run);
+    let costs = [
+        (c.cost_per_mtok, "a million output tokens"),
+        (c.cost_per_1000_items, items.thousand),
+        (c.cost_per_1000_requests, "1,000 requests"),
+    ];
     let costs: Vec<String> =
         costs.into_iter().filter_map(|(x, what)| Some(format!("{}{money} for {what}", figure(x?)))).collect();
     let costs = match price(run) {
@@ -159,6 +193,7 @@ pub(crate) fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     );
     [
         (REQUESTS, requests),
+        (items.plural, c.items_per_s.map(|x| format!("{} a second", count(x))).unwrap_or_default()),
         ("tokens", tokens.join(", ")),
         ("cost", costs),
         (PER_GPU, per_gpu.unwrap_or_default()),

@@ -2,13 +2,14 @@
 
 use super::units::list;
 use crate::escape::clip;
+use goodput_core::endpoint::Item;
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
 use goodput_plan::MeasuredWorkload;
 use goodput_run::rundir::{Meta, Run};
 use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::Step;
-use goodput_workload::summary::{Pacing, WorkloadSummary};
+use goodput_workload::summary::{Pacing, PromptSource, WorkloadSummary};
 
 /// Returns the workload in one line. The arrival process of the plan is left out for a closed loop, which has none.
 pub(crate) fn workload(run: &Run) -> String {
@@ -20,6 +21,15 @@ pub(crate) fn workload(run: &Run) -> String {
         }
         workload => workload.to_string(),
     }
+}
+
+/// Returns what the requests consist of, if each part of a request has a result of its own: texts, documents.
+pub(crate) fn item(run: &Run) -> Option<Item> {
+    let MeasuredWorkload::Traffic(workload) = &run.meta.workload else { return None };
+    workload.requests.iter().find_map(|kind| match &kind.prompts {
+        PromptSource::Items(items) => Some(items.item()),
+        PromptSource::Synthetic(_) | PromptSource::Measured(_) | PromptSource::Files(_) => None,
+    })
 }
 
 /// Returns true if several GPUs were measured, so that the subject is plural.

@@ -67,7 +67,8 @@ impl TableRow for RequestRow {
         c.cell("status", &mut r.status)?;
         c.cell("finish", &mut r.finish)?;
         c.cell("check", &mut r.check)?;
-        c.cell("worker", &mut r.worker)
+        c.cell("worker", &mut r.worker)?;
+        c.later("items", &mut r.items)
     }
 }
 

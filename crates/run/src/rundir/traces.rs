@@ -6,7 +6,7 @@ use super::REQUESTS;
 use super::sketch::Sketch;
 use super::table::{CellError, Columns, TableRow, each_row};
 use anyhow::Result;
-use goodput_core::record::{Failure, Outcome, Phase, is_cut_off};
+use goodput_core::record::{Failure, Outcome, Phase, is_cut_off, is_sent_by_us};
 use goodput_core::slo::{ALL, Metric};
 use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap};
@@ -132,7 +132,7 @@ impl TableRow for TracedRequest {
         let is_time = |ms: f64| ms >= 0.0;
         let t = &mut self.times;
         let (mut output_asked, mut output_tokens, mut first_event_tokens) = (0_u32, None::<u32>, None::<u32>);
-        let mut failure = None::<Failure>;
+        let (mut failure, mut items) = (None::<Failure>, 0_u16);
         c.cell("series", &mut self.series)?;
         c.cell("step", &mut self.step)?;
         c.cell("phase", &mut t.phase)?;
@@ -147,7 +147,9 @@ impl TableRow for TracedRequest {
         c.cell("first_event_tokens", &mut first_event_tokens)?;
         c.cell("outcome", &mut t.outcome)?;
         c.cell("failure", &mut failure)?;
-        t.broken = t.outcome == Outcome::Failed && !is_cut_off(t.outcome, failure, output_asked);
+        c.later("items", &mut items)?;
+        let sent_by_us = is_sent_by_us(output_asked, items);
+        t.broken = t.outcome == Outcome::Failed && !is_cut_off(t.outcome, failure, sent_by_us);
         t.later_tokens = output_tokens.map(|all| all.saturating_sub(first_event_tokens.unwrap_or(1)));
         Ok(())
     }

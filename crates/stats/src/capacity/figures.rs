@@ -25,12 +25,18 @@ pub struct Capacity {
     pub output_tokens_per_s: Option<f64>,
     /// Prompt tokens per second at that rate, scaled like the output tokens.
     pub prompt_tokens_per_s: Option<f64>,
+    /// Items per second at that rate, scaled like the output tokens; `None` if answers are generated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items_per_s: Option<f64>,
     /// The rates divided by the number of GPUs; `None` if that is not declared.
     pub per_gpu: Option<PerGpu>,
     /// Cost of a million output tokens: price of all GPUs per hour / 3,600 / output tokens per second × 1,000,000.
     pub cost_per_mtok: Option<f64>,
     /// Cost of a thousand requests: price of all GPUs per hour / 3,600 / requests per second × 1,000.
     pub cost_per_1000_requests: Option<f64>,
+    /// Cost of a thousand items: price of all GPUs per hour / 3,600 / items per second × 1,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost_per_1000_items: Option<f64>,
 }
 
 /// Rates per GPU: those of the server divided by its number of GPUs.
@@ -42,6 +48,9 @@ pub struct PerGpu {
     pub output_tokens_per_s: Option<f64>,
     /// Prompt tokens per second.
     pub prompt_tokens_per_s: Option<f64>,
+    /// Items per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub items_per_s: Option<f64>,
 }
 
 impl Capacity {
@@ -59,12 +68,14 @@ impl Capacity {
         let rate = positive(rate)?;
         let scaled = |tokens: f64| positive(tokens).map(|t| t * (rate / achieved));
         let (output, prompt) = (scaled(step.output_tokens_per_s), scaled(step.prompt_tokens_per_s));
+        let items = scaled(step.items_per_s);
         let share = |gpus: u32| {
             let each = |x: f64| x / f64::from(gpus);
             PerGpu {
                 requests_per_s: each(rate),
                 output_tokens_per_s: output.map(each),
                 prompt_tokens_per_s: prompt.map(each),
+                items_per_s: items.map(each),
             }
         };
         let per_second = price_per_hour.and_then(positive).map(|p| p / 3_600.0);
@@ -76,9 +87,11 @@ impl Capacity {
             requests_per_day: rate * 86_400.0,
             output_tokens_per_s: output,
             prompt_tokens_per_s: prompt,
+            items_per_s: items,
             per_gpu: gpus.filter(|g| *g > 0).map(share),
             cost_per_mtok: per_second.zip(output).map(|(p, tokens)| p / tokens * 1e6),
             cost_per_1000_requests: per_second.map(|p| p / rate * 1e3),
+            cost_per_1000_items: per_second.zip(items).map(|(p, items)| p / items * 1e3),
         })
     }
 }

@@ -109,6 +109,8 @@ mod tests {
             requests_per_hour: rate * 3_600.0,
             requests_per_day: rate * 86_400.0,
             output_tokens_per_s: Some(rate * 30.0),
+            items_per_s: None,
+            cost_per_1000_items: None,
             prompt_tokens_per_s: None,
             per_gpu: None,
             cost_per_mtok: Some(10.0 / rate),

@@ -60,6 +60,8 @@ fn merged(windows: &[&Step], of: usize, tiers: &[Slo]) -> Step {
     (all.retried, all.attempts, all.resets) = (sum(|s| s.retried), sum(|s| s.attempts), sum(|s| s.resets));
     (all.failed_timeout, all.cut_timeout) = (sum(|s| s.failed_timeout), sum(|s| s.cut_timeout));
     all.output_tokens_per_s = mean(|s| s.output_tokens_per_s);
+    all.prompt_tokens_per_s = mean(|s| s.prompt_tokens_per_s);
+    all.items_per_s = mean(|s| s.items_per_s);
     all.in_flight_mean = mean(|s| s.in_flight_mean);
     all.abort = windows.iter().find_map(|s| s.abort);
     all.stable = match () {

@@ -84,6 +84,8 @@ pub struct CompactRecord {
     pub status: Option<NonZeroU16>,
     /// Number of the worker that sent it, as [`Record::worker`]; `None` with a single machine.
     pub worker: Option<NonZeroU16>,
+    /// Number of its items, as [`Record::items`].
+    pub items: u16,
     /// Phase of the step in which it was due.
     pub phase: Phase,
     /// New or reused connection, if known.
@@ -118,6 +120,7 @@ impl From<&Record> for CompactRecord {
             turn: r.turn,
             status: r.status.and_then(NonZeroU16::new),
             worker: r.worker.and_then(NonZeroU16::new),
+            items: r.items,
             phase: r.phase,
             conn: r.conn,
             attempts: r.attempts,
@@ -147,6 +150,7 @@ impl CompactRecord {
             turn: self.turn,
             status: self.status.map(NonZeroU16::get),
             worker: self.worker.map(NonZeroU16::get),
+            items: self.items,
             conn: self.conn,
             attempts: self.attempts,
             outcome: self.outcome,
@@ -187,7 +191,7 @@ impl CompactRecord {
 
     /// See [`Record::is_cut_off`].
     pub fn is_cut_off(&self) -> bool {
-        record::is_cut_off(self.outcome, self.failure, self.output_asked)
+        record::is_cut_off(self.outcome, self.failure, record::is_sent_by_us(self.output_asked, self.items))
     }
 
     /// See [`Record::is_broken`].
@@ -252,7 +256,7 @@ mod tests {
             first in proptest::option::of(1_u32..),
             status in proptest::option::of(100_u16..600),
             target in 0_u16..256,
-            worker in proptest::option::of(1_u16..),
+            (worker, items) in (proptest::option::of(1_u16..), any::<u16>()),
         ) {
             let at = |i: usize| at[i].map(|us: u32| Duration::new(u64::from(us) / 1000, us));
             let mut r = Record::due(7, Phase::Tail, Duration::from_micros(u64::from(due)));
@@ -261,7 +265,7 @@ mod tests {
             let input = input.map(|n: u32| n.min(u32::MAX - 1));
             (r.input_tokens, r.output_tokens, r.first_event_tokens, r.status) = (input, output, first, status);
             (r.outcome, r.failure, r.conn, r.attempts) = (Outcome::Failed, Some(Failure::Reset), Some(Conn::New), 2);
-            (r.target, r.class, r.turn, r.worker) = (target, class, turn, worker);
+            (r.target, r.class, r.turn, r.worker, r.items) = (target, class, turn, worker, items);
             let k = CompactRecord::from(&r);
             let again = k.record();
             prop_assert_eq!(&again, &r);

@@ -396,6 +396,8 @@ pub struct Step {
     pub output_tokens_per_s: f64,
     /// Prompt tokens of requests completed within the window, per second.
     pub prompt_tokens_per_s: f64,
+    /// Items (texts, documents) of requests completed within the window, per second; 0 if answers are generated.
+    pub items_per_s: f64,
     /// Mean input tokens of a completed request.
     pub input_tokens_mean: Option<f64>,
     /// Mean output tokens of a completed request.

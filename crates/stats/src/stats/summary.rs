@@ -151,6 +151,7 @@ fn of_records(input: &StepInput<'_>) -> Step {
     let reason =
         explain(input, &measured, &counted, tier, verdict, binding.as_deref(), steady.in_flight_slope);
     let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
+    let items: u64 = input.completed_in_window().map(|r| u64::from(r.items)).sum();
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
     Step {
         series: input.series.to_owned(),
@@ -183,6 +184,7 @@ fn of_records(input: &StepInput<'_>) -> Step {
         resets: measured.iter().map(|r| r.resets()).sum(),
         output_tokens_per_s,
         prompt_tokens_per_s,
+        items_per_s: input.per_s(items as f64),
         input_tokens_mean: mean(
             measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens.map(Tokens::get)),
         ),

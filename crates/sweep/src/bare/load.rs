@@ -81,7 +81,7 @@ impl ModelLoad {
             settle: ask.settle,
             window: ask.measure,
             ask,
-            whole: !plan.server.stream,
+            whole: !plan.server.streams(),
             timeout,
             gap,
             paced: Duration::ZERO,

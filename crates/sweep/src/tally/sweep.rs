@@ -189,7 +189,7 @@ impl SweepTally {
             self.hidden.of += u64::from(of);
         }
         self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
-        self.uncounted += u64::from(r.output_tokens.is_none());
+        self.uncounted += u64::from(r.output_tokens.is_none() && r.items == 0);
         self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
         // The current series is the last, so searching from the end is fast.
         let at = self.classes.iter().rposition(|p| p.class == class && p.series == series);

@@ -7,8 +7,7 @@ use goodput_core::message::Message;
 pub(super) const DIALECT: Dialect = Dialect {
     fields: choices_fields,
     length_fields: &["max_completion_tokens", "max_tokens"],
-    length_field: "max_tokens",
-    prompt: PromptWriter { begin, end, conversation },
+    prompt: PromptWriter::Text { begin, end, conversation },
     event: event::parse,
     document: event::parse_whole,
     answer_text: choices_text,

@@ -4,7 +4,12 @@
 //! server; the compiler names what is missing.
 
 mod chat;
+mod classify;
 mod completions;
+mod embeddings;
+mod pooling;
+mod rerank;
+mod score;
 
 use super::answer_text::AnswerText;
 use super::encoder::Pinning;
@@ -12,6 +17,7 @@ use super::event::{Event, Parsed};
 use super::sse::Item;
 use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
+use goodput_workload::items::ItemTexts;
 use serde_json::{Map, Value, json};
 
 /// How an API is spoken: the body of a request, the events of an answer, and which of them carry tokens.
@@ -19,10 +25,9 @@ use serde_json::{Map, Value, json};
 pub(super) struct Dialect {
     /// Returns the request fields that do not depend on the single request.
     pub(super) fields: fn(model: &str, pinning: Pinning, usage: bool) -> Map<String, Value>,
-    /// Fields that may set the length of an answer in tokens, the one that takes precedence first.
+    /// Fields that may set the length of an answer in tokens, the one that takes precedence first; goodput writes the last.
+    /// Empty if answers are not generated.
     pub(super) length_fields: &'static [&'static str],
-    /// The one of them that goodput writes.
-    pub(super) length_field: &'static str,
     /// Writes prompts.
     pub(super) prompt: PromptWriter,
     /// Parses one event of a stream.
@@ -39,15 +44,25 @@ pub(super) struct Dialect {
     pub(super) document_has_tokens: fn(&Event) -> bool,
 }
 
-/// Writes the prompt field of a request.
+/// Writes the prompt fields of a request.
 #[derive(Debug)]
-pub(super) struct PromptWriter {
-    /// Appends the prompt up to the user's text, after text that many requests share.
-    pub(super) begin: fn(out: &mut Vec<u8>, system: Option<&str>),
-    /// Appends the user's text and the end of the prompt.
-    pub(super) end: fn(out: &mut Vec<u8>, user: &str),
-    /// Appends a whole conversation as the prompt.
-    pub(super) conversation: fn(out: &mut Vec<u8>, messages: &[Message]),
+pub(super) enum PromptWriter {
+    /// A prompt that is answered with generated tokens.
+    Text {
+        /// Appends the prompt up to the user's text, after text that many requests share.
+        begin: fn(out: &mut Vec<u8>, system: Option<&str>),
+        /// Appends the user's text and the end of the prompt.
+        end: fn(out: &mut Vec<u8>, user: &str),
+        /// Appends a whole conversation as the prompt.
+        conversation: fn(out: &mut Vec<u8>, messages: &[Message]),
+    },
+    /// Items, each of which is answered.
+    Items {
+        /// Appends the items.
+        write: fn(out: &mut Vec<u8>, items: &ItemTexts),
+        /// True if a query is part of the request.
+        needs_query: bool,
+    },
 }
 
 impl Dialect {
@@ -56,6 +71,11 @@ impl Dialect {
         match api {
             Api::Chat => &chat::DIALECT,
             Api::Completions => &completions::DIALECT,
+            Api::Embeddings => &embeddings::DIALECT,
+            Api::Rerank => &rerank::DIALECT,
+            Api::Score => &score::DIALECT,
+            Api::Pooling => &pooling::DIALECT,
+            Api::Classify => &classify::DIALECT,
         }
     }
 }
@@ -77,6 +97,35 @@ fn choices_fields(model: &str, pinning: Pinning, usage: bool) -> Map<String, Val
 /// Returns the text of an answer with `choices`.
 fn choices_text(body: &[u8], stream: bool) -> AnswerText {
     if stream { AnswerText::of_stream(body) } else { AnswerText::of_document(body) }
+}
+
+/// Returns the dialect of an API that answers with one document of results.
+const fn items_dialect(prompt: PromptWriter, document: fn(&[u8]) -> Parsed) -> Dialect {
+    Dialect {
+        fields: |model, _, _| Map::from_iter([("model".to_owned(), model.into())]),
+        length_fields: &[],
+        prompt,
+        // Streams do not exist: one that comes all the same has nothing to count.
+        event: |_| Parsed::Malformed,
+        document,
+        answer_text: |_, _| AnswerText::default(),
+        carries_tokens: |_| false,
+        is_content: |_| false,
+        document_has_tokens: |event| event.results > 0,
+    }
+}
+
+/// Appends a field with a list of texts.
+fn text_list(out: &mut Vec<u8>, field: &str, texts: &[String]) {
+    out.extend_from_slice(format!("\"{field}\":").as_bytes());
+    serde_json::to_writer(out, texts).expect("writing strings to memory cannot fail");
+}
+
+/// Appends the field of the query, and the comma after it.
+fn query(out: &mut Vec<u8>, field: &str, items: &ItemTexts) {
+    out.extend_from_slice(format!("\"{field}\":\"").as_bytes());
+    escape(out, items.query.as_deref().unwrap_or_default());
+    out.extend_from_slice(b"\",");
 }
 
 /// Appends a list of token ids as a prompt. A plan that asks for it in an API without such prompts is refused (see

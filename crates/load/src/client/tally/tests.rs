@@ -64,7 +64,8 @@ fn what_goes_on_beyond_its_tokens_is_noticed_unless_it_ends() {
         (ended, None),
     ] {
         let mut tally = Tally::new(if beyond == Some(1024) { Api::Completions } else { Api::Chat }, None);
-        tally.expect(Some(AskedLength { tokens: 0, is_pinned: false }));
+        let asked = Some(AskedLength { tokens: 0, is_pinned: false });
+        tally.expect(&Payload { asked, ..Payload::default() });
         for event in &events {
             let data = event.as_bytes();
             tally.feed(ms(10), parse(Item { data, error: false }), data);

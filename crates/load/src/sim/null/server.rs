@@ -128,6 +128,7 @@ impl Server {
         match self.model.route(request.method, request.path) {
             Route::Page(page) => Reply::Page(page),
             Route::Metrics => Reply::Page(self.model.metrics(&self.state().counters, None)),
+            Route::Items(_) => Reply::Page(Page::not_found()),
             Route::Answer(api) => match self.model.accept::<Discarded>(api, &request.body) {
                 Ok((_, order)) => Reply::Answer(order),
                 Err(refusal) => Reply::Page(refusal.into()),

@@ -81,7 +81,8 @@ impl TableRow for Step {
         c.later("unsent", &mut self.unsent)?;
         c.cell("halted_ms", &mut self.halted_ms)?;
         c.later("attempts", &mut self.attempts)?;
-        c.later("resets", &mut self.resets)
+        c.later("resets", &mut self.resets)?;
+        c.later("items_per_s", &mut self.items_per_s)
     }
 }
 
