@@ -7,7 +7,7 @@ use url::Url;
 
 named_enum! {
     /// The HTTP API that requests are sent to. What the client knows of it is in `crates/load/src/client/dialect`, what the simulated server
-    /// knows in `crates/load/src/sim/dialect.rs`.
+    /// knows in `crates/load/src/sim/dialect`.
     #[derive(Hash, Default)]
     pub enum Api {
         /// `/v1/chat/completions`: takes messages, streams deltas.
@@ -15,6 +15,10 @@ named_enum! {
         Chat = "chat",
         /// `/v1/completions`: takes a prompt, streams text.
         Completions = "completions",
+        /// `/v1/responses`: takes input items, streams typed events (OpenAI's Responses API).
+        Responses = "responses",
+        /// `/v1/messages`: takes messages and a system text, streams content blocks (Anthropic's Messages API).
+        Messages = "messages",
     }
 }
 
@@ -24,6 +28,8 @@ impl Api {
         match self {
             Self::Chat => "/v1/chat/completions",
             Self::Completions => "/v1/completions",
+            Self::Responses => "/v1/responses",
+            Self::Messages => "/v1/messages",
         }
     }
 
@@ -35,7 +41,7 @@ impl Api {
     /// Returns true if a prompt may be a list of token ids.
     pub const fn takes_token_ids(self) -> bool {
         match self {
-            Self::Chat => false,
+            Self::Chat | Self::Responses | Self::Messages => false,
             Self::Completions => true,
         }
     }

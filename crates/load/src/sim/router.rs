@@ -103,9 +103,8 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
         Ok(body) => body,
         Err(rejection) => return rejection.into_response(),
     };
-    let sound = async {
-        server.answer(api, &body).await.unwrap_or_else(|refusal| Page::from(refusal).into_response())
-    };
+    let sound =
+        async { server.answer(api, &body).await.unwrap_or_else(|refusal| refusal.page(api).into_response()) };
     let begun = Instant::now();
     let fault = server.faults.fault_of_next_request();
     let answer = match fault {

@@ -128,10 +128,13 @@ impl Server {
         match self.model.route(request.method, request.path) {
             Route::Page(page) => Reply::Page(page),
             Route::Metrics => Reply::Page(self.model.metrics(&self.state().counters, None)),
-            Route::Answer(api) => match self.model.accept::<Discarded>(api, &request.body) {
-                Ok((_, order)) => Reply::Answer(order),
-                Err(refusal) => Reply::Page(refusal.into()),
-            },
+            Route::Answer(Api::Responses | Api::Messages) => Reply::Page(Page::not_found()),
+            Route::Answer(api @ (Api::Chat | Api::Completions)) => {
+                match self.model.accept::<Discarded>(api, &request.body) {
+                    Ok((_, order)) => Reply::Answer(order),
+                    Err(refusal) => Reply::Page(refusal.page(api)),
+                }
+            }
         }
     }
 }
