@@ -90,17 +90,20 @@ enum Kind {
     Other,
 }
 
+/// An event. Its fields are parsed once its kind is known, since events of other kinds may have any values there.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct WireEvent<'a> {
     #[serde(rename = "type")]
     kind: Option<Kind>,
-    // An object in `message_start`, a text in some errors.
     #[serde(borrow)]
     message: Option<&'a RawValue>,
-    content_block: Option<Block>,
-    delta: Option<Block>,
-    usage: Option<WireUsage>,
+    #[serde(borrow)]
+    content_block: Option<&'a RawValue>,
+    #[serde(borrow)]
+    delta: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
     error: Option<Value>,
 }
 
@@ -154,30 +157,40 @@ fn event(item: Item<'_>) -> Parsed {
     parse_json(item, WireEvent::parsed)
 }
 
+/// Parses a field that may be missing or null.
+fn field<'a, T: Deserialize<'a> + Default>(raw: Option<&'a RawValue>) -> serde_json::Result<T> {
+    Ok(raw.map(|raw| serde_json::from_str::<Option<T>>(raw.get())).transpose()?.flatten().unwrap_or_default())
+}
+
 impl WireEvent<'_> {
     fn parsed(self) -> Parsed {
         if let Some(error) = self.error() {
             return Parsed::Event(Event { error: Some(error), ..Event::default() });
         }
+        match self.kind {
+            Some(Kind::Ping) => Parsed::Ignored,
+            Some(Kind::MessageStop) => Parsed::Done,
+            _ => self.event().map_or(Parsed::Malformed, Parsed::Event),
+        }
+    }
+
+    fn event(&self) -> serde_json::Result<Event> {
         let mut event = Event::default();
         match self.kind {
-            Some(Kind::Ping) => return Parsed::Ignored,
-            Some(Kind::MessageStop) => return Parsed::Done,
             Some(Kind::MessageStart) => {
-                let start = self.message.and_then(|raw| serde_json::from_str::<WireMessage>(raw.get()).ok());
-                let usage = start.and_then(|message| message.usage).map(WireUsage::usage);
+                let usage = field::<WireMessage>(self.message)?.usage.map(WireUsage::usage);
                 // Its output tokens are a placeholder, which some servers set to one.
                 event.usage = usage.map(|usage| Usage { completion: None, ..usage });
             }
-            Some(Kind::ContentBlockStart) => event.add_block(&self.content_block.unwrap_or_default()),
-            Some(Kind::ContentBlockDelta) => event.add_block(&self.delta.unwrap_or_default()),
+            Some(Kind::ContentBlockStart) => event.add_block(&field(self.content_block)?),
+            Some(Kind::ContentBlockDelta) => event.add_block(&field(self.delta)?),
             Some(Kind::MessageDelta) => {
-                event.finish_reason = self.delta.and_then(|delta| delta.stop_reason.0);
-                event.usage = self.usage.map(WireUsage::usage);
+                event.finish_reason = field::<Block>(self.delta)?.stop_reason.0;
+                event.usage = self.usage.map(|_| field(self.usage)).transpose()?.map(WireUsage::usage);
             }
-            Some(Kind::Error | Kind::Other) | None => {}
+            Some(Kind::MessageStop | Kind::Ping | Kind::Error | Kind::Other) | None => {}
         }
-        Parsed::Event(event)
+        Ok(event)
     }
 
     fn error(&self) -> Option<Box<str>> {

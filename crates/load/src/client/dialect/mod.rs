@@ -135,3 +135,6 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     out.remove(start);
     out.pop();
 }
+
+#[cfg(test)]
+mod tests;

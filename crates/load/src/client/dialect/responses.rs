@@ -99,13 +99,15 @@ enum Kind {
     Other,
 }
 
+/// An event. Its response is parsed once its kind is known: most events have none, and those of other kinds any value.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct WireEvent {
+struct WireEvent<'a> {
     #[serde(rename = "type")]
     kind: Option<Kind>,
     delta: Field,
-    response: Option<Response>,
+    #[serde(borrow)]
+    response: Option<&'a RawValue>,
     error: Option<Value>,
     message: Option<Value>,
 }
@@ -167,37 +169,39 @@ impl Response {
 }
 
 fn event(item: Item<'_>) -> Parsed {
-    match parse_json(item, |raw: WireEvent| Parsed::Event(raw.into_event())) {
-        // Some gateways append it. An answer without the event before it is truncated.
-        Parsed::Done => Parsed::Ignored,
-        parsed => parsed,
+    // Some gateways append it. An answer without its own last event before it is truncated.
+    if item.data.trim_ascii() == b"[DONE]" {
+        return Parsed::Ignored;
     }
+    parse_json(item, |raw: WireEvent<'_>| raw.event().map_or(Parsed::Malformed, Parsed::Event))
 }
 
-impl WireEvent {
-    fn into_event(self) -> Event {
+impl WireEvent<'_> {
+    fn event(&self) -> serde_json::Result<Event> {
         let piece = Event { has_choice: true, text_bytes: self.delta.bytes, ..Event::default() };
-        let response = self.response.unwrap_or_default();
+        let text = self.delta.text;
         let event = match self.kind {
-            Some(Kind::Content) => Event { content: self.delta.text, ..piece },
-            Some(Kind::Reasoning) => Event { reasoning: self.delta.text, ..piece },
-            Some(Kind::ToolCall) => Event { tool_calls: self.delta.text, ..piece },
-            Some(Kind::Completed) => response.last("completed"),
-            Some(Kind::Incomplete) => response.last("incomplete"),
+            Some(Kind::Content) => Event { content: text, ..piece },
+            Some(Kind::Reasoning) => Event { reasoning: text, ..piece },
+            Some(Kind::ToolCall) => Event { tool_calls: text, ..piece },
+            Some(Kind::Completed) => self.response()?.last("completed"),
+            Some(Kind::Incomplete) => self.response()?.last("incomplete"),
             Some(Kind::Failed) => {
-                let error = response.error.as_ref().and_then(message);
-                return Event {
-                    error: Some(error.unwrap_or_else(|| "response.failed".into())),
-                    ..Event::default()
-                };
+                let error = self.response()?.error.as_ref().and_then(message);
+                Event { error: error.or_else(|| Some("response.failed".into())), ..Event::default() }
             }
             Some(Kind::Error) => {
-                let error = [&self.error, &self.message].into_iter().flatten().find_map(message);
-                return Event { error: Some(error.unwrap_or_else(|| "error".into())), ..Event::default() };
+                let error = self.message.as_ref().and_then(message);
+                Event { error: error.or_else(|| Some("error".into())), ..Event::default() }
             }
             Some(Kind::ItemAdded | Kind::Other) | None => Event::default(),
         };
-        Event { error: self.error.as_ref().and_then(message).or(event.error), ..event }
+        Ok(Event { error: self.error.as_ref().and_then(message).or(event.error), ..event })
+    }
+
+    fn response(&self) -> serde_json::Result<Response> {
+        let parse = |raw: &RawValue| serde_json::from_str::<Option<Response>>(raw.get());
+        Ok(self.response.map(parse).transpose()?.flatten().unwrap_or_default())
     }
 }
 

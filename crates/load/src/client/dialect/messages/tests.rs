@@ -41,6 +41,7 @@ fn blocks_and_their_deltas_carry_the_text() {
         ),
         ("content_block_stop", r#""index":0"#, n, n, n),
         ("of_tomorrow", r#""delta":{"text":"x"}"#, n, n, n),
+        ("of_tomorrow", r#""delta":"x","message":1,"content_block":[],"usage":"none""#, n, n, n),
     ] {
         let data = format!(r#"{{"type":"{kind}",{fields}}}"#);
         let got = event_of(&data);
@@ -68,7 +69,6 @@ fn usage_and_stop_reasons() {
         ),
         (start("null"), None, None),
         (r#"{"type":"message_start","message":null}"#.into(), None, None),
-        (r#"{"type":"message_start","message":7}"#.into(), None, None),
         (delta(r#""max_tokens""#, r#"{"output_tokens":7}"#), u(None, Some(7), None), Some("max_tokens")),
         (
             delta(r#""end_turn""#, r#"{"input_tokens":5,"output_tokens":7,"cache_read_input_tokens":4}"#),
@@ -98,6 +98,7 @@ fn usage_and_stop_reasons() {
         ("", Parsed::Ignored),
         ("{}", Parsed::Event(Event::default())),
         (r#"{"type":null,"error":null}"#, Parsed::Event(Event::default())),
+        (r#"{"type":"message_start","message":7}"#, Parsed::Malformed),
         ("7", Parsed::Malformed),
         (r#"{"type":"content_block_delta","delta":{"text":"a"#, Parsed::Malformed),
     ] {

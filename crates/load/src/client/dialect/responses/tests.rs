@@ -37,7 +37,7 @@ fn deltas_carry_the_text_and_nothing_else_does() {
         ("response.output_text.done", r#""text":"hi""#, n, n, n),
         ("response.function_call_arguments.done", r#""arguments":"{}""#, n, n, n),
         ("response.output_item.done", r#""item":{"content":[{"text":"hi"}]}"#, n, n, n),
-        ("response.of_tomorrow", r#""delta":{"any":["thing"]}"#, n, n, n),
+        ("response.of_tomorrow", r#""delta":{"any":["thing"]},"response":7"#, n, n, n),
     ] {
         let data = format!(r#"{{{fields},"sequence_number":4,"type":"{kind}"}}"#);
         let got = event_of(&data);
@@ -124,6 +124,7 @@ fn errors_in_all_their_forms() {
         ("", Parsed::Ignored),
         ("{}", Parsed::Event(Event::default())),
         (r#"{"type":null,"error":null}"#, Parsed::Event(Event::default())),
+        (r#"{"type":"response.completed","response":7}"#, Parsed::Malformed),
         ("7", Parsed::Malformed),
         ("[]", Parsed::Malformed),
         (r#"{"type":"response.output_text.delta","delta":"a"#, Parsed::Malformed),
