@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// Tokens to insert into inputs, each with a meaning for one of the readers.
-const WORDS: [&[u8]; 30] = [
+const WORDS: [&[u8]; 33] = [
     b"{",
     b"}",
     b"[",
@@ -47,6 +47,9 @@ const WORDS: [&[u8]; 30] = [
     b"\0",
     b"[DONE]",
     b"event: error",
+    b"\"type\":\"response.completed\"",
+    b"\"type\":\"message_stop\"",
+    b"\"delta\":",
     b"+Inf",
     b"9999-12-31 23:59:60",
     BETWEEN,

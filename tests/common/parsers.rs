@@ -6,6 +6,7 @@ use goodput::client::config::Api;
 use goodput::client::event::{self, Parsed};
 use goodput::client::sse::Parser;
 use goodput::client::tally::{End, Tally};
+use goodput::client::{parse_document, parse_event};
 use goodput::import;
 use goodput::plan::Plan;
 use goodput::record::{Phase, Record};
@@ -68,16 +69,19 @@ pub fn plan(bytes: &[u8]) -> bool {
     true
 }
 
+/// The APIs whose streams are read, in the order of the first byte.
+const STREAMED: [Api; 4] = [Api::Chat, Api::Completions, Api::Responses, Api::Messages];
+
 /// Reads a stream, split into reads at the places given by the input. The record must not depend on them.
 pub fn sse(bytes: &[u8]) -> bool {
     let (first, rest) = choice(bytes);
-    let api = if first & 1 == 0 { Api::Chat } else { Api::Completions };
-    let piece = (first >> 1) + 1;
+    let api = STREAMED[first & 3];
+    let piece = (first >> 2) + 1;
     let read = |size: usize| {
         let mut tally = Tally::new(api, Some(Duration::from_millis(50)));
         let (mut parser, mut events) = (Parser::new(), Vec::new());
         let mut each = |item: goodput::client::sse::Item<'_>| {
-            let parsed = event::parse(item);
+            let parsed = parse_event(api, item);
             if let Parsed::Event(event) = &parsed {
                 assert!(event.error.is_none() || !item.data.is_empty() || item.error);
             }
@@ -95,7 +99,7 @@ pub fn sse(bytes: &[u8]) -> bool {
     assert_eq!(whole, read(piece), "cut into reads of {piece}");
     let _ = event::error_message(rest);
     let mut tally = Tally::new(api, None);
-    tally.document(Duration::from_millis(1), event::parse_whole(rest), rest);
+    tally.document(Duration::from_millis(1), parse_document(api, rest), rest);
     tally.finish(End::Eof, Duration::from_millis(2), &mut Record::due(0, Phase::Measure, Duration::ZERO));
     whole.0.iter().any(|parsed| matches!(parsed, Parsed::Event(_)))
 }
@@ -358,7 +362,12 @@ pub fn seeds(target: &str, root: &Path) -> Vec<Vec<u8>> {
             .collect(),
         "sse" => ["wire/vllm", "wire/llamacpp"]
             .iter()
-            .flat_map(|folder| of(folder, &|name| vec![u8::from(name.starts_with("completions"))]))
+            .flat_map(|folder| {
+                of(folder, &|name| {
+                    let api = STREAMED.iter().position(|api| name.starts_with(api.name()));
+                    vec![api.unwrap_or(0) as u8]
+                })
+            })
             .map(|seed| [&seed[..1], &body(&seed[1..])].concat())
             .collect(),
         "metrics" => files(&fixtures.join("metrics"))
@@ -418,7 +427,9 @@ fn body(recorded: &[u8]) -> Vec<u8> {
     let reads = text.lines().filter(|line| line.starts_with('+')).filter_map(|line| line.split_once("b'"));
     let bytes: String = reads.map(|(_, read)| read.strip_suffix('\'').unwrap_or(read)).collect();
     let plain = bytes.replace("\\r", "\r").replace("\\n", "\n").replace("\\'", "'").replace("\\\\", "\\");
-    let pieces = plain.split("\r\n").filter(|piece| piece.starts_with("data:") || piece.starts_with('{'));
+    let pieces = plain
+        .split("\r\n")
+        .filter(|piece| ["data:", "event:", "{"].iter().any(|begin| piece.starts_with(begin)));
     pieces.collect::<String>().into_bytes()
 }
 

@@ -61,6 +61,11 @@ pub(crate) const STREAMS: &[Stream] = &[
     Stream { name: "vllm/completions-stream-sampled", tokens: Some(48), source: Some(Usage), input: Some(40), cached: None, events: 44, first_ms: 6.529, last_ms: 86.252, finish: Some("length"), first_tokens: None },
     Stream { name: "vllm/completions-stream-token-ids", tokens: Some(12), source: Some(Usage), input: Some(32), cached: None, events: 12, first_ms: 6.352, last_ms: 24.128, finish: Some("length"), first_tokens: None },
     Stream { name: "vllm/completions-stream-usage", tokens: Some(12), source: Some(Usage), input: Some(40), cached: None, events: 12, first_ms: 11.916, last_ms: 38.24, finish: Some("length"), first_tokens: None },
+    Stream { name: "vllm/messages-stream", tokens: Some(12), source: Some(Usage), input: Some(52), cached: None, events: 12, first_ms: 16.389, last_ms: 40.567, finish: Some("max_tokens"), first_tokens: None },
+    Stream { name: "vllm/messages-stream-one-token", tokens: Some(1), source: Some(Usage), input: Some(52), cached: None, events: 1, first_ms: 10.606, last_ms: 10.606, finish: Some("max_tokens"), first_tokens: Some(1) },
+    Stream { name: "vllm/responses-stream", tokens: Some(12), source: Some(Usage), input: Some(52), cached: Some(0), events: 10, first_ms: 131.629, last_ms: 173.305, finish: Some("length"), first_tokens: None },
+    Stream { name: "vllm/responses-stream-one-token", tokens: Some(1), source: Some(Usage), input: Some(52), cached: Some(0), events: 1, first_ms: 9.648, last_ms: 9.648, finish: Some("length"), first_tokens: Some(1) },
+    Stream { name: "vllm/responses-stream-stop", tokens: Some(1), source: Some(Usage), input: Some(52), cached: Some(0), events: 1, first_ms: 10.55, last_ms: 10.55, finish: Some("stop"), first_tokens: Some(1) },
     Stream { name: "vllm/error-unknown-field", tokens: Some(12), source: Some(Usage), input: Some(40), cached: None, events: 12, first_ms: 15.117, last_ms: 35.076, finish: Some("length"), first_tokens: None },
 ];
 
@@ -78,6 +83,11 @@ pub(crate) const REFUSED: &[Refused] = &[
     Refused { name: "vllm/error-min-over-max", status: 400, failure: Failure::ClientError, says: "min_tokens must be less" },
     Refused { name: "vllm/error-missing-field", status: 400, failure: Failure::ClientError, says: "Field required" },
     Refused { name: "vllm/error-too-long", status: 400, failure: Failure::ClientError, says: "maximum context length is 2048" },
+    Refused { name: "vllm/messages-error-bad-model", status: 404, failure: Failure::ClientError, says: "no-such" },
+    Refused { name: "vllm/messages-error-too-long", status: 400, failure: Failure::ClientError, says: "maximum context length is 2048" },
+    Refused { name: "vllm/messages-nostream", status: 200, failure: Failure::Malformed, says: "leadong" },
+    Refused { name: "vllm/responses-error-missing-field", status: 400, failure: Failure::ClientError, says: "Field required" },
+    Refused { name: "vllm/responses-nostream", status: 200, failure: Failure::Malformed, says: "leadong" },
     Refused { name: "vllm/error-too-many-new-tokens", status: 400, failure: Failure::ClientError, says: "max_tokens=5000" },
 ];
 

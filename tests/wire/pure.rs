@@ -3,7 +3,7 @@
 use crate::expected::{PAGES, REFUSED, STREAMS, Stream};
 use crate::recording::{Ending, Recording, folder};
 use goodput::client::{
-    Api, Tally, event,
+    Api, Tally, parse_document, parse_event,
     sse::Parser,
     tally::{End, Tallied},
 };
@@ -16,13 +16,14 @@ fn api_of(recording: &Recording) -> Api {
 
 fn tallied(name: &str) -> (Record, Tallied) {
     let recording = Recording::load(name);
-    let mut tally = Tally::new(api_of(&recording), None);
+    let api = api_of(&recording);
+    let mut tally = Tally::new(api, None);
     assert!(recording.asked.is_some(), "{name}: its counts are compared with what was asked for");
     tally.expect(recording.asked);
     let mut parser = Parser::new();
     let mut end = Duration::ZERO;
     for (at, bytes) in recording.body_reads() {
-        parser.feed(&bytes, |item| tally.feed(at, event::parse(item), item.data)).unwrap();
+        parser.feed(&bytes, |item| tally.feed(at, parse_event(api, item), item.data)).unwrap();
         end = at;
     }
     let mut record = Record::due(0, Phase::Measure, Duration::ZERO);
@@ -162,10 +163,11 @@ fn reads_cut_anywhere_count_the_same() {
         let recording = Recording::load(s.name);
         let body: Vec<u8> = recording.body_reads().into_iter().flat_map(|(_, b)| b).collect();
         for size in [1, 2, 7, 64, 1000, body.len()] {
-            let mut tally = Tally::new(api_of(&recording), None);
+            let api = api_of(&recording);
+            let mut tally = Tally::new(api, None);
             let mut parser = Parser::new();
             for piece in body.chunks(size) {
-                parser.feed(piece, |i| tally.feed(Duration::ZERO, event::parse(i), i.data)).unwrap();
+                parser.feed(piece, |i| tally.feed(Duration::ZERO, parse_event(api, i), i.data)).unwrap();
             }
             let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
             tally.finish(End::Cut, Duration::ZERO, &mut r);
@@ -174,16 +176,52 @@ fn reads_cut_anywhere_count_the_same() {
     }
 }
 
+/// Rows: a recording, the number of its reads that arrive, and the events with tokens among them. In the last two, all that is missing is the
+/// event that ends the answer.
 #[test]
 fn a_stream_cut_short_is_truncated() {
-    let recording = Recording::load("vllm/chat-stream-usage");
-    let reads = recording.body_reads();
-    let mut tally = Tally::new(Api::Chat, None);
-    let mut parser = Parser::new();
-    for (at, bytes) in &reads[..5] {
-        parser.feed(bytes, |i| tally.feed(*at, event::parse(i), i.data)).unwrap();
+    for (name, reads, events) in [
+        ("vllm/chat-stream-usage", 5, 4),
+        ("vllm/responses-stream", 5, 4),
+        ("vllm/messages-stream", 5, 4),
+        ("vllm/responses-stream", 15, 10),
+        ("vllm/messages-stream", 12, 11),
+    ] {
+        let recording = Recording::load(name);
+        let (api, all) = (api_of(&recording), recording.body_reads());
+        let mut tally = Tally::new(api, None);
+        let mut parser = Parser::new();
+        for (at, bytes) in &all[..reads] {
+            parser.feed(bytes, |i| tally.feed(*at, parse_event(api, i), i.data)).unwrap();
+        }
+        let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+        tally.finish(End::Eof, all[reads - 1].0, &mut r);
+        assert_eq!(
+            (r.outcome, r.failure, r.events),
+            (Outcome::Failed, Some(Failure::Truncated), events),
+            "{name} {reads}"
+        );
     }
-    let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
-    tally.finish(End::Eof, reads[5].0, &mut r);
-    assert_eq!((r.outcome, r.failure, r.events), (Outcome::Failed, Some(Failure::Truncated), 4));
+}
+
+/// Rows: a recorded document, its input and output tokens, and its finish reason.
+#[test]
+fn documents_yield_their_records() {
+    for (name, input, output, finish) in [
+        ("vllm/chat-nostream", 52, 12, "length"),
+        ("vllm/completions-nostream", 40, 12, "length"),
+        ("vllm/responses-nostream", 52, 12, "length"),
+        ("vllm/messages-nostream", 52, 12, "max_tokens"),
+    ] {
+        let recording = Recording::load(name);
+        let body: Vec<u8> = recording.body_reads().into_iter().flat_map(|(_, b)| b).collect();
+        let api = api_of(&recording);
+        let mut tally = Tally::new(api, None);
+        tally.expect(recording.asked);
+        tally.document(Duration::from_millis(9), parse_document(api, &body), &body);
+        let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+        tally.finish(End::Eof, Duration::from_millis(9), &mut r);
+        assert_eq!((r.outcome, r.failure, r.finish.as_deref()), (Outcome::Ok, None, Some(finish)), "{name}");
+        assert_eq!((r.input_tokens, r.output_tokens), (Some(input), Some(output)), "{name}");
+    }
 }

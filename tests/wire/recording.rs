@@ -77,7 +77,9 @@ impl Recording {
 
 /// Returns the length that a request asked for.
 fn asked(body: &Value) -> Option<AskedLength> {
-    let tokens = ["max_completion_tokens", "max_tokens"].iter().find_map(|field| body[field].as_u64())?;
+    let tokens = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
+        .iter()
+        .find_map(|field| body[field].as_u64())?;
     let tokens = tokens * body["n"].as_u64().unwrap_or(1);
     Some(AskedLength { tokens, is_pinned: body["ignore_eos"] == true })
 }

@@ -161,7 +161,12 @@ pub(crate) fn shot() -> Shot {
 
 /// Returns a request due now for this model, with a timeout of ten seconds.
 pub(crate) fn shot_for(model: &str) -> Shot {
-    let encoder = Encoder::new(Api::Chat, model, &serde_json::Map::new(), Pinning::FULL, true);
+    shot_to(Api::Chat, model)
+}
+
+/// Returns a request due now to this API, with a timeout of ten seconds.
+pub(crate) fn shot_to(api: Api, model: &str) -> Shot {
+    let encoder = Encoder::new(api, model, &serde_json::Map::new(), Pinning::FULL, true);
     Shot {
         record: Record { output_asked: 4, ..Record::due(0, Phase::Measure, Duration::ZERO) },
         payload: encoder.request(&encoder.prefix(None), "hello", 4),

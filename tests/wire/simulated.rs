@@ -1,8 +1,8 @@
 //! Every fault of the simulated server, with the client's expected reaction. `docs/faults.md` is made from these
 //! expectations, and the tests compare them with the actual results. Set `GOODPUT_WRITE_DOCS` to write the page again.
 
-use crate::serve::{retrying, retrying_at, shot_for};
-use goodput::client::{Client, Http, Server, Shot, Target};
+use crate::serve::{retrying, retrying_at, shot_for, shot_to};
+use goodput::client::{Api, Client, Http, Server, Shot, Target};
 use goodput::record::{Failure, Finished, Outcome};
 use goodput::sim::config::Simulated;
 use goodput::sim::fault::Fault;
@@ -79,6 +79,9 @@ fn server(fault: Fault, p: f64) -> Simulated {
     .unwrap()
 }
 
+/// The APIs whose events differ.
+const EVENTS: [Api; 4] = [Api::Chat, Api::Completions, Api::Responses, Api::Messages];
+
 /// Returns true if an answer takes until its timeout.
 fn hangs(fault: Fault) -> bool {
     expected(fault).failures == [Failure::Timeout]
@@ -116,18 +119,20 @@ fn check(fault: Fault, got: &Finished, timeout: Duration) {
 
 #[tokio::test(start_paused = true)]
 async fn every_fault_in_process_and_in_time() {
-    for fault in Fault::ALL.into_iter().filter(|f| !f.needs_socket()) {
+    let faults = || Fault::ALL.into_iter().filter(|f| !f.needs_socket());
+    for (api, fault) in EVENTS.into_iter().flat_map(|api| faults().map(move |fault| (api, fault))) {
         let sim = server(fault, 1.0);
-        let client = Client::in_process(router(&sim), &Server::new(Target::Simulated(toml::Table::new())));
-        let shot = shot_for("simulated");
+        let server = Server { api, ..Server::new(Target::Simulated(toml::Table::new())) };
+        let client = Client::in_process(router(&sim), &server);
+        let shot = shot_to(api, "simulated");
         let timeout = shot.timeout;
         let got = client.send(shot).await;
         check(fault, &got, timeout);
         let r = got.record;
-        assert_eq!(r.attempts, 1, "{fault:?}");
-        assert!(r.end <= timeout, "bounded: {fault:?} took {:?}", r.end);
+        assert_eq!(r.attempts, 1, "{api:?} {fault:?}");
+        assert!(r.end <= timeout, "bounded: {api:?} {fault:?} took {:?}", r.end);
         if hangs(fault) {
-            assert_eq!(r.end, timeout, "{fault:?}");
+            assert_eq!(r.end, timeout, "{api:?} {fault:?}");
         }
     }
 }
@@ -206,8 +211,9 @@ async fn one_repetition_where_nothing_was_received() {
 
 #[tokio::test(start_paused = true)]
 async fn documents_have_faults_as_well() {
-    for fault in Fault::ALL.into_iter().filter(|f| !f.needs_socket()) {
-        let server = Server { stream: false, ..Server::new(Target::Simulated(toml::Table::new())) };
+    let faults = || Fault::ALL.into_iter().filter(|f| !f.needs_socket());
+    for (api, fault) in EVENTS.into_iter().flat_map(|api| faults().map(move |fault| (api, fault))) {
+        let server = Server { api, stream: false, ..Server::new(Target::Simulated(toml::Table::new())) };
         let client = Client::in_process(router(&self::server(fault, 1.0)), &server);
         let encoder = goodput::client::Encoder::new(
             server.api,
@@ -227,7 +233,10 @@ async fn documents_have_faults_as_well() {
             Fault::SlowDrip | Fault::Endless | Fault::CutShort | Fault::UsageHuge => None,
             _ => expected(fault).failures.first().copied(),
         };
-        assert_eq!(got.failure, expected, "{fault:?}: {got:?}");
-        assert!(got.end <= timeout && got.output_bytes <= (64 << 20) + (1 << 20), "{fault:?}: {got:?}");
+        assert_eq!(got.failure, expected, "{api:?} {fault:?}: {got:?}");
+        assert!(
+            got.end <= timeout && got.output_bytes <= (64 << 20) + (1 << 20),
+            "{api:?} {fault:?}: {got:?}"
+        );
     }
 }

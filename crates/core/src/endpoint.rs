@@ -7,7 +7,7 @@ use url::Url;
 
 named_enum! {
     /// The HTTP API that requests are sent to. What the client knows of it is in `crates/load/src/client/dialect`, what the simulated server
-    /// knows in `crates/load/src/sim/dialect.rs`.
+    /// knows in `crates/load/src/sim/dialect`.
     #[derive(Hash, Default)]
     pub enum Api {
         /// `/v1/chat/completions`: takes messages, streams deltas.
@@ -15,6 +15,10 @@ named_enum! {
         Chat = "chat",
         /// `/v1/completions`: takes a prompt, streams text.
         Completions = "completions",
+        /// `/v1/responses`: takes input items, streams typed events (OpenAI's Responses API).
+        Responses = "responses",
+        /// `/v1/messages`: takes messages and a system text, streams content blocks (Anthropic's Messages API).
+        Messages = "messages",
         /// `/v1/embeddings`: takes texts, answers with a vector for each.
         Embeddings = "embeddings",
         /// `/v1/rerank`: takes a query and documents, answers with a relevance score for each document (Jina's and Cohere's form).
@@ -64,6 +68,8 @@ impl Api {
         match self {
             Self::Chat => "/v1/chat/completions",
             Self::Completions => "/v1/completions",
+            Self::Responses => "/v1/responses",
+            Self::Messages => "/v1/messages",
             Self::Embeddings => "/v1/embeddings",
             Self::Rerank => "/v1/rerank",
             Self::Score => "/score",
@@ -81,16 +87,21 @@ impl Api {
     pub const fn takes_token_ids(self) -> bool {
         match self {
             Self::Completions => true,
-            Self::Chat | Self::Embeddings | Self::Rerank | Self::Score | Self::Pooling | Self::Classify => {
-                false
-            }
+            Self::Chat
+            | Self::Responses
+            | Self::Messages
+            | Self::Embeddings
+            | Self::Rerank
+            | Self::Score
+            | Self::Pooling
+            | Self::Classify => false,
         }
     }
 
     /// Returns what a request is answered with.
     pub const fn answer(self) -> Answer {
         match self {
-            Self::Chat | Self::Completions => Answer::Tokens,
+            Self::Chat | Self::Completions | Self::Responses | Self::Messages => Answer::Tokens,
             Self::Embeddings | Self::Pooling | Self::Classify => Answer::Items(Item::Text),
             Self::Rerank | Self::Score => Answer::Items(Item::Document),
         }

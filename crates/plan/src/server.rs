@@ -300,7 +300,7 @@ impl TryFrom<RawServer> for Server {
             );
         }
         if r.prompts == PromptForm::TokenIds && (!r.api.takes_token_ids() || r.tokenizer.is_none()) {
-            return Err("prompts = \"token-ids\" needs api = \"completions\", since the chat API takes no token ids, and the model's \
+            return Err("prompts = \"token-ids\" needs api = \"completions\", since no other API takes token ids, and the model's \
                         tokenizer = \"tokenizer.json\""
                 .into());
         }

@@ -24,6 +24,8 @@ sweeps!(
     "llamacpp-local",
     "mix",
     "conversation",
+    "responses",
+    "messages",
     "vllm-local",
     "vllm-variants-local",
     "llama-70b-max-num-seqs",

@@ -3,6 +3,7 @@
 use super::sse::Parser;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::ops::ControlFlow;
 
 /// The texts of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -14,16 +15,21 @@ pub(crate) struct AnswerText {
 }
 
 impl AnswerText {
-    /// Extracts the texts from a stream of events, up to `[DONE]`.
+    /// Extracts the texts from a stream of events with `choices`, up to `[DONE]`.
     pub(crate) fn of_stream(body: &[u8]) -> Self {
-        let (mut answer, mut over) = (Self::default(), false);
-        let mut each = |data: &[u8]| {
-            let data = data.trim_ascii();
-            over |= data == b"[DONE]";
-            if !over {
-                answer.add(data);
+        Self::of_events(body, |answer, data| {
+            if data == b"[DONE]" {
+                return ControlFlow::Break(());
             }
-        };
+            answer.add(data);
+            ControlFlow::Continue(())
+        })
+    }
+
+    /// Extracts the texts from a stream: `add` adds those of one payload, and breaks at the end of the answer.
+    pub(super) fn of_events(body: &[u8], add: impl Fn(&mut Self, &[u8]) -> ControlFlow<()>) -> Self {
+        let (mut answer, mut over) = (Self::default(), false);
+        let mut each = |data: &[u8]| over = over || add(&mut answer, data.trim_ascii()).is_break();
         let mut parser = Parser::new();
         // An event that is too large has failed the request before.
         if parser.feed(body, |item| each(item.data)).is_ok() {
@@ -65,13 +71,13 @@ impl AnswerText {
 
 /// Appends a string, or the texts of a list of parts. An object, as some servers send a tool's arguments, is appended
 /// as raw JSON.
-fn add(out: &mut String, raw: Option<&RawValue>) {
+pub(super) fn add(out: &mut String, raw: Option<&RawValue>) {
     let Some(raw) = raw.map(RawValue::get) else { return };
     match raw.as_bytes().first() {
         Some(b'"') => out.push_str(&serde_json::from_str::<String>(raw).unwrap_or_default()),
         Some(b'[') => {
             let parts = serde_json::from_str::<Vec<ContentPart<'_>>>(raw).unwrap_or_default();
-            parts.into_iter().for_each(|part| add(out, part.text));
+            parts.into_iter().for_each(|part| add(out, part.text.or(part.refusal)));
         }
         Some(b'{') => out.push_str(raw),
         _ => {}
@@ -128,6 +134,8 @@ struct Function<'a> {
 struct ContentPart<'a> {
     #[serde(borrow)]
     text: Option<&'a RawValue>,
+    #[serde(borrow)]
+    refusal: Option<&'a RawValue>,
 }
 
 #[cfg(test)]

@@ -24,6 +24,14 @@ impl Pinning {
     /// Neither.
     pub const NONE: Self = Self { ignore_eos: false, min_tokens: false };
 
+    /// Returns the fields that both have.
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self {
+            ignore_eos: self.ignore_eos && other.ignore_eos,
+            min_tokens: self.min_tokens && other.min_tokens,
+        }
+    }
+
     /// Returns true if the output length is fixed by any field.
     pub const fn holds(self) -> bool {
         self.ignore_eos || self.min_tokens
@@ -47,9 +55,11 @@ pub struct Encoder {
 }
 
 impl Encoder {
-    /// Makes an encoder. Fields of `extra` replace those that goodput sets, as a whole.
+    /// Makes an encoder. Fields of `extra` replace those that goodput sets, as a whole. Fields of `pinning` that the API
+    /// does not have are left out.
     pub fn new(api: Api, model: &str, extra: &Map<String, Value>, pinning: Pinning, usage: bool) -> Self {
         let dialect = Dialect::of(api);
+        let pinning = pinning.and(dialect.pinning);
         let mut fields = (dialect.fields)(model, pinning, usage);
         fields.extend(extra.iter().map(|(k, v)| (k.clone(), v.clone())));
         Self::of(dialect, fields, pinning)
@@ -88,8 +98,8 @@ impl Encoder {
             && !self.fields.contains_key("min_tokens")
     }
 
-    /// Writes the request up to the user's text. `system` is text that many requests share: a system message in chat,
-    /// the beginning of the prompt in completions.
+    /// Writes the request up to the user's text. `system` is text that many requests share: a system message, or the
+    /// beginning of the prompt in completions.
     pub fn prefix(&self, system: Option<&str>) -> Bytes {
         let mut out = self.common.clone().into_bytes();
         if let PromptWriter::Text { begin, .. } = self.dialect.prompt {
@@ -411,21 +421,23 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_survives(system in ".*", user in ".*", model in ".*") {
-            for api in [Api::Chat, Api::Completions] {
+            for api in [Api::Chat, Api::Completions, Api::Responses, Api::Messages] {
                 let e = Encoder::new(api, &model, &Map::new(), Pinning::FULL, true);
                 let got = whole(&e.request(&e.prefix(Some(&system)), &user, 1));
                 prop_assert_eq!(got["model"].as_str(), Some(&*model));
-                if api == Api::Chat {
-                    prop_assert_eq!(got["messages"][1]["content"].as_str(), Some(&*user));
-                } else {
-                    prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}{user}")));
+                match api {
+                    Api::Chat => prop_assert_eq!(got["messages"][1]["content"].as_str(), Some(&*user)),
+                    Api::Completions => prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}{user}"))),
+                    Api::Responses => prop_assert_eq!(got["input"][1]["content"].as_str(), Some(&*user)),
+                    _ => prop_assert_eq!(got["system"].as_str(), Some(&*system)),
                 }
                 let messages = [Message::new(Role::System, &system), Message::new(Role::User, &user)];
                 let got = whole(&e.messages(&messages, 1));
-                if api == Api::Chat {
-                    prop_assert_eq!(&got["messages"], &json!(messages));
-                } else {
-                    prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}\n{user}")));
+                match api {
+                    Api::Chat => prop_assert_eq!(&got["messages"], &json!(messages)),
+                    Api::Completions => prop_assert_eq!(got["prompt"].as_str(), Some(&*format!("{system}\n{user}"))),
+                    Api::Responses => prop_assert_eq!(&got["input"], &json!(messages)),
+                    _ => prop_assert_eq!(&got["messages"], &json!(messages[1..])),
                 }
             }
         }

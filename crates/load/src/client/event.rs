@@ -5,12 +5,13 @@
 
 mod items;
 mod whole;
-mod wire;
+pub(super) mod wire;
 
 pub(in crate::client) use items::{VectorSize, parse_items};
 pub use whole::parse_whole;
 
 use super::sse::Item;
+use serde::Deserialize;
 use serde_json::Value;
 use wire::WireEvent;
 
@@ -32,7 +33,7 @@ impl Text {
         self == Self::Some
     }
 
-    const fn of(empty: bool) -> Self {
+    pub(super) const fn of(empty: bool) -> Self {
         if empty { Self::Empty } else { Self::Some }
     }
 }
@@ -65,7 +66,7 @@ pub struct Event {
     pub text_bytes: u64,
     /// Number of results, in an answer that has one for each item of the request.
     pub results: u64,
-    /// True if there is at least one choice.
+    /// True if there is at least one choice; in an API without choices, if the event is a piece of the answer.
     pub has_choice: bool,
     /// The reason why the answer ended.
     pub finish_reason: Option<Box<str>>,
@@ -73,6 +74,8 @@ pub struct Event {
     pub usage: Option<Usage>,
     /// The message of an error that arrives under HTTP 200.
     pub error: Option<Box<str>>,
+    /// True if the answer ends with this event, in an API that has such an event instead of `[DONE]`.
+    pub is_last: bool,
 }
 
 impl Event {
@@ -95,8 +98,13 @@ pub enum Parsed {
     Malformed,
 }
 
-/// Parses one payload.
+/// Parses one payload of an API with `choices`.
 pub fn parse(item: Item<'_>) -> Parsed {
+    parse_json(item, |raw: WireEvent| Parsed::Event(raw.into_event()))
+}
+
+/// Parses one payload: `event` converts its JSON.
+pub(super) fn parse_json<'a, T: Deserialize<'a>>(item: Item<'a>, event: impl FnOnce(T) -> Parsed) -> Parsed {
     let data = item.data.trim_ascii();
     if data == b"[DONE]" {
         return Parsed::Done;
@@ -111,11 +119,11 @@ pub fn parse(item: Item<'_>) -> Parsed {
     }
     // One UTF-8 check of the whole is faster than serde_json's check of each string.
     let raw = match str::from_utf8(data) {
-        Ok(text) => serde_json::from_str::<WireEvent>(text),
+        Ok(text) => serde_json::from_str::<T>(text),
         Err(_) => serde_json::from_slice(data),
     };
     match raw {
-        Ok(raw) if data[0] == b'{' => Parsed::Event(raw.into_event()),
+        Ok(raw) if data[0] == b'{' => event(raw),
         _ => Parsed::Malformed,
     }
 }
@@ -128,7 +136,8 @@ pub fn error_message(body: &[u8]) -> Option<Box<str>> {
     ["error", "message", "detail"].into_iter().find_map(|key| message(value.get(key)?))
 }
 
-fn message(error: &Value) -> Option<Box<str>> {
+/// Returns the message of an error; `None` for falsy values.
+pub(super) fn message(error: &Value) -> Option<Box<str>> {
     match error {
         Value::Null | Value::Bool(false) => None,
         Value::Number(n) if n.as_f64() == Some(0.0) => None,

@@ -7,10 +7,12 @@ use goodput_plan::server::key::KeySource;
 use http::HeaderValue;
 use std::{env, fmt, fs};
 
-/// A key, sent as `authorization: Bearer …`. Neither `Debug` nor `Display` shows it.
+/// A key, sent as `authorization: Bearer …`, and in the messages API as `x-api-key` too. Neither `Debug` nor `Display`
+/// shows it.
 #[derive(Clone)]
 pub struct ApiKey {
     header: HeaderValue,
+    plain: HeaderValue,
     source: KeySource,
 }
 
@@ -38,14 +40,17 @@ impl ApiKey {
             bail!("{source} is empty, where server.api-key-{} expects the API key", source.suffix());
         }
         // The error of the header type is dropped on purpose: it could quote the key.
-        let Ok(mut header) = HeaderValue::from_str(&format!("Bearer {value}")) else {
+        let (Ok(mut header), Ok(mut plain)) =
+            (HeaderValue::from_str(&format!("Bearer {value}")), HeaderValue::from_str(value))
+        else {
             bail!(
                 "{source} holds characters that no HTTP header can carry: expected one line with the API key"
             );
         };
         header.set_sensitive(true);
+        plain.set_sensitive(true);
         redact::register_secret(value, API_KEY_MASK);
-        Ok(Self { header, source: source.clone() })
+        Ok(Self { header, plain, source: source.clone() })
     }
 
     /// Returns the source of the key.
@@ -56,6 +61,11 @@ impl ApiKey {
     /// Returns the value of the `authorization` header, marked sensitive.
     pub(crate) fn header(&self) -> HeaderValue {
         self.header.clone()
+    }
+
+    /// Returns the key alone as the value of a header, marked sensitive.
+    pub(crate) fn plain(&self) -> HeaderValue {
+        self.plain.clone()
     }
 }
 
@@ -87,8 +97,9 @@ mod tests {
     fn a_key_is_trimmed_and_never_shown() {
         let key = from_env(Some("  sk-secret-123\n")).unwrap();
         assert_eq!(key.header().to_str().unwrap(), "Bearer sk-secret-123");
-        assert!(key.header().is_sensitive());
-        for shown in [format!("{key:?}"), format!("{key}"), format!("{:?}", key.header())] {
+        assert_eq!(key.plain().to_str().unwrap(), "sk-secret-123");
+        assert!(key.header().is_sensitive() && key.plain().is_sensitive());
+        for shown in [format!("{key:?}"), format!("{key}"), format!("{:?} {:?}", key.header(), key.plain())] {
             assert!(!shown.contains("secret"), "{shown}");
         }
         assert!(format!("{key}").contains("MY_KEY"));

@@ -12,6 +12,7 @@ mod dialect;
 mod dns;
 pub mod encoder;
 pub mod event;
+mod headers;
 pub mod key;
 pub mod negotiate;
 pub mod payload;
@@ -27,6 +28,7 @@ pub mod tally;
 mod tls;
 mod transport;
 
+pub use dialect::{parse_document, parse_event};
 pub use encoder::{Encoder, Pinning};
 pub use key::ApiKey;
 pub use payload::Payload;

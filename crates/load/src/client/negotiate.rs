@@ -37,9 +37,9 @@ pub async fn negotiate(
     timeout: Duration,
     build: impl Fn(Pinning, bool) -> Payload,
 ) -> anyhow::Result<Negotiated> {
+    let dialect = client.dialect();
     // A document contains its usage without being asked.
-    let mut pinning = if client.generates() { Pinning::FULL } else { Pinning::NONE };
-    let mut usage = client.streams();
+    let (mut pinning, mut usage) = (dialect.pinning, dialect.asks_for_usage && client.streams());
     let mut caveats = Vec::new();
     loop {
         let probe = probe(client, timeout, build(pinning, usage)).await;

@@ -4,7 +4,9 @@ mod exchange;
 
 use super::broken::Broken;
 use super::consent::{self, Gate, NotAllowed};
+use super::dialect::Dialect;
 use super::dns::InTurn;
+use super::headers;
 use super::key::ApiKey;
 use super::payload::Payload;
 use super::proxy;
@@ -17,13 +19,13 @@ use axum::Router;
 use bytes::Bytes;
 use exchange::{Exchange, elsewhere};
 use futures_util::future::join_all;
-use goodput_core::endpoint::{Answer, Api, BaseUrl};
+use goodput_core::endpoint::{Api, BaseUrl};
 use goodput_core::record::{Failure, Finished, Outcome, Record};
 use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
 use goodput_plan::client::Retries;
 use goodput_plan::server::{Connections, Http, Server};
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, Method, header};
 use reqwest::Url;
 use std::{
     borrow::Cow,
@@ -181,11 +183,7 @@ impl Client {
                 base,
             })
             .collect();
-        let mut headers: HeaderMap = server.headers.iter().collect();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(key) = &key {
-            headers.insert(header::AUTHORIZATION, key.header());
-        }
+        let headers = headers::of_requests(server, key.as_ref());
         let connect_timeout = server.connect_timeout.0;
         let (http, connections) = (server.http, server.connections);
         Self(Arc::new(Inner {
@@ -352,14 +350,14 @@ impl Client {
         timeout(limit, get).await.unwrap_or_else(|_| Err(late())).map_err(unsaid)
     }
 
+    /// Returns the dialect of the API that requests are sent to.
+    pub(super) fn dialect(&self) -> &'static Dialect {
+        Dialect::of(self.0.api)
+    }
+
     /// Returns true if answers are streams; false if each is one document.
     pub(crate) fn streams(&self) -> bool {
         self.0.stream
-    }
-
-    /// Returns true if answers are generated tokens.
-    pub(crate) fn generates(&self) -> bool {
-        self.0.api.answer() == Answer::Tokens
     }
 
     /// Returns the HTTP version in use.

@@ -90,7 +90,7 @@ impl Tally {
         (self.asked, self.results) = (payload.asked, payload.results);
     }
 
-    /// Processes one payload whose bytes arrived `at`. Ignores everything after `[DONE]` or a failure.
+    /// Processes one payload whose bytes arrived `at`. Ignores everything after the end of the answer or a failure.
     pub fn feed(&mut self, at: Duration, parsed: Parsed, payload: &[u8]) {
         if self.sealed() || parsed == Parsed::Ignored {
             return;
@@ -133,7 +133,7 @@ impl Tally {
 
     /// Returns true if the answer is complete, however the connection ends.
     pub fn whole(&self) -> bool {
-        self.done || self.finish.is_some()
+        self.done || (self.finish.is_some() && Dialect::of(self.api).finish_completes)
     }
 
     /// Returns true if any event has arrived.
@@ -195,6 +195,10 @@ impl Tally {
         }
         if let Some(reason) = event.finish_reason {
             self.finish = Some(reason);
+        }
+        if event.is_last {
+            self.done = true;
+            self.sealed_at = Some(at);
         }
     }
 
@@ -262,7 +266,7 @@ impl Tally {
         }
         let plain = match end {
             _ if self.whole() => match self.finish.as_deref() {
-                Some("abort" | "error") => Some(Failure::Aborted),
+                Some("abort" | "error" | "cancelled") => Some(Failure::Aborted),
                 _ => (self.events == 0).then_some(Failure::Empty),
             },
             End::Eof => Some(Failure::Truncated),

@@ -14,10 +14,14 @@ pub(super) struct ApiRequest<T = Vec<u64>> {
     pub(super) model: Option<String>,
     pub(super) messages: Option<Vec<Message<T>>>,
     pub(super) prompt: Option<Words<T>>,
+    pub(super) input: Option<Words<T>>,
+    pub(super) instructions: Option<Words<T>>,
+    pub(super) system: Option<Words<T>>,
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
     pub(super) max_tokens: Option<u32>,
     pub(super) max_completion_tokens: Option<u32>,
+    pub(super) max_output_tokens: Option<u32>,
     pub(super) min_tokens: Option<u32>,
     pub(super) n: Option<u32>,
 }
@@ -38,7 +42,8 @@ pub(super) struct StreamOptions {
     pub(super) continuous_usage_stats: bool,
 }
 
-/// A prompt, or the content of a message: a text; a list of texts, parts or token ids; or a list of such lists.
+/// A prompt, or the content of a message: a text; a list of texts, parts, messages or token ids; or a list of such
+/// lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Words<T = Vec<u64>> {
     /// The tokens: words separated by white space, and token ids.
@@ -111,7 +116,7 @@ impl<'de, T: Extend<u64>> Visitor<'de> for Gather<'_, T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<(), A::Error> {
         while let Some(key) = part.next_key::<String>()? {
-            if key == "text" {
+            if key == "text" || key == "content" {
                 part.next_value_seed(Gather(self.0))?;
             } else {
                 part.next_value::<IgnoredAny>()?;
@@ -137,6 +142,11 @@ mod tests {
                 r#"[{"type": "text", "text": "one two"}, {"type": "image_url", "image_url": {"url": "x y"}}]"#,
                 2,
                 1,
+            ),
+            (
+                r#"[{"role": "user", "content": "one two"}, {"role": "assistant", "content": [{"type": "output_text", "text": "three"}]}]"#,
+                3,
+                2,
             ),
             ("[]", 0, 1),
         ] {

@@ -3,7 +3,7 @@
 
 use crate::load::pacer::Clock;
 use crate::sim::actor::{Answer, Handle};
-use crate::sim::dialect::{self, TEMPLATE_TOKEN};
+use crate::sim::dialect::{self, TEMPLATE_TOKEN, TextApi};
 use crate::sim::fault::play;
 use crate::sim::items::ItemOrder;
 use crate::sim::request::ApiRequest;
@@ -92,13 +92,20 @@ struct Server {
     faults: Arc<FaultInjector>,
 }
 
+/// An API that a request is addressed to.
+#[derive(Clone, Copy)]
+enum Served {
+    Text(TextApi),
+    Items(Api),
+}
+
 /// Answers any request.
 async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
-    let (api, is_items) = match server.model.route(call.method().as_str(), call.uri().path()) {
+    let api = match server.model.route(call.method().as_str(), call.uri().path()) {
         Route::Page(page) => return page.into_response(),
         Route::Metrics => return server.metrics().await.into_response(),
-        Route::Answer(api) => (api, false),
-        Route::Items(api) => (api, true),
+        Route::Answer(api) => Served::Text(api),
+        Route::Items(api) => Served::Items(api),
     };
     let connection = call.extensions().get::<ConnectionHandle>().cloned();
     let body = match Bytes::from_request(call, &()).await {
@@ -106,8 +113,14 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
         Err(rejection) => return rejection.into_response(),
     };
     let sound = async {
-        let answer = if is_items { server.items(api, &body).await } else { server.answer(api, &body).await };
-        answer.unwrap_or_else(|refusal| Page::from(refusal).into_response())
+        match api {
+            Served::Text(text) => {
+                server.answer(text, &body).await.unwrap_or_else(|refusal| refusal.page(text).into_response())
+            }
+            Served::Items(items) => {
+                server.items(items, &body).await.unwrap_or_else(|refusal| Page::from(refusal).into_response())
+            }
+        }
     };
     let begun = Instant::now();
     let fault = server.faults.fault_of_next_request();
@@ -122,7 +135,7 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
 }
 
 impl Server {
-    async fn answer(&self, api: Api, body: &[u8]) -> Result<Response, Refusal> {
+    async fn answer(&self, api: TextApi, body: &[u8]) -> Result<Response, Refusal> {
         // The way through the simulated network. A timer of no time would still wait for a whole millisecond.
         if !self.network.is_zero() {
             sleep(self.network).await;
@@ -177,7 +190,7 @@ impl Server {
     fn blocks(&self, request: &ApiRequest, order: &Order) -> Arc<[u64]> {
         let Some(cache) = self.kv_cache.filter(|cache| cache.prefix_cache) else { return Arc::default() };
         let parts = dialect::prompt(order.api, request).into_iter().flat_map(|(parts, _)| parts);
-        let template = iter::repeat_n(TEMPLATE_TOKEN, dialect::template_tokens(order.api));
+        let template = iter::repeat_n(TEMPLATE_TOKEN, dialect::own_template_tokens(order.api));
         let prompt = template.chain(parts.flat_map(|words| words.tokens.iter().copied()));
         blocks_of(prompt.chain(writer::answer_tokens().take(order.output as usize)), cache.block_size)
     }

@@ -2,7 +2,7 @@
 //! vLLM's words. The two front ends, [`super::router`] and [`super::null`], only transport
 //! them.
 
-use crate::sim::dialect;
+use crate::sim::dialect::{self, Dialect, TextApi, openai_error};
 use crate::sim::metrics::{Counters, prometheus};
 use crate::sim::request::{ApiRequest, StreamOptions};
 use goodput_core::endpoint::Api;
@@ -23,7 +23,7 @@ const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Debug)]
 pub(super) enum Route {
     /// An answer of generated tokens.
-    Answer(Api),
+    Answer(TextApi),
     /// A result for each of several items.
     Items(Api),
     /// The page of metrics.
@@ -71,7 +71,7 @@ pub(super) struct ServedModel {
 /// The answer that an accepted request asks for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Order {
-    pub(super) api: Api,
+    pub(super) api: TextApi,
     pub(super) stream: bool,
     /// Number of input tokens.
     pub(super) input: u32,
@@ -102,11 +102,8 @@ impl ServedModel {
             }
             "/metrics" => Route::Metrics,
             _ => match Api::of_path(path) {
-                Some(api) if api.item().is_some() => Route::Items(api),
-                Some(api) => Route::Answer(api),
-                None => {
-                    return Route::Page(Page::not_found());
-                }
+                Some(api) => TextApi::of(api).map_or(Route::Items(api), Route::Answer),
+                None => return Route::Page(Page::not_found()),
             },
         };
         let methods = if matches!(found, Route::Answer(_) | Route::Items(_)) { "POST" } else { "GET,HEAD" };
@@ -131,20 +128,19 @@ impl ServedModel {
     }
 
     /// Formats the beginning of an answer, or of its events, at a Unix time in seconds.
-    pub(super) fn head(&self, api: Api, id: u64, stream: bool, created: u64) -> String {
-        dialect::head(api, id, stream, created, &self.name_json)
+    pub(super) fn head(&self, api: TextApi, id: u64, stream: bool, created: u64) -> String {
+        (Dialect::of(api).head)(id, stream, created, &self.name_json)
     }
 
     /// Parses and checks a request.
     pub(super) fn accept<T: Default + Extend<u64>>(
         &self,
-        api: Api,
+        api: TextApi,
         body: &[u8],
     ) -> Result<(ApiRequest<T>, Order), Refusal> {
         let request: ApiRequest<T> = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
-        let (parts, texts) =
-            dialect::prompt(api, &request).ok_or_else(|| Refusal::missing(dialect::prompt_field(api)))?;
-        let tokens = dialect::template_tokens(api) + parts.map(|words| words.count).sum::<usize>();
+        let (parts, texts) = dialect::prompt(api, &request).map_err(Refusal::missing)?;
+        let tokens = dialect::own_template_tokens(api) + parts.map(|words| words.count).sum::<usize>();
         let input = u32::try_from(tokens).unwrap_or(u32::MAX);
         let output = self.output_tokens(api, &request, input, texts)?;
         let (stream, options) = (request.stream.unwrap_or(false), request.stream_options.unwrap_or_default());
@@ -177,7 +173,7 @@ impl ServedModel {
     /// vLLM, which checks in this order.
     fn output_tokens<T>(
         &self,
-        api: Api,
+        api: TextApi,
         request: &ApiRequest<T>,
         input: u32,
         texts: u32,
@@ -195,17 +191,17 @@ impl ServedModel {
         }
         // At least one, so that a prompt that leaves no room is refused below.
         let left = (limit - input).max(1);
-        let default = dialect::default_output(api).map_or(left, |tokens| left.min(tokens));
-        let output = request.max_completion_tokens.or(request.max_tokens).unwrap_or(default);
+        let default = Dialect::of(api).default_output.map_or(left, |tokens| left.min(tokens));
+        let (asked, field) = dialect::asked_tokens(api, request);
+        let output = asked.unwrap_or(default);
         if output == 0 {
-            let message = "max_tokens must be at least 1, got 0.".into();
-            return Err(Refusal::bad(Some("max_tokens"), message));
+            return Err(Refusal::bad(Some(field), format!("{field} must be at least 1, got 0.")));
         }
         if output > limit {
             return Err(Refusal::bad(
-                Some("max_tokens"),
+                Some(field),
                 format!(
-                    "max_tokens={output} cannot be greater than max_model_len={limit}. Please request fewer output tokens. (parameter=max_tokens, value={output})"
+                    "{field}={output} cannot be greater than max_model_len={limit}. Please request fewer output tokens. (parameter={field}, value={output})"
                 ),
             ));
         }
@@ -229,13 +225,24 @@ impl ServedModel {
 
 /// An error in vLLM's format.
 pub(super) struct Refusal {
-    status: StatusCode,
-    kind: &'static str,
-    param: Option<String>,
-    message: String,
+    pub(super) status: StatusCode,
+    pub(super) kind: &'static str,
+    pub(super) param: Option<String>,
+    pub(super) message: String,
 }
 
+/// The kind of a request that cannot be parsed. vLLM refuses it in the same words in every API.
+const INVALID: &str = "Bad Request";
+
 impl Refusal {
+    /// Formats the error in the words of an API.
+    pub(super) fn page(self, api: TextApi) -> Page {
+        match self.kind {
+            INVALID => self.into(),
+            _ => Page::new(self.status, JSON, (Dialect::of(api).error)(&self)),
+        }
+    }
+
     pub(super) fn bad(param: Option<&str>, message: String) -> Self {
         Self {
             status: StatusCode::BAD_REQUEST,
@@ -258,7 +265,7 @@ impl Refusal {
         let message = format!(
             "1 validation error:\n  {{'type': 'missing', 'loc': '{param}', 'msg': 'Field required'}}"
         );
-        Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
+        Self { kind: INVALID, ..Self::bad(Some(&param), message) }
     }
 
     pub(super) fn unreadable(error: &serde_json::Error) -> Self {
@@ -270,7 +277,7 @@ impl Refusal {
         let message = format!(
             "1 validation error:\n  {{'type': '{kind}', 'loc': '{param}', 'msg': '{problem}', 'ctx': {{'error': '{error}'}}}}"
         );
-        Self { kind: "Bad Request", ..Self::bad(Some(&param), message) }
+        Self { kind: INVALID, ..Self::bad(Some(&param), message) }
     }
 
     pub(super) fn gone() -> Self {
@@ -281,11 +288,7 @@ impl Refusal {
 
 impl From<Refusal> for Page {
     fn from(refusal: Refusal) -> Self {
-        let param = refusal.param.as_deref().map_or("null".into(), json_string);
-        let (message, kind, code) = (json_string(&refusal.message), refusal.kind, refusal.status.as_u16());
-        let body =
-            format!(r#"{{"error":{{"message":{message},"type":"{kind}","param":{param},"code":{code}}}}}"#);
-        Self::new(refusal.status, JSON, body)
+        Self::new(refusal.status, JSON, openai_error(&refusal))
     }
 }
 

@@ -1,27 +1,47 @@
 //! Answers of the simulated server, written by inserting numbers and words between preformatted pieces.
 
-use crate::sim::dialect;
+use crate::sim::dialect::{Dialect, TextApi};
 use crate::sim::request::StreamOptions;
 use crate::sim::rules::Order;
-use goodput_core::endpoint::Api;
 use goodput_engine::blocks::token_of;
 use goodput_engine::config::Reasoning;
-use std::fmt::Write;
 
-/// Writer of the events of one answer.
+/// Writer of one answer, event by event or as one document.
 #[derive(Debug)]
 pub(super) struct Writer {
-    api: Api,
-    /// The beginning of every event, up to its choices.
-    head: String,
-    options: StreamOptions,
-    input_tokens: u32,
-    output_tokens: u32,
+    dialect: &'static Dialect,
+    /// What all events have in common, or the fields of the document (see [`Dialect::head`]).
+    pub(super) head: String,
+    pub(super) options: StreamOptions,
+    pub(super) input_tokens: u32,
+    /// Output tokens so far, hidden ones included.
+    pub(super) output_tokens: u32,
     /// Prompt tokens found in the prefix cache; `None` without such a cache.
-    cached_tokens: Option<u32>,
-    thought: Thought,
-    /// True once a chat's first event has been written.
+    pub(super) cached_tokens: Option<u32>,
+    pub(super) thought: Thought,
+    /// True once the opening events have been written.
     opened: bool,
+    /// The blocks of the answer so far, in an API that has them, and of a document.
+    pub(super) blocks: Vec<Block>,
+    /// Number of events so far, in an API that numbers them.
+    pub(super) sequence: u32,
+}
+
+/// The channel of tokens, in an API that has channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Channel {
+    Reasoning,
+    Content,
+}
+
+/// Successive tokens on one channel.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Block {
+    pub(super) channel: Channel,
+    /// Number of the first token in the answer, counted from zero.
+    pub(super) from: u32,
+    /// Number of tokens.
+    pub(super) tokens: u32,
 }
 
 /// The reasoning of one answer.
@@ -32,7 +52,7 @@ pub(super) struct Thought {
     /// True if they are not streamed.
     pub(super) hidden: bool,
     /// Number of reasoning tokens in the usage; `None` if the usage omits them.
-    reported: Option<u32>,
+    pub(super) reported: Option<u32>,
 }
 
 impl Thought {
@@ -43,20 +63,12 @@ impl Thought {
             Self { tokens, hidden: r.hidden, reported: r.counted.then_some(tokens) }
         })
     }
-
-    /// Formats the reasoning details of the usage, if any.
-    fn details(self) -> String {
-        let details = |n| format!(r#","completion_tokens_details":{{"reasoning_tokens":{n}}}"#);
-        self.reported.map_or_else(String::new, details)
-    }
 }
 
 const WORDS: [&str; 16] = [
     " the", " rate", " of", " a", " server", " is", " not", " what", " it", " can", " take", " but", " what",
     " its", " users", " feel",
 ];
-
-const FINGERPRINT: &str = concat!("goodput-", env!("CARGO_PKG_VERSION"));
 
 /// Appends one word each for `n` tokens from token `from` on.
 pub(super) fn words(out: &mut String, from: u32, n: u32) {
@@ -71,20 +83,22 @@ pub(super) fn answer_tokens() -> impl Iterator<Item = u64> {
 }
 
 impl Writer {
-    /// Makes a writer. `head` is `"id":…,"object":…,"created":…,"model":…` of this answer.
-    pub(super) fn new(api: Api, head: &str, input_tokens: u32, options: StreamOptions) -> Self {
+    /// Makes a writer; `head` is that of [`Dialect::head`].
+    pub(super) fn new(api: TextApi, head: &str, input_tokens: u32, options: StreamOptions) -> Self {
         // As in vLLM, continuous usage requires `include_usage`.
         let continuous_usage_stats = options.include_usage && options.continuous_usage_stats;
         let options = StreamOptions { continuous_usage_stats, ..options };
         Self {
-            api,
-            head: format!("data: {{{head},\"choices\":["),
+            dialect: Dialect::of(api),
+            head: head.to_owned(),
             options,
             input_tokens,
             output_tokens: 0,
             cached_tokens: None,
             thought: Thought::default(),
             opened: false,
+            blocks: Vec::new(),
+            sequence: 0,
         }
     }
 
@@ -98,8 +112,8 @@ impl Writer {
         self.cached_tokens = tokens;
     }
 
-    /// Appends an event of `tokens` tokens, preceded by the opening of a chat if it is the first, and followed by the
-    /// end of the stream if `finished`.
+    /// Appends an event of `tokens` tokens, preceded by the opening of the stream if it is the first, and followed by
+    /// the end of the stream if `finished`.
     pub(super) fn event(&mut self, out: &mut String, tokens: u32, finished: bool) {
         self.tokens(out, tokens, finished);
         if finished {
@@ -110,41 +124,39 @@ impl Writer {
     /// Appends tokens like [`Writer::event`], but without the end of the stream. Hidden reasoning makes no event;
     /// tokens that are partly reasoning and partly content make two.
     pub(super) fn tokens(&mut self, out: &mut String, tokens: u32, finished: bool) {
-        self.open(out);
+        if !std::mem::replace(&mut self.opened, true) {
+            (self.dialect.open)(self, out);
+        }
         let thinking = self.thought.tokens.saturating_sub(self.output_tokens).min(tokens);
         let (hidden, content) = (thinking > 0 && self.thought.hidden, tokens - thinking);
         if hidden {
             self.output_tokens += thinking;
         } else if thinking > 0 {
-            self.delta(out, thinking, finished && content == 0, "reasoning");
+            (self.dialect.delta)(self, out, thinking, finished && content == 0, Channel::Reasoning);
         }
         // An answer that ends in hidden reasoning ends with an event without text.
         if content > 0 || (hidden && finished) || tokens == 0 {
-            self.delta(out, content, finished, "content");
+            (self.dialect.delta)(self, out, content, finished, Channel::Content);
         }
     }
 
-    /// Appends the opening event, once, in an API that has one.
-    fn open(&mut self, out: &mut String) {
-        if let Some([choice, rest]) = dialect::opening(self.api)
-            && !std::mem::replace(&mut self.opened, true)
-        {
-            out.push_str(&self.head);
-            out.push_str(choice);
-            self.usage(out, self.options.continuous_usage_stats, None);
-            out.push_str(rest);
-        }
-    }
-
-    /// Appends an event of `tokens` tokens on a channel, in an API that has channels.
-    fn delta(&mut self, out: &mut String, tokens: u32, finished: bool, channel: &str) {
-        out.push_str(&self.head);
-        dialect::begin_choice(self.api, out, channel);
+    /// Appends the words of the next `tokens` tokens.
+    pub(super) fn words(&mut self, out: &mut String, tokens: u32) {
         words(out, self.output_tokens, tokens);
         self.output_tokens += tokens;
-        out.push_str(dialect::end_choice(self.api, finished));
-        self.usage(out, self.options.continuous_usage_stats, None);
-        out.push_str("}\n\n");
+        if let Some(block) = self.blocks.last_mut() {
+            block.tokens += tokens;
+        }
+    }
+
+    /// Returns true if tokens on this channel begin a block.
+    pub(super) fn begins_block(&self, channel: Channel) -> bool {
+        self.blocks.last().is_none_or(|block| block.channel != channel)
+    }
+
+    /// Begins a block at the next token.
+    pub(super) fn begin_block(&mut self, channel: Channel) {
+        self.blocks.push(Block { channel, from: self.output_tokens, tokens: 0 });
     }
 
     /// Counts tokens as sent that were written elsewhere.
@@ -153,31 +165,22 @@ impl Writer {
         self.opened |= tokens > 0;
     }
 
-    /// Appends the end of the stream after the last token: usage, if requested, and `[DONE]`.
-    pub(super) fn close(&self, out: &mut String) {
-        if self.options.include_usage {
-            out.push_str(&self.head);
-            out.push(']');
-            self.usage(out, true, self.cached_tokens);
-            let _ = write!(out, ",\"system_fingerprint\":\"{FINGERPRINT}\"}}\n\n");
-        }
-        out.push_str("data: [DONE]\n\n");
+    /// Appends the end of the stream after the last token.
+    pub(super) fn close(&mut self, out: &mut String) {
+        (self.dialect.close)(self, out);
     }
 
-    fn usage(&self, out: &mut String, wanted: bool, cached_tokens: Option<u32>) {
-        if wanted {
-            let (input, output) = (self.input_tokens, self.output_tokens);
-            let total = u64::from(input) + u64::from(output);
-            let _ = write!(
-                out,
-                r#","usage":{{"prompt_tokens":{input},"total_tokens":{total},"completion_tokens":{output}"#
-            );
-            if let Some(cached) = cached_tokens {
-                let _ = write!(out, r#","prompt_tokens_details":{{"cached_tokens":{cached}}}"#);
-            }
-            out.push_str(&self.thought.details());
-            out.push('}');
-        }
+    /// Formats an answer of `tokens` tokens as one document.
+    fn document(mut self, tokens: u32) -> String {
+        let reasoning = self.thought.tokens.min(tokens);
+        let shown = if self.thought.hidden { 0 } else { reasoning };
+        let blocks = [
+            Block { channel: Channel::Reasoning, from: 0, tokens: shown },
+            Block { channel: Channel::Content, from: reasoning, tokens: tokens - reasoning },
+        ];
+        self.blocks.extend(blocks.into_iter().filter(|block| block.tokens > 0));
+        self.output_tokens = tokens;
+        (self.dialect.document)(&self)
     }
 }
 
@@ -190,25 +193,9 @@ pub(super) fn document(
     cached_tokens: Option<u32>,
     thought: Thought,
 ) -> String {
-    let input_tokens = order.input;
-    let mut out = format!("{{{head},\"choices\":[{{\"index\":0,");
-    dialect::document_answer(order.api, &mut out, output_tokens, thought);
-    let total = u64::from(input_tokens) + u64::from(output_tokens);
-    let details = cached_tokens.map_or("null".into(), |n| format!(r#"{{"cached_tokens":{n}}}"#));
-    let _ = write!(
-        out,
-        concat!(
-            r#","logprobs":null,"finish_reason":"length","stop_reason":null}}],"system_fingerprint":"{}","#,
-            r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{},"prompt_tokens_details":{}{}}}}}"#
-        ),
-        FINGERPRINT,
-        input_tokens,
-        total,
-        output_tokens,
-        details,
-        thought.details()
-    );
-    out
+    let mut writer = Writer::new(order.api, head, order.input, order.options).thinking(thought);
+    writer.cached(cached_tokens);
+    writer.document(output_tokens)
 }
 
 #[cfg(test)]
@@ -216,7 +203,7 @@ mod tests {
     use super::*;
 
     /// The events of an answer of four tokens in events of one each, as delta, text and running count.
-    fn events(api: Api, reasoning: &str) -> Vec<String> {
+    fn events(api: TextApi, reasoning: &str) -> Vec<String> {
         let reasoning: Reasoning = toml::from_str(reasoning).unwrap();
         let options = StreamOptions { include_usage: true, continuous_usage_stats: true };
         let mut writer =
@@ -250,19 +237,24 @@ mod tests {
             "content length 4 2",
             "- - 4 2",
         ];
-        assert_eq!(events(Api::Chat, "share = 0.5"), streamed);
+        assert_eq!(events(TextApi::Chat, "share = 0.5"), streamed);
         let hidden = ["role - 0 2", "content - 3 2", "content length 4 2", "- - 4 2"];
-        assert_eq!(events(Api::Chat, "share = 0.5\nhidden = true"), hidden);
+        assert_eq!(events(TextApi::Chat, "share = 0.5\nhidden = true"), hidden);
         let never = ["role - 0 null", "content length 4 null", "- - 4 null"];
-        assert_eq!(events(Api::Chat, "share = 1\nhidden = true\ncounted = false"), never);
+        assert_eq!(events(TextApi::Chat, "share = 1\nhidden = true\ncounted = false"), never);
         assert_eq!(
-            events(Api::Completions, "share = 0.5\nhidden = true").len(),
+            events(TextApi::Completions, "share = 0.5\nhidden = true").len(),
             3,
             "two tokens, and the usage"
         );
         let reasoning: Reasoning = toml::from_str("share = 0.5").unwrap();
-        let order =
-            Order { api: Api::Chat, stream: false, input: 7, output: 4, options: StreamOptions::default() };
+        let order = Order {
+            api: TextApi::Chat,
+            stream: false,
+            input: 7,
+            output: 4,
+            options: StreamOptions::default(),
+        };
         let document = document(&order, "\"id\":\"x\"", 4, None, Thought::of(Some(reasoning), 4));
         let document: serde_json::Value = serde_json::from_str(&document).unwrap();
         let message = &document["choices"][0]["message"];
@@ -277,7 +269,7 @@ mod tests {
     fn usage_is_sent_as_asked() {
         let stream = |include_usage, continuous_usage_stats| {
             let options = StreamOptions { include_usage, continuous_usage_stats };
-            let mut writer = Writer::new(Api::Completions, "\"id\":\"cmpl-1\"", 7, options);
+            let mut writer = Writer::new(TextApi::Completions, "\"id\":\"cmpl-1\"", 7, options);
             let mut out = String::new();
             writer.event(&mut out, 2, false);
             writer.event(&mut out, 1, true);

@@ -1,10 +1,15 @@
 //! `/v1/chat/completions`.
 
-use super::{Dialect, PromptWriter, choices_fields, choices_text, escape};
+use super::{Dialect, PromptWriter, choices_fields, choices_text, escape, message_list};
+use crate::client::encoder::Pinning;
 use crate::client::event;
 use goodput_core::message::Message;
 
 pub(super) const DIALECT: Dialect = Dialect {
+    headers: &[],
+    key_header: None,
+    pinning: Pinning::FULL,
+    asks_for_usage: true,
     fields: choices_fields,
     length_fields: &["max_completion_tokens", "max_tokens"],
     prompt: PromptWriter::Text { begin, end, conversation },
@@ -15,6 +20,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     carries_tokens: event::Event::has_text,
     is_content: |event| event.content.some(),
     document_has_tokens: |event| event.has_text() || event.text.some(),
+    finish_completes: true,
 };
 
 /// Begins the messages, with the shared text as the system message.
@@ -34,13 +40,6 @@ fn end(out: &mut Vec<u8>, user: &str) {
 }
 
 fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
-    out.extend_from_slice(b"\"messages\":[");
-    for (i, message) in messages.iter().enumerate() {
-        out.extend_from_slice(if i == 0 { b"{\"role\":\"" } else { b",{\"role\":\"" });
-        out.extend_from_slice(message.role.name().as_bytes());
-        out.extend_from_slice(b"\",\"content\":\"");
-        escape(out, &message.content);
-        out.extend_from_slice(b"\"}");
-    }
-    out.push(b']');
+    out.extend_from_slice(b"\"messages\":");
+    message_list(out, messages.iter(), |role| role);
 }

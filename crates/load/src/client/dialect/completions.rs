@@ -1,10 +1,15 @@
 //! `/v1/completions`.
 
 use super::{Dialect, PromptWriter, choices_fields, choices_text, escape};
+use crate::client::encoder::Pinning;
 use crate::client::event::{self, Event};
 use goodput_core::message::{Message, Role};
 
 pub(super) const DIALECT: Dialect = Dialect {
+    headers: &[],
+    key_header: None,
+    pinning: Pinning::FULL,
+    asks_for_usage: true,
     fields: choices_fields,
     length_fields: &["max_completion_tokens", "max_tokens"],
     prompt: PromptWriter::Text { begin, end, conversation },
@@ -14,6 +19,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     carries_tokens,
     is_content: |_| true,
     document_has_tokens,
+    finish_completes: true,
 };
 
 /// Begins the prompt, with the shared text as its beginning.

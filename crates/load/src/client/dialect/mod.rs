@@ -7,8 +7,10 @@ mod chat;
 mod classify;
 mod completions;
 mod embeddings;
+mod messages;
 mod pooling;
 mod rerank;
+mod responses;
 mod score;
 
 use super::answer_text::AnswerText;
@@ -16,13 +18,21 @@ use super::encoder::Pinning;
 use super::event::{Event, Parsed};
 use super::sse::Item;
 use goodput_core::endpoint::Api;
-use goodput_core::message::Message;
+use goodput_core::message::{Message, Role};
 use goodput_workload::items::ItemTexts;
 use serde_json::{Map, Value, json};
 
 /// How an API is spoken: the body of a request, the events of an answer, and which of them carry tokens.
 #[derive(Debug)]
 pub(super) struct Dialect {
+    /// Headers that the API requires; the plan may set them otherwise.
+    pub(super) headers: &'static [(&'static str, &'static str)],
+    /// Header that carries the API key in addition to `authorization`.
+    pub(super) key_header: Option<&'static str>,
+    /// The fields that pin the length of an answer, as far as the API has them.
+    pub(super) pinning: Pinning,
+    /// True if a stream has usage only if `stream_options` asks for it.
+    pub(super) asks_for_usage: bool,
     /// Returns the request fields that do not depend on the single request.
     pub(super) fields: fn(model: &str, pinning: Pinning, usage: bool) -> Map<String, Value>,
     /// Fields that may set the length of an answer in tokens, the one that takes precedence first; goodput writes the last.
@@ -42,6 +52,9 @@ pub(super) struct Dialect {
     pub(super) is_content: fn(&Event) -> bool,
     /// Returns true if an answer that is one document has tokens.
     pub(super) document_has_tokens: fn(&Event) -> bool,
+    /// True if an answer with a finish reason is complete, whatever else its stream lacks. False for an API whose streams always end in an
+    /// event that says so.
+    pub(super) finish_completes: bool,
 }
 
 /// Writes the prompt fields of a request.
@@ -76,8 +89,20 @@ impl Dialect {
             Api::Score => &score::DIALECT,
             Api::Pooling => &pooling::DIALECT,
             Api::Classify => &classify::DIALECT,
+            Api::Responses => &responses::DIALECT,
+            Api::Messages => &messages::DIALECT,
         }
     }
+}
+
+/// Parses one event of a stream of an API.
+pub fn parse_event(api: Api, item: Item<'_>) -> Parsed {
+    (Dialect::of(api).event)(item)
+}
+
+/// Parses an answer of an API that is one document.
+pub fn parse_document(api: Api, body: &[u8]) -> Parsed {
+    (Dialect::of(api).document)(body)
 }
 
 /// Returns the fields that the APIs with `choices` have in common.
@@ -102,6 +127,10 @@ fn choices_text(body: &[u8], stream: bool) -> AnswerText {
 /// Returns the dialect of an API that answers with one document of results.
 const fn items_dialect(prompt: PromptWriter, document: fn(&[u8]) -> Parsed) -> Dialect {
     Dialect {
+        headers: &[],
+        key_header: None,
+        pinning: Pinning::NONE,
+        asks_for_usage: false,
         fields: |model, _, _| Map::from_iter([("model".to_owned(), model.into())]),
         length_fields: &[],
         prompt,
@@ -112,6 +141,7 @@ const fn items_dialect(prompt: PromptWriter, document: fn(&[u8]) -> Parsed) -> D
         carries_tokens: |_| false,
         is_content: |_| false,
         document_has_tokens: |event| event.results > 0,
+        finish_completes: false,
     }
 }
 
@@ -135,6 +165,23 @@ pub(super) fn token_ids(out: &mut Vec<u8>, ids: &[u32]) {
     serde_json::to_writer(out, ids).expect("writing numbers to memory cannot fail");
 }
 
+/// Appends a list of messages with the roles that every API knows: `role` maps that of each message.
+fn message_list<'a>(
+    out: &mut Vec<u8>,
+    messages: impl Iterator<Item = &'a Message>,
+    role: impl Fn(Role) -> Role,
+) {
+    out.push(b'[');
+    for (i, message) in messages.enumerate() {
+        out.extend_from_slice(if i == 0 { b"{\"role\":\"" } else { b",{\"role\":\"" });
+        out.extend_from_slice(role(message.role).name().as_bytes());
+        out.extend_from_slice(b"\",\"content\":\"");
+        escape(out, &message.content);
+        out.extend_from_slice(b"\"}");
+    }
+    out.push(b']');
+}
+
 /// Appends `text` escaped as the inside of a JSON string. Escapes are per character, so pieces can be joined.
 fn escape(out: &mut Vec<u8>, text: &str) {
     let start = out.len();
@@ -142,3 +189,6 @@ fn escape(out: &mut Vec<u8>, text: &str) {
     out.remove(start);
     out.pop();
 }
+
+#[cfg(test)]
+mod tests;

@@ -41,11 +41,12 @@ pub(super) struct WireUsage {
     reasoning_tokens: Count,
 }
 
+/// The details of one count.
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
-struct Details {
-    cached_tokens: Count,
-    reasoning_tokens: Count,
+pub(in crate::client) struct Details {
+    pub(in crate::client) cached_tokens: Count,
+    pub(in crate::client) reasoning_tokens: Count,
 }
 
 impl WireUsage {
@@ -106,14 +107,14 @@ impl Function {
 
 /// The text of a field, or of several: its presence, and its size as JSON in bytes.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Field {
-    pub(super) text: Text,
-    pub(super) bytes: u64,
+pub(in crate::client) struct Field {
+    pub(in crate::client) text: Text,
+    pub(in crate::client) bytes: u64,
 }
 
 impl Field {
     /// Returns the text of both.
-    fn and(self, other: Self) -> Self {
+    pub(in crate::client) fn and(self, other: Self) -> Self {
         Self { text: self.text.max(other.text), bytes: self.bytes + other.bytes }
     }
 }
@@ -136,14 +137,15 @@ impl Choices {
 }
 
 /// A number that may be missing, null, a float, or of another type.
-#[derive(Default)]
-struct Count(Option<u64>);
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::client) struct Count(pub(in crate::client) Option<u64>);
 
 #[derive(Default)]
 struct Calls(Field);
 
+/// A finish reason, on one line; `None` if it is missing, null or empty.
 #[derive(Default)]
-pub(super) struct Finish(pub(super) Option<Box<str>>);
+pub(in crate::client) struct Finish(pub(in crate::client) Option<Box<str>>);
 
 #[derive(Default)]
 pub(super) struct IsError(bool);

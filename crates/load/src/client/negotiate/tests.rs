@@ -34,6 +34,37 @@ fn server(refuse: fn(&[&str]) -> Option<(u16, &'static str)>) -> (Client, Asked)
     (Client::in_process(router, &Server::new(Target::Simulated(toml::Table::new()))), asked)
 }
 
+/// Rows: the API, the fields that pin lengths in it, and the number of requests to a server that refuses everything.
+#[tokio::test(start_paused = true)]
+async fn only_fields_that_the_api_has_are_negotiated() {
+    let eos = Pinning { ignore_eos: true, min_tokens: false };
+    for (api, pinning, requests) in [(Api::Responses, eos, 2), (Api::Messages, Pinning::NONE, 1)] {
+        let asked = Asked::default();
+        let note = asked.clone();
+        let refuse = move |body: String| async move {
+            let body: Map<String, Value> = serde_json::from_str(&body).unwrap();
+            let fields = ["ignore_eos", "min_tokens", "stream_options"].into_iter();
+            note.lock().unwrap().push(fields.filter(|f| body.contains_key(*f)).collect());
+            (StatusCode::BAD_REQUEST, "bad request")
+        };
+        let router = Router::new().route(api.path(), post(refuse));
+        let server = Server { api, ..Server::new(Target::Simulated(toml::Table::new())) };
+        let client = Client::in_process(router, &server);
+        let got = negotiate(&client, Duration::from_secs(5), |pinning, usage| {
+            let e = Encoder::new(api, "m", &Map::new(), pinning, usage);
+            e.request(&e.prefix(None), "hello", 4)
+        });
+        assert!(got.await.is_err());
+        let asked = asked.lock().unwrap();
+        assert_eq!(
+            (asked.len(), asked[0].contains(&"ignore_eos")),
+            (requests, pinning.ignore_eos),
+            "{api:?}"
+        );
+        assert!(!asked[0].contains(&"min_tokens") && !asked[0].contains(&"stream_options"), "{api:?}");
+    }
+}
+
 async fn ask(client: &Client) -> anyhow::Result<Negotiated> {
     negotiate(client, Duration::from_secs(5), |pinning, usage| {
         let e = Encoder::new(Api::Chat, "m", &Map::new(), pinning, usage);

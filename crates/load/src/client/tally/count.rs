@@ -233,7 +233,8 @@ impl TokenCount {
                 end.events
             ));
         }
-        (end.finish == Some("length")).then(|| {
+        // `max_tokens` is the word of the messages API.
+        matches!(end.finish, Some("length" | "max_tokens")).then(|| {
             format!("the server ended the answer at its length of {asked} tokens, but counts {counted}")
         })
     }

@@ -25,9 +25,14 @@ const LINE: usize = 64 << 20;
 const HUGE: usize = 1 << 30;
 /// Count of the first event of [`Fault::UsageFalling`], in tokens.
 const FALLS_FROM: u64 = 100;
-/// The finish reason in the simulated server's events.
-const FINISH: &[u8] = br#""finish_reason":"length""#;
-const NO_FINISH: &[u8] = br#""finish_reason":null"#;
+/// The finish reasons in the simulated server's events, each with what is in its place in an answer that has none.
+const FINISH: [[&[u8]; 2]; 3] = [
+    [br#""finish_reason":"length""#, br#""finish_reason":null"#],
+    [br#""stop_reason":"max_tokens""#, br#""stop_reason":null"#],
+    [br#""incomplete_details":{"reason":"max_output_tokens"}"#, br#""incomplete_details":null"#],
+];
+/// The beginnings of events that end in one of these are tokens, in an API whose events have names.
+const DELTAS: [&[u8]; 2] = [b".delta", b"content_block_delta"];
 
 /// Returns the body with a fault in it. `events` is true for a stream of events, false for one document.
 pub(super) fn faulty(
@@ -46,6 +51,7 @@ pub(super) fn faulty(
         over: false,
         out: VecDeque::new(),
         last: Bytes::new(),
+        token: Bytes::new(),
         bundle: Vec::new(),
         gzip: GzEncoder::new(Vec::new(), Compression::fast()),
     };
@@ -106,8 +112,10 @@ struct Faulty {
     over: bool,
     /// Output queue: pieces, each with the number of times that it is sent.
     out: VecDeque<(usize, Bytes)>,
-    /// The last event with a token, for [`Fault::Endless`].
+    /// The last event with a token once the stream would end, for [`Fault::Endless`].
     last: Bytes,
+    /// The latest event with a token, in an API whose events have names.
+    token: Bytes,
     /// Events that wait to be bundled, for [`Fault::Bundled`].
     bundle: Vec<u8>,
     gzip: GzEncoder<Vec<u8>>,
@@ -146,7 +154,7 @@ impl Faulty {
         let Some(event) = self.source.next().await? else { return self.ends().await };
         // For a document, this is its second half; an error replaces all of it.
         let last = match self.source.events {
-            true => memmem::find(&event, FINISH).is_some(),
+            true => has_finish(&event),
             false => self.seen > 0 || self.fault == Fault::ErrorEvent,
         };
         if !self.struck && (self.seen == SOUND || last) {
@@ -215,7 +223,7 @@ impl Faulty {
             Fault::SlowDrip | Fault::ByteByByte => {
                 self.out.extend((0..event.len()).map(|i| (1, event.slice(i..=i))))
             }
-            Fault::NoFinish => self.put(replaced(&event, FINISH, NO_FINISH)),
+            Fault::NoFinish => self.put(without_finish(event)),
             Fault::UsageOwn => {
                 let tokens = u64::from(memmem::find(&event, b"\"role\":").is_none());
                 self.put(with_usage(&event, tokens));
@@ -226,12 +234,16 @@ impl Faulty {
             Fault::UsageHuge if self.source.events => {
                 const COUNT: &[u8] = b"\"completion_tokens\":";
                 const HUGE_COUNT: &[u8] = b"\"completion_tokens\":1000000000000000000,\"true_count\":";
-                self.put(replaced(&event, COUNT, HUGE_COUNT));
+                let event = replaced(&event, COUNT, HUGE_COUNT);
+                const TYPED: &[u8] = b"\"output_tokens\":";
+                const HUGE_TYPED: &[u8] = b"\"output_tokens\":1000000000000000000,\"true_count\":";
+                self.put(replaced(&event, TYPED, HUGE_TYPED));
             }
             Fault::SplitUtf8 => {
                 // Characters of two, three and four bytes.
                 let text = replaced(&event, br#""content":""#, "\"content\":\"é…😀".as_bytes());
                 let text = replaced(&text, br#""text":""#, "\"text\":\"é…😀".as_bytes());
+                let text = replaced(&text, br#""delta":""#, "\"delta\":\"é…😀".as_bytes());
                 let within = |i: &usize| text[*i] & 0b1100_0000 == 0b1000_0000;
                 let mut from = 0;
                 for to in (0..text.len()).filter(within).chain([text.len()]) {
@@ -252,10 +264,14 @@ impl Faulty {
                 }
             }
             Fault::Endless if self.source.events => {
-                if memmem::find(&event, FINISH).is_some() || !self.last.is_empty() {
+                if is_delta(&event) {
+                    self.token = event.clone();
+                }
+                if has_finish(&event) || !self.last.is_empty() {
                     // From here on only tokens, and no end: the events that would close the stream are discarded.
                     if self.last.is_empty() {
-                        self.last = replaced(&event, FINISH, NO_FINISH);
+                        let is_named = !self.token.is_empty();
+                        self.last = if is_named { self.token.clone() } else { without_finish(event) };
                         self.put(self.last.clone());
                     }
                 } else {
@@ -310,6 +326,22 @@ fn with_usage(event: &Bytes, tokens: u64) -> Bytes {
     }
     let usage = format!(",\"usage\":{{\"prompt_tokens\":9,\"completion_tokens\":{tokens}}}");
     [&event[..event.len() - end.len()], usage.as_bytes(), end].concat().into()
+}
+
+/// Returns true if an event has the finish reason.
+fn has_finish(event: &[u8]) -> bool {
+    FINISH.iter().any(|[finish, _]| memmem::find(event, finish).is_some())
+}
+
+/// Returns an event without the finish reason.
+fn without_finish(event: Bytes) -> Bytes {
+    FINISH.iter().fold(event, |event, [finish, none]| replaced(&event, finish, none))
+}
+
+/// Returns true if the name of an event says that it has tokens.
+fn is_delta(event: &[u8]) -> bool {
+    let name = event.split(|&b| b == b'\n').next().unwrap_or_default();
+    name.starts_with(b"event: ") && DELTAS.iter().any(|delta| name.ends_with(delta))
 }
 
 /// Returns a copy with every occurrence of `what` replaced.

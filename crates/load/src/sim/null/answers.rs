@@ -1,8 +1,8 @@
 //! Cache of the events of answers, which are written once for each number of tokens.
 
+use crate::sim::dialect::TextApi;
 use crate::sim::request::StreamOptions;
 use crate::sim::writer::Writer;
-use goodput_core::endpoint::Api;
 use std::{collections::HashMap, sync::Arc};
 
 /// Approximate size limit of the cached events, in bytes. The cache is cleared if a workload needs more kinds of
@@ -12,7 +12,7 @@ const CACHE_BYTES: usize = 64 << 20;
 /// The cache key of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
-    pub(super) api: Api,
+    pub(super) api: TextApi,
     /// Number of output tokens, at least one.
     pub(super) output_tokens: u32,
     /// Number of input tokens, if every event reports usage.
@@ -79,7 +79,7 @@ impl Answers {
 }
 
 /// Formats the end of a stream after the last token: usage, if requested, and `[DONE]`.
-pub(super) fn closing(api: Api, head: &str, input: u32, output: u32, options: StreamOptions) -> String {
+pub(super) fn closing(api: TextApi, head: &str, input: u32, output: u32, options: StreamOptions) -> String {
     // Without usage, the head does not appear.
     let mut writer = Writer::new(api, if options.include_usage { head } else { "" }, input, options);
     writer.skip(output);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn events_are_those_of_the_writer() {
-        for api in [Api::Chat, Api::Completions] {
+        for api in [TextApi::Chat, TextApi::Completions] {
             for (include_usage, continuous_usage_stats) in
                 [(false, false), (true, false), (true, true), (false, true)]
             {
@@ -119,7 +119,7 @@ mod tests {
     fn the_cache_is_bounded() {
         let mut answers = Answers::default();
         for input in 0..40 {
-            let kind = Kind { api: Api::Chat, output_tokens: 10_000, continuous: Some(input) };
+            let kind = Kind { api: TextApi::Chat, output_tokens: 10_000, continuous: Some(input) };
             answers.events(kind, "\"id\":\"x\"");
             assert_eq!(answers.bytes, answers.cached.values().map(|e| e.size()).sum::<usize>());
             assert!(answers.bytes <= CACHE_BYTES && !answers.cached.is_empty());

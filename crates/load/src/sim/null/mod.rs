@@ -6,6 +6,9 @@
 //! the time from the read that completed the request to the moment before that write, against which a client's own TTFT
 //! is compared.
 //!
+//! It answers chat and completions only. Requests to any other API get a 404: their events have numbers and ids that depend on the answer so
+//! far, and no measurement of a client needs them.
+//!
 //! All answers have the same `id` and `created`, so that nothing is rewritten that a client need not examine.
 
 mod answers;

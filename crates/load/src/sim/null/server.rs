@@ -3,11 +3,11 @@
 use super::Settings;
 use super::answers::{Answers, Events, Kind};
 use super::http::Request;
+use crate::sim::dialect::TextApi;
 use crate::sim::metrics::Counters;
 use crate::sim::request::Discarded;
 use crate::sim::rules::{Order, Page, Route, ServedModel};
 use crate::sim::writer::{self, Thought};
-use goodput_core::endpoint::Api;
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -18,8 +18,8 @@ use std::{
 pub(super) struct Server {
     pub(super) settings: Settings,
     model: ServedModel,
-    /// The beginnings of events, in the order of [`Api::ALL`].
-    heads: [String; Api::ALL.len()],
+    /// The beginnings of events, in the order of [`TextApi::ALL`].
+    heads: [String; TextApi::ALL.len()],
     state: Mutex<State>,
 }
 
@@ -68,7 +68,7 @@ impl Drop for Running<'_> {
 impl Server {
     pub(super) fn new(settings: Settings) -> Self {
         let model = ServedModel::new(&settings.model, settings.max_model_len);
-        let heads = Api::ALL.map(|api| model.head(api, 0, true, model.created));
+        let heads = TextApi::ALL.map(|api| model.head(api, 0, true, model.created));
         let state = State { counters: Counters::new(), answers: Answers::default() };
         Self { settings, model, heads, state: Mutex::new(state) }
     }
@@ -106,7 +106,7 @@ impl Server {
     }
 
     /// Returns the beginning of the events of a stream.
-    pub(super) fn head(&self, api: Api) -> &str {
+    pub(super) fn head(&self, api: TextApi) -> &str {
         &self.heads[api as usize]
     }
 
@@ -128,11 +128,15 @@ impl Server {
         match self.model.route(request.method, request.path) {
             Route::Page(page) => Reply::Page(page),
             Route::Metrics => Reply::Page(self.model.metrics(&self.state().counters, None)),
-            Route::Items(_) => Reply::Page(Page::not_found()),
-            Route::Answer(api) => match self.model.accept::<Discarded>(api, &request.body) {
-                Ok((_, order)) => Reply::Answer(order),
-                Err(refusal) => Reply::Page(refusal.into()),
-            },
+            Route::Items(_) | Route::Answer(TextApi::Responses | TextApi::Messages) => {
+                Reply::Page(Page::not_found())
+            }
+            Route::Answer(api @ (TextApi::Chat | TextApi::Completions)) => {
+                match self.model.accept::<Discarded>(api, &request.body) {
+                    Ok((_, order)) => Reply::Answer(order),
+                    Err(refusal) => Reply::Page(refusal.page(api)),
+                }
+            }
         }
     }
 }

@@ -1,0 +1,131 @@
+//! The simulated server's side of each API: one declaration in one file each, with the JSON of answers as vLLM writes
+//! it.
+//!
+//! A new API needs a variant of [`TextApi`], a file here with its [`Dialect`], and one in `client/dialect`; the compiler
+//! names what is missing. Requests are generic over their tokens, so [`prompt`] and [`asked_tokens`] are `match`es here.
+
+mod chat;
+mod choices;
+mod completions;
+mod messages;
+mod responses;
+
+pub(super) use choices::error as openai_error;
+
+use crate::sim::request::{ApiRequest, Words};
+use crate::sim::rules::Refusal;
+use crate::sim::writer::{Channel, Writer};
+use goodput_core::endpoint::Api;
+
+/// An API whose answers are generated. `sim/items.rs` answers the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum TextApi {
+    Chat,
+    Completions,
+    Responses,
+    Messages,
+}
+
+impl TextApi {
+    /// All of them, in the order of their declaration.
+    pub(super) const ALL: [Self; 4] = [Self::Chat, Self::Completions, Self::Responses, Self::Messages];
+
+    /// Returns the API; `None` if its answers are results of items.
+    pub(super) const fn of(api: Api) -> Option<Self> {
+        match api {
+            Api::Chat => Some(Self::Chat),
+            Api::Completions => Some(Self::Completions),
+            Api::Responses => Some(Self::Responses),
+            Api::Messages => Some(Self::Messages),
+            Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify => None,
+        }
+    }
+}
+
+/// ID of every token of a chat template: none that a word or a given token id has.
+pub const TEMPLATE_TOKEN: u64 = u64::MAX;
+
+/// How the simulated server speaks an API.
+#[derive(Debug)]
+pub(super) struct Dialect {
+    /// Number of tokens that the chat template puts before the words of a prompt.
+    pub(super) template_tokens: usize,
+    /// Default number of output tokens, if the context has room for them; `None` for all the room that is left.
+    pub(super) default_output: Option<u32>,
+    /// Formats what all events of an answer have in common, or the fields of its document. `model` is a JSON string.
+    pub(super) head: fn(id: u64, stream: bool, created: u64, model: &str) -> String,
+    /// Appends the events that open a stream.
+    pub(super) open: fn(&mut Writer, out: &mut String),
+    /// Appends tokens on a channel; `finished` if they are the last.
+    pub(super) delta: fn(&mut Writer, out: &mut String, tokens: u32, finished: bool, Channel),
+    /// Appends the events after the last token.
+    pub(super) close: fn(&mut Writer, out: &mut String),
+    /// Formats an answer that is one document, whose blocks the writer has.
+    pub(super) document: fn(&Writer) -> String,
+    /// Formats the error of a request that was parsed and then refused.
+    pub(super) error: fn(&Refusal) -> String,
+}
+
+impl Dialect {
+    /// Returns the dialect of an API.
+    pub(super) const fn of(api: TextApi) -> &'static Self {
+        match api {
+            TextApi::Chat => &chat::DIALECT,
+            TextApi::Completions => &completions::DIALECT,
+            TextApi::Responses => &responses::DIALECT,
+            TextApi::Messages => &messages::DIALECT,
+        }
+    }
+}
+
+/// Returns the number of tokens that the chat template puts before the words of a prompt.
+pub fn template_tokens(api: Api) -> usize {
+    TextApi::of(api).map_or(0, own_template_tokens)
+}
+
+/// As [`template_tokens`], of an API whose answers are generated.
+pub(super) const fn own_template_tokens(api: TextApi) -> usize {
+    Dialect::of(api).template_tokens
+}
+
+/// Returns the parts of a request's prompt in order, and the number of prompts in it.
+///
+/// # Errors
+/// A field is missing; the error is its name.
+pub(super) fn prompt<T>(
+    api: TextApi,
+    request: &ApiRequest<T>,
+) -> Result<(impl Iterator<Item = &Words<T>> + Clone, u32), &'static str> {
+    let messages = || request.messages.as_deref().ok_or("messages");
+    let (system, messages, text, texts) = match api {
+        TextApi::Chat => (None, messages()?, None, 1),
+        TextApi::Completions => {
+            let words = request.prompt.as_ref().ok_or("prompt")?;
+            (None, &[][..], Some(words), words.texts)
+        }
+        // Each message of the input is a text, and all of them are one prompt.
+        TextApi::Responses => {
+            (request.instructions.as_ref(), &[][..], Some(request.input.as_ref().ok_or("input")?), 1)
+        }
+        TextApi::Messages => {
+            request.max_tokens.ok_or("max_tokens")?;
+            (request.system.as_ref(), messages()?, None, 1)
+        }
+    };
+    let messages = messages.iter().filter_map(|message| message.content.as_ref());
+    Ok((system.into_iter().chain(messages).chain(text), texts))
+}
+
+/// Returns the number of output tokens that a request asks for, and the name of the field.
+pub(super) fn asked_tokens<T>(api: TextApi, request: &ApiRequest<T>) -> (Option<u32>, &'static str) {
+    match api {
+        TextApi::Chat | TextApi::Completions => {
+            (request.max_completion_tokens.or(request.max_tokens), "max_tokens")
+        }
+        TextApi::Responses => (request.max_output_tokens, "max_output_tokens"),
+        TextApi::Messages => (request.max_tokens, "max_tokens"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

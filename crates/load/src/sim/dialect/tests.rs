@@ -1,0 +1,178 @@
+use super::*;
+use crate::client::event::{Event, Parsed};
+use crate::client::sse::Parser;
+use crate::client::{parse_document, parse_event};
+use crate::sim::request::StreamOptions;
+use crate::sim::rules::Order;
+use crate::sim::writer::{Thought, document};
+use goodput_engine::config::Reasoning;
+
+fn thought(reasoning: &str, answer: u32) -> Thought {
+    let reasoning: Option<Reasoning> = (!reasoning.is_empty()).then(|| toml::from_str(reasoning).unwrap());
+    Thought::of(reasoning, answer)
+}
+
+fn streamed(api: TextApi, reasoning: &str) -> String {
+    let head = (Dialect::of(api).head)(1, true, 7, "\"m\"");
+    let mut writer = Writer::new(api, &head, 9, StreamOptions::default()).thinking(thought(reasoning, 4));
+    writer.cached(Some(5));
+    let mut out = String::new();
+    (1..=4).for_each(|i| writer.event(&mut out, 1, i == 4));
+    out
+}
+
+/// The kinds of the events, as the line before their data has them.
+fn kinds(stream: &str) -> Vec<&str> {
+    stream.lines().filter_map(|line| line.strip_prefix("event: ")).collect()
+}
+
+#[test]
+fn responses_have_vllms_events_in_its_order() {
+    let (text, reasoning) = ("response.output_text.delta", "response.reasoning_text.delta");
+    let opening = ["response.created", "response.in_progress"];
+    let begin = ["response.output_item.added", "response.content_part.added"];
+    let end = |what| [what, "response.content_part.done", "response.output_item.done"];
+    let (text_done, reasoning_done) = (end("response.output_text.done"), end("response.reasoning_text.done"));
+    let completed = ["response.completed"];
+    assert_eq!(
+        kinds(&streamed(TextApi::Responses, "")),
+        [&opening[..], &begin, &[text; 4], &text_done, &completed].concat()
+    );
+    assert_eq!(
+        kinds(&streamed(TextApi::Responses, "share = 0.5")),
+        [&opening[..], &begin, &[reasoning; 2], &reasoning_done, &begin, &[text; 2], &text_done, &completed]
+            .concat()
+    );
+    assert_eq!(
+        kinds(&streamed(TextApi::Responses, "share = 1\nhidden = true")),
+        [&opening[..], &completed].concat(),
+        "nothing is shown"
+    );
+    let all = streamed(TextApi::Responses, "share = 0.5");
+    let numbers: Vec<u64> = all
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|json| {
+            serde_json::from_str::<serde_json::Value>(json).unwrap()["sequence_number"].as_u64().unwrap()
+        })
+        .collect();
+    assert_eq!(numbers, (0..numbers.len() as u64).collect::<Vec<_>>());
+    // As in tests/fixtures/wire/vllm/responses-stream.txt, save for the ids and the text.
+    let delta = all.split("\n\n").find(|event| event.contains("\"delta\":\" of\"")).unwrap();
+    insta::assert_snapshot!(delta, @r#"
+    event: response.output_text.delta
+    data: {"content_index":0,"delta":" of","item_id":"msg_0000000000000001","logprobs":[],"output_index":1,"sequence_number":11,"type":"response.output_text.delta"}
+    "#);
+    let last = all.trim_end().rsplit("\n\n").next().unwrap();
+    insta::assert_snapshot!(last, @r#"
+    event: response.completed
+    data: {"response":{"id":"resp_0000000000000001","created_at":7,"incomplete_details":{"reason":"max_output_tokens"},"instructions":null,"metadata":null,"model":"m","object":"response","output":[{"id":"rs_0000000000000001","summary":[],"type":"reasoning","content":[{"text":" the rate","type":"reasoning_text"}],"encrypted_content":null,"status":"completed"},{"id":"msg_0000000000000001","content":[{"annotations":[],"text":" of a","type":"output_text","logprobs":null}],"role":"assistant","status":"completed","type":"message","phase":null}],"parallel_tool_calls":true,"temperature":1.0,"tool_choice":"none","tools":[],"top_p":1.0,"background":false,"max_output_tokens":null,"max_tool_calls":null,"previous_response_id":null,"prompt":null,"reasoning":null,"service_tier":"auto","status":"incomplete","text":null,"top_logprobs":null,"truncation":"disabled","usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":5,"cache_write_tokens":0,"input_tokens_per_turn":[],"cached_tokens_per_turn":[]},"output_tokens":4,"output_tokens_details":{"reasoning_tokens":2,"tool_output_tokens":0,"output_tokens_per_turn":[],"tool_output_tokens_per_turn":[]},"total_tokens":13},"user":null,"presence_penalty":0.0,"frequency_penalty":0.0,"kv_transfer_params":null,"ec_transfer_params":null,"input_messages":null,"output_messages":null},"sequence_number":16,"type":"response.completed"}
+    "#);
+}
+
+#[test]
+fn messages_have_vllms_events_in_its_order() {
+    insta::assert_snapshot!(streamed(TextApi::Messages, "share = 0.5"), @r#"
+    event: message_start
+    data: {"type":"message_start","message":{"id":"chatcmpl-0000000000000001","type":"message","role":"assistant","content":[],"model":"m","stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":9,"output_tokens":0}}}
+
+    event: content_block_start
+    data: {"type":"content_block_start","content_block":{"type":"thinking","thinking":""},"index":0}
+
+    event: content_block_delta
+    data: {"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":" the"},"index":0}
+
+    event: content_block_delta
+    data: {"type":"content_block_delta","delta":{"type":"thinking_delta","thinking":" rate"},"index":0}
+
+    event: content_block_delta
+    data: {"type":"content_block_delta","delta":{"type":"signature_delta","signature":"0000000000000001"},"index":0}
+
+    event: content_block_stop
+    data: {"type":"content_block_stop","index":0}
+
+    event: content_block_start
+    data: {"type":"content_block_start","content_block":{"type":"text","text":""},"index":1}
+
+    event: content_block_delta
+    data: {"type":"content_block_delta","delta":{"type":"text_delta","text":" of"},"index":1}
+
+    event: content_block_delta
+    data: {"type":"content_block_delta","delta":{"type":"text_delta","text":" a"},"index":1}
+
+    event: content_block_stop
+    data: {"type":"content_block_stop","index":1}
+
+    event: message_delta
+    data: {"type":"message_delta","delta":{"stop_reason":"max_tokens","stop_sequence":null},"usage":{"input_tokens":4,"output_tokens":4,"cache_read_input_tokens":5}}
+
+    event: message_stop
+    data: {"type":"message_stop"}
+    "#);
+    assert_eq!(
+        kinds(&streamed(TextApi::Messages, "share = 1\nhidden = true")),
+        ["message_start", "message_delta", "message_stop"]
+    );
+}
+
+/// What the client reads of the answers, streamed and whole.
+#[test]
+fn the_client_reads_them() {
+    for (api, text) in [(Api::Responses, TextApi::Responses), (Api::Messages, TextApi::Messages)] {
+        let stream = streamed(text, "share = 0.5");
+        let (mut content, mut reasoning, mut ends, mut last) = (0, 0, 0, Event::default());
+        let mut parser = Parser::new();
+        parser
+            .feed(stream.as_bytes(), |item| match parse_event(api, item) {
+                Parsed::Event(event) => {
+                    content += u32::from(event.content.some());
+                    reasoning += u32::from(event.reasoning.some());
+                    ends += u32::from(event.is_last);
+                    assert!(event.error.is_none(), "{event:?}");
+                    if event.finish_reason.is_some() {
+                        last = event;
+                    }
+                }
+                Parsed::Done => ends += 1,
+                other => panic!("{other:?}"),
+            })
+            .unwrap();
+        let usage = last.usage.unwrap();
+        assert_eq!((content, reasoning, ends), (2, 2, 1), "{api:?}");
+        assert_eq!((usage.prompt, usage.completion, usage.cached), (Some(9), Some(4), Some(5)), "{api:?}");
+
+        let order =
+            Order { api: text, stream: false, input: 9, output: 4, options: StreamOptions::default() };
+        let head = (Dialect::of(text).head)(1, false, 7, "\"m\"");
+        let whole = document(&order, &head, 4, Some(5), thought("share = 0.5", 4));
+        let Parsed::Event(event) = parse_document(api, whole.as_bytes()) else { panic!("{whole}") };
+        assert_eq!(event.usage, Some(usage), "{whole}");
+        assert!(event.content.some() && event.reasoning.some() && event.finish_reason == last.finish_reason);
+    }
+}
+
+/// Rows: the API, a request, and its prompt's tokens or the field that is missing; then the length that it asks for.
+#[test]
+fn prompts_are_where_the_api_has_them() {
+    let both = r#""instructions":"be brief","system":"s","input":"a b c","prompt":"p q","messages":[{"content":"m"}]"#;
+    let list = r#""input":[{"role":"system","content":"x"},{"role":"user","content":[{"type":"input_text","text":"a b"}]}]"#;
+    for (api, fields, expected, asked) in [
+        (TextApi::Chat, both, Ok(1), Some(3)),
+        (TextApi::Completions, both, Ok(2), Some(3)),
+        (TextApi::Responses, both, Ok(5), Some(4)),
+        (TextApi::Messages, both, Ok(2), Some(3)),
+        (TextApi::Responses, list, Ok(3), Some(4)),
+        (TextApi::Responses, "\"n\":1", Err("input"), Some(4)),
+        (TextApi::Messages, "\"n\":1", Err("messages"), Some(3)),
+    ] {
+        let json = format!(r#"{{{fields},"max_tokens":3,"max_output_tokens":4}}"#);
+        let request: ApiRequest = serde_json::from_str(&json).unwrap();
+        let got = prompt(api, &request).map(|(parts, texts)| {
+            assert_eq!(texts, 1);
+            parts.map(|words| words.count).sum::<usize>()
+        });
+        assert_eq!((got, asked_tokens(api, &request).0), (expected, asked), "{api:?} {json}");
+    }
+    let request: ApiRequest = serde_json::from_str(r#"{"messages":[]}"#).unwrap();
+    assert_eq!(prompt(TextApi::Messages, &request).err(), Some("max_tokens"), "it is required");
+}
