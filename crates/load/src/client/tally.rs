@@ -9,7 +9,7 @@ mod count;
 
 use super::dialect::Dialect;
 use super::event::{Event, Parsed};
-use super::payload::{AskedLength, Payload};
+use super::payload::AskedLength;
 use count::{Carried, Ending, TokenCount};
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Outcome, Record, TokenSource};
@@ -62,8 +62,6 @@ pub struct Tally {
     /// The length asked for, if any.
     asked: Option<AskedLength>,
     is_document: bool,
-    /// True for a document with results, which has no finish reason.
-    has_results: bool,
     finish: Option<Box<str>>,
     done: bool,
     failure: Option<(Failure, Box<[u8]>)>,
@@ -85,9 +83,14 @@ impl Tally {
         Self { api, itl_limit, ..Self::default() }
     }
 
-    /// Sets what the answer was asked to have: a length, with which its token counts must agree, or a number of results.
-    pub fn expect(&mut self, payload: &Payload) {
-        (self.asked, self.results) = (payload.asked, payload.results);
+    /// Sets the length that the answer was asked to have, with which its token counts must agree.
+    pub fn expect(&mut self, asked: Option<AskedLength>) {
+        self.asked = asked;
+    }
+
+    /// Sets the number of results that the answer must have.
+    pub fn expect_results(&mut self, results: Option<u32>) {
+        self.results = results;
     }
 
     /// Processes one payload whose bytes arrived `at`. Ignores everything after the end of the answer or a failure.
@@ -151,18 +154,17 @@ impl Tally {
         if event.error.is_some() {
             return self.fail(at, Failure::StreamError, body);
         }
-        if (Dialect::of(self.api).document_has_tokens)(&event) {
-            (self.events, self.last_token) = (1, Some(at));
-        }
         if let Some(asked) =
             self.results.filter(|asked| event.results > 0 && event.results != u64::from(*asked))
         {
             let problem = format!("the answer has {} results for {asked} items", event.results);
             return self.fail(at, Failure::Miscounted, problem.as_bytes());
         }
+        if (Dialect::of(self.api).document_has_tokens)(&event) {
+            (self.events, self.last_token) = (1, Some(at));
+        }
         self.count.document(&event);
         self.is_document = true;
-        self.has_results = event.results > 0;
         self.finish = event.finish_reason;
         self.done = true;
         self.sealed_at = Some(at);
@@ -319,7 +321,8 @@ impl Tally {
         (record.output_tokens, record.token_source) = output.unzip();
         record.first_event_tokens = self.tokens_by_first_event(counted.map(|(n, _)| n)).and_then(in_range);
         // A document with results ends with its last byte and states no reason.
-        record.finish = self.finish.or_else(|| (self.done && !self.has_results).then(|| "done".into()));
+        record.finish =
+            self.finish.or_else(|| (self.done && self.api.item().is_none()).then(|| "done".into()));
         Tallied { gaps_us: self.gaps_us, seen: seen.filter(|seen| !seen.is_empty()) }
     }
 }

@@ -1,7 +1,7 @@
 //! Whole streams of the APIs whose events name their type, from bytes to the record.
 
 use super::*;
-use crate::client::payload::{AskedLength, Payload};
+use crate::client::payload::AskedLength;
 use crate::client::sse::Parser;
 use crate::client::tally::{End, Tally};
 use goodput_core::record::{Failure, Outcome, Phase, Record, TokenSource};
@@ -88,7 +88,7 @@ fn stream(events: &[&str]) -> String {
 /// Reads a stream in pieces of this size, of which each takes a millisecond.
 fn read(api: Api, bytes: &[u8], piece: usize, asked: Option<AskedLength>) -> Record {
     let (mut tally, mut parser) = (Tally::new(api, None), Parser::new());
-    tally.expect(&Payload { asked, ..Payload::default() });
+    tally.expect(asked);
     let mut at = Duration::ZERO;
     for piece in bytes.chunks(piece.max(1)) {
         at += Duration::from_millis(1);

@@ -88,7 +88,8 @@ impl Exchange {
     pub(super) async fn run(&mut self, inner: &Inner, payload: Payload) -> End {
         let target = usize::from(self.record.target);
         let url = &inner.targets[target].generate;
-        self.tally.expect(&payload);
+        self.tally.expect(payload.asked);
+        self.tally.expect_results(payload.results);
         let mut answer = loop {
             self.record.attempts += 1;
             self.record.sent.get_or_insert(self.began.elapsed());

@@ -65,7 +65,7 @@ fn what_goes_on_beyond_its_tokens_is_noticed_unless_it_ends() {
     ] {
         let mut tally = Tally::new(if beyond == Some(1024) { Api::Completions } else { Api::Chat }, None);
         let asked = Some(AskedLength { tokens: 0, is_pinned: false });
-        tally.expect(&Payload { asked, ..Payload::default() });
+        tally.expect(asked);
         for event in &events {
             let data = event.as_bytes();
             tally.feed(ms(10), parse(Item { data, error: false }), data);
@@ -352,4 +352,28 @@ fn a_zero_at_the_end_undoes_nothing() {
     );
     ok(&r, 3, TokenSource::Usage, 1);
     assert_eq!(r.input_tokens, Some(5));
+}
+
+/// Rows: the results of an answer, the items of its request, and how it ends.
+#[test]
+fn an_answer_has_a_result_for_each_item() {
+    for (results, items, failure) in [
+        (2, Some(2), None),
+        (1, Some(2), Some(Failure::Miscounted)),
+        (3, Some(2), Some(Failure::Miscounted)),
+        (0, Some(2), Some(Failure::Empty)),
+        (1, None, None), // the plan's body asks for some of them
+    ] {
+        let body = format!(r#"{{"data":[{}]}}"#, vec![r#"{"embedding":[1]}"#; results].join(","));
+        let mut tally = Tally::new(Api::Embeddings, None);
+        tally.expect_results(items);
+        tally.document(ms(7), (Dialect::of(Api::Embeddings).document)(body.as_bytes()), body.as_bytes());
+        let mut record = Record::due(0, Phase::Measure, Duration::ZERO);
+        let tallied = tally.finish(End::Eof, ms(8), &mut record);
+        assert_eq!(record.failure, failure, "{results} of {items:?}");
+        let known = (record.first_token, record.e2e(), record.finish);
+        assert_eq!(known, (None, failure.is_none().then_some(ms(7)), None));
+        let seen = tallied.seen.map(|seen| String::from_utf8_lossy(&seen).into_owned());
+        assert_eq!(seen.is_some(), failure == Some(Failure::Miscounted), "{seen:?}");
+    }
 }

@@ -1,5 +1,5 @@
 use crate::client::event::parse;
-use crate::client::payload::{AskedLength, Payload};
+use crate::client::payload::AskedLength;
 use crate::client::sse::Item;
 use crate::client::tally::{End, Tally};
 use goodput_core::endpoint::Api;
@@ -38,7 +38,7 @@ fn plain(n: usize) -> Vec<String> {
 /// Feeds one payload every 10 ms, from 10 ms on.
 fn run(asked: Option<AskedLength>, events: &[String], end: &[&str]) -> Record {
     let mut tally = Tally::new(Api::Chat, None);
-    tally.expect(&Payload { asked, ..Payload::default() });
+    tally.expect(asked);
     let mut at = Duration::ZERO;
     for data in events.iter().map(String::as_bytes).chain(end.iter().map(|e| e.as_bytes())) {
         at += Duration::from_millis(10);
