@@ -8,6 +8,7 @@ mod drawn;
 mod engines;
 mod former;
 mod held_out;
+mod items;
 mod limits;
 mod talks;
 mod truth;
@@ -101,6 +102,8 @@ pub(crate) enum Group {
     Limit,
     /// Several limits whose individual true rates lie within 1 %.
     Coincident,
+    /// Requests of items: an embedder, a reranker.
+    Items,
     /// Conversations.
     Talk,
     /// A search over requests in flight.
@@ -116,12 +119,13 @@ pub(crate) enum Group {
 }
 
 impl Group {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Ordinary,
         Self::Cliff,
         Self::Flat,
         Self::Limit,
         Self::Coincident,
+        Self::Items,
         Self::Talk,
         Self::Closed,
         Self::Stall,
@@ -137,6 +141,7 @@ impl Group {
             Self::Flat => "flat",
             Self::Limit => "other limits",
             Self::Coincident => "coincident limits",
+            Self::Items => "items",
             Self::Talk => "conversations",
             Self::Closed => "closed loop",
             Self::Stall => "stalls",
@@ -163,6 +168,8 @@ pub(crate) struct Case {
     pub(crate) input: String,
     pub(crate) output: String,
     pub(crate) rare: Option<Rare>,
+    /// The `[workload.prompts.items]` table of the plan, in place of lengths: an embedder or a reranker.
+    pub(crate) items: Option<String>,
     /// The `[workload.conversation]` table of the plan. With it, levels are sessions per second.
     pub(crate) conversation: Option<String>,
     pub(crate) targets: Vec<Target>,
@@ -203,6 +210,7 @@ impl Case {
             input: "{ fixed = 1 }".into(),
             output: "{ fixed = 2 }".into(),
             rare: None,
+            items: None,
             conversation: None,
             targets: vec![],
             error_rate: None,
@@ -366,7 +374,8 @@ impl Case {
 
     /// Returns the server with the constant speed for which the truth holds.
     pub(crate) fn settled_model(&self, seed: u64) -> Model {
-        let model = self.engine.model(seed);
+        let engine = self.engine.model(seed);
+        let model = if self.items.is_some() { engine.with_items() } else { engine };
         let speed = self.change.map_or(1.0, Change::final_speed);
         if (speed - 1.0).abs() < f64::EPSILON {
             return model;
@@ -383,6 +392,9 @@ impl Case {
             Arrivals::Gamma(cv) => format!("{{ gamma = {{ cv = {cv} }} }}"),
         };
         let mut text = format!("name = \"accuracy\"\nseed = {seed}\nserver.simulated.preset = \"null\"\n");
+        if self.items.is_some() {
+            writeln!(text, "server.api = \"embeddings\"")?;
+        }
         if let Some(s) = self.timeout_s {
             writeln!(text, "step.timeout = \"{}ms\"", (s * 1e3).round())?;
         }
@@ -390,7 +402,10 @@ impl Case {
         let prompts = |input: &str, output: &str| {
             format!("prompts.synthetic = {{ input-tokens = {input}, output-tokens = {output} }}")
         };
-        let usual = prompts(&self.input, &self.output);
+        let usual = match &self.items {
+            Some(items) => format!("prompts.items = {items}"),
+            None => prompts(&self.input, &self.output),
+        };
         match &self.rare {
             None => writeln!(text, "{usual}")?,
             Some(Rare { share, input, output }) => {

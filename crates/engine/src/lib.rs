@@ -29,6 +29,7 @@ pub mod batch;
 pub mod blocks;
 pub mod config;
 pub mod fault;
+pub mod items;
 pub mod queue;
 pub mod truth;
 pub mod variable_speed;
@@ -47,18 +48,26 @@ pub struct Request {
     /// Hashes of the full blocks of the prompt, and of the answer as far as known, for the prefix cache (see
     /// [`blocks::blocks_of`]). Empty if the request shares no prefix, or without a prefix cache.
     pub blocks: Arc<[u64]>,
+    /// Prompt tokens of each item, if it consists of items: see [`items`]. Engines that do not know items ignore it.
+    pub items: Arc<[u32]>,
 }
 
 impl Request {
     /// Creates a request that shares no prefix.
     pub fn new(id: u64, input_tokens: u32, output_tokens: u32) -> Self {
-        Self { id, input_tokens, output_tokens, blocks: Arc::default() }
+        Self { id, input_tokens, output_tokens, blocks: Arc::default(), items: Arc::default() }
     }
 
     /// Sets the block hashes.
     #[must_use]
     pub fn with_blocks(self, blocks: Arc<[u64]>) -> Self {
         Self { blocks, ..self }
+    }
+
+    /// Sets the prompt tokens of each item; for a model [`with_items`](Model::with_items).
+    #[must_use]
+    pub fn with_items(self, items: Arc<[u32]>) -> Self {
+        Self { items, ..self }
     }
 }
 
@@ -110,15 +119,24 @@ pub enum Model {
     Batch(Box<batch::Batch>),
     /// An engine of either kind whose speed varies over time.
     VariableSpeed(Box<variable_speed::VariableSpeed>),
+    /// Any engine, with requests of items.
+    Items(Box<items::ItemModel>),
 }
 
 impl Model {
+    /// Returns a model that also takes requests of items.
+    #[must_use]
+    pub fn with_items(self) -> Self {
+        Self::Items(Box::new(items::ItemModel::new(self)))
+    }
+
     /// Adds a request. A time before the engine's last event counts as the time of that event.
     pub fn arrive(&mut self, at: Duration, request: Request) {
         match self {
             Self::Queue(queue) => queue.arrive(at, &request),
             Self::Batch(batch) => batch.arrive(at, request),
             Self::VariableSpeed(variable) => variable.arrive(at, request),
+            Self::Items(items) => items.arrive(at, request),
         }
     }
 
@@ -129,6 +147,7 @@ impl Model {
             Self::Queue(queue) => queue.cancel(at, id),
             Self::Batch(batch) => batch.cancel(at, id),
             Self::VariableSpeed(variable) => variable.cancel(at, id),
+            Self::Items(items) => items.cancel(at, id),
         }
     }
 
@@ -138,6 +157,7 @@ impl Model {
             Self::Queue(queue) => queue.next_event(),
             Self::Batch(batch) => batch.next_event(),
             Self::VariableSpeed(variable) => variable.next_event(),
+            Self::Items(items) => items.model().next_event(),
         }
     }
 
@@ -147,6 +167,7 @@ impl Model {
             Self::Queue(queue) => queue.advance(to),
             Self::Batch(batch) => batch.advance(to),
             Self::VariableSpeed(variable) => variable.advance(to),
+            Self::Items(items) => items.advance(to),
         }
     }
 
@@ -156,6 +177,7 @@ impl Model {
             Self::Queue(queue) => queue.running(),
             Self::Batch(batch) => batch.running(),
             Self::VariableSpeed(variable) => variable.model().running(),
+            Self::Items(items) => items.model().running(),
         }
     }
 
@@ -165,6 +187,7 @@ impl Model {
             Self::Queue(queue) => queue.waiting(),
             Self::Batch(batch) => batch.waiting(),
             Self::VariableSpeed(variable) => variable.model().waiting(),
+            Self::Items(items) => items.model().waiting(),
         }
     }
 
@@ -174,6 +197,7 @@ impl Model {
             Self::Queue(_) => 0.0,
             Self::Batch(batch) => batch.kv_cache_usage(),
             Self::VariableSpeed(variable) => variable.model().kv_cache_usage(),
+            Self::Items(items) => items.model().kv_cache_usage(),
         }
     }
 
@@ -183,6 +207,7 @@ impl Model {
             Self::Queue(_) => 0,
             Self::Batch(batch) => batch.preemptions(),
             Self::VariableSpeed(variable) => variable.model().preemptions(),
+            Self::Items(items) => items.model().preemptions(),
         }
     }
 
@@ -192,6 +217,7 @@ impl Model {
             Self::Queue(_) => None,
             Self::Batch(batch) => Some(batch.kv_cache()),
             Self::VariableSpeed(variable) => variable.model().kv_cache(),
+            Self::Items(items) => items.model().kv_cache(),
         }
     }
 
@@ -201,6 +227,7 @@ impl Model {
             Self::Queue(_) => PrefixCounts::default(),
             Self::Batch(batch) => batch.prefix_counts(),
             Self::VariableSpeed(variable) => variable.model().prefix_counts(),
+            Self::Items(items) => items.model().prefix_counts(),
         }
     }
 }

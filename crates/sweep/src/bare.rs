@@ -87,7 +87,8 @@ impl<'a> Bare<'a> {
 
     /// Makes a sweep like [`Bare::on`], with the plan's requests from files that are open already ([`traffic`]), but of other
     /// lengths.
-    pub(crate) const fn drawing(plan: &'a Plan, traffic: Traffic, lengths: Lengths, model: Model) -> Self {
+    pub(crate) fn drawing(plan: &'a Plan, traffic: Traffic, lengths: Lengths, model: Model) -> Self {
+        let model = if plan.server.api.item().is_some() { model.with_items() } else { model };
         Self { plan, traffic, lengths, model, now: Duration::ZERO, steps: Vec::new() }
     }
 
@@ -223,8 +224,9 @@ impl<'a> Bare<'a> {
             let (at, recipe) = (*at, &chain.turns[*turn].request);
             let turns = &chain.turns[..=*turn];
             let blocks = blocks(self.plan, self.lengths, self.model.kv_cache(), load.step, turns);
-            let request =
-                Request::new(recipe.id, recipe.input_tokens, recipe.output_tokens).with_blocks(blocks);
+            let request = Request::new(recipe.id, recipe.input_tokens, recipe.output_tokens)
+                .with_blocks(blocks)
+                .with_items(recipe.item_tokens());
             if load.send(due, self.plan, tally) {
                 self.model.arrive(started + at, request);
             }

@@ -28,6 +28,16 @@ pub struct Recipe {
 }
 
 impl Recipe {
+    /// Returns the tokens of each item, with those of the query that is read with it; empty if the request has a prompt.
+    pub fn item_tokens(&self) -> Arc<[u32]> {
+        match &self.text {
+            Text::Items { query, lengths } => {
+                lengths.iter().map(|tokens| tokens + query.unwrap_or(0)).collect()
+            }
+            _ => Arc::default(),
+        }
+    }
+
     /// Returns the number of items; 0 if the request has a prompt.
     pub fn items(&self) -> u16 {
         match &self.text {

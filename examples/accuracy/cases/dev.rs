@@ -1,7 +1,7 @@
 //! The development cases, on which the search may be tuned.
 
 use super::engines::{Gpu, exponential, fixed, lognormal, several, single};
-use super::{Case, Engine, Group, TruthLine, changes, curves, limits, talks};
+use super::{Case, Engine, Group, TruthLine, changes, curves, items, limits, talks};
 use goodput::sim::engine::truth::{boundary, md1_wait_cdf, mm1_sojourn_cdf, mmc_wait_cdf};
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
 use std::time::Duration;
@@ -62,6 +62,7 @@ pub(crate) fn development() -> Vec<Case> {
     let mut cases: Vec<Case> = cases.into_iter().map(|case| exact(case.with(TRUTHS))).collect();
     cases.extend(curves::curves());
     cases.extend(limits::limits());
+    cases.extend(items::items());
     cases.extend(talks::talks());
     cases.extend(changes::changes());
     cases

@@ -292,5 +292,5 @@ impl Long {
 }
 
 fn request(id: u64, recipe: &Recipe) -> Request {
-    Request::new(id, recipe.input_tokens, recipe.output_tokens)
+    Request::new(id, recipe.input_tokens, recipe.output_tokens).with_items(recipe.item_tokens())
 }

@@ -6,6 +6,7 @@ use crate::sim::rules::{Refusal, ServedModel};
 use goodput_core::endpoint::Api;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 use std::fmt::{self, Write};
+use std::sync::Arc;
 
 /// Special tokens around a text.
 const AROUND_TEXT: u32 = 2;
@@ -50,7 +51,7 @@ struct Texts(Vec<u32>);
 pub(super) struct ItemOrder {
     api: Api,
     /// Input tokens of each item.
-    pub(super) items: Vec<u32>,
+    pub(super) items: Arc<[u32]>,
     dimensions: usize,
     encoding: Encoding,
     /// Number of results to return.
@@ -72,7 +73,7 @@ impl ItemOrder {
             Some(query) => AROUND_PAIR.saturating_add(query.0.iter().sum()),
             None => AROUND_TEXT,
         };
-        let items: Vec<u32> = texts.0.iter().map(|words| words.saturating_add(before)).collect();
+        let items: Arc<[u32]> = texts.0.iter().map(|words| words.saturating_add(before)).collect();
         if items.is_empty() {
             return Err(Refusal::bad(None, "at least one text is needed".into()));
         }
@@ -90,8 +91,8 @@ impl ItemOrder {
     }
 
     /// Returns the input tokens of all items.
-    fn tokens(&self) -> u64 {
-        self.items.iter().map(|tokens| u64::from(*tokens)).sum()
+    pub(super) fn tokens(&self) -> u32 {
+        self.items.iter().fold(0, |sum, tokens| sum.saturating_add(*tokens))
     }
 
     /// Formats the answer. `created` is a Unix time in seconds, `model` a JSON string.
@@ -227,7 +228,7 @@ mod tests {
             (Api::Rerank, r#"{"query":"one two","documents":["three","four five"]}"#, vec![6, 7]),
             (Api::Score, r#"{"text_1":"one","text_2":["two"]}"#, vec![5]),
         ] {
-            assert_eq!(accept(api, body).map(|order| order.items), Ok(items), "{body}");
+            assert_eq!(accept(api, body).map(|order| order.items.to_vec()), Ok(items), "{body}");
         }
     }
 

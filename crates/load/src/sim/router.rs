@@ -65,7 +65,7 @@ pub(super) fn fault_injector(sim: &Simulated) -> Arc<FaultInjector> {
 
 /// Makes the router on a clock, with a fault injector that it shares with a listener.
 pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>, clock: Clock) -> Router {
-    let engine = sim.build();
+    let engine = sim.build().with_items();
     let server = Server {
         kv_cache: engine.kv_cache(),
         engine: Handle::start(engine, sim.network.0, clock),
@@ -172,17 +172,15 @@ impl Server {
         }
         let at = Instant::now();
         let order = ItemOrder::accept(&self.model, api, body)?;
-        let first = self.requests.fetch_add(order.items.len() as u64, Ordering::Relaxed);
-        let submit = |(id, tokens): (u64, &u32)| self.engine.submit(at, Request::new(id, *tokens, 1));
-        let answers: Vec<Answer> = (first..).zip(&order.items).map(submit).collect();
-        for mut answer in answers {
-            while poll_fn(|cx| answer.poll_next(cx)).await.is_some() {}
-            if !answer.over() {
-                return Err(Refusal::gone());
-            }
+        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let request = Request::new(id, order.tokens(), 0).with_items(order.items.clone());
+        let mut answer = self.engine.submit(at, request);
+        while poll_fn(|cx| answer.poll_next(cx)).await.is_some() {}
+        if !answer.over() {
+            return Err(Refusal::gone());
         }
         let created = self.model.created + self.started.elapsed().as_secs();
-        Ok((content_type(JSON), order.document(first, created, self.model.name_json())).into_response())
+        Ok((content_type(JSON), order.document(id, created, self.model.name_json())).into_response())
     }
 
     /// Returns the block hashes by which the prefix cache identifies a request, including its answer, which is known in

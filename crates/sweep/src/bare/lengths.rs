@@ -1,6 +1,6 @@
 //! Requests of a plan with other lengths.
 
-use goodput_workload::chain::{Chain, Start};
+use goodput_workload::chain::{Chain, Start, Text};
 use goodput_workload::draw::Chains;
 use std::time::Duration;
 
@@ -21,6 +21,9 @@ impl Lengths {
             let request = &mut turn.request;
             request.input_tokens = scaled(request.input_tokens, self.prompts);
             request.output_tokens = scaled(request.output_tokens, self.answers);
+            if let Text::Items { lengths, .. } = &mut request.text {
+                *lengths = lengths.iter().map(|tokens| scaled(*tokens, self.prompts)).collect();
+            }
         }
         chain
     }

@@ -143,6 +143,7 @@ impl ModelLoad {
         let (class, recipe) = (next.class, &next.request);
         let mut record = Record::due(recipe.id, phase, at);
         (record.input_asked, record.output_asked) = (recipe.input_tokens, recipe.output_tokens);
+        record.items = recipe.items();
         (record.class, record.session) = (class, chain.session);
         record.turn = chain.session.map_or(0, |_| turn as u16 + 1);
         let mut open = OpenRequest { record, gaps_us: Vec::new(), last: None, chain, turn };
@@ -178,14 +179,19 @@ impl ModelLoad {
         }
         (open.last, r.last_token) = (Some(at), Some(at));
         r.events += 1;
-        r.output_tokens = Some(r.output_tokens.unwrap_or(0) + emission.tokens);
+        if r.items == 0 {
+            r.output_tokens = Some(r.output_tokens.unwrap_or(0) + emission.tokens);
+        }
         if emission.finished
             && let Some(mut open) = self.open.remove(&emission.id)
         {
             open.record.outcome = Outcome::Ok;
             open.record.input_tokens = Some(open.record.input_asked);
-            (open.record.token_source, open.record.status) = (Some(TokenSource::Usage), Some(200));
-            open.record.finish = Some("length".into());
+            open.record.status = Some(200);
+            if open.record.items == 0 {
+                open.record.token_source = Some(TokenSource::Usage);
+                open.record.finish = Some("length".into());
+            }
             self.over(open, at, tally);
         }
     }
