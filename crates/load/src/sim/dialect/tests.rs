@@ -121,7 +121,7 @@ fn messages_have_vllms_events_in_its_order() {
     );
 }
 
-/// What the client reads of the answers, streamed and whole.
+/// The client parses the answers, streamed and whole.
 #[test]
 fn the_client_reads_them() {
     for api in [Api::Responses, Api::Messages] {
