@@ -184,7 +184,7 @@ fn a_stream_cut_short_is_truncated() {
         ("vllm/chat-stream-usage", 5, 4),
         ("vllm/responses-stream", 5, 4),
         ("vllm/messages-stream", 5, 4),
-        ("vllm/responses-stream", 15, 10),
+        ("vllm/responses-stream", 14, 10),
         ("vllm/messages-stream", 12, 11),
     ] {
         let recording = Recording::load(name);

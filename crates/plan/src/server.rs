@@ -182,7 +182,7 @@ struct RawServer {
     api: Api,
     /// Model to request; by default the one that the server lists.
     model: Option<String>,
-    /// Environment variable with the API key, which is sent as a bearer token and never written to files.
+    /// Environment variable with the API key, which is sent as a bearer token (with `api = "messages"` as `x-api-key` too) and never written to files.
     api_key_env: Option<String>,
     /// File with the API key, instead of an environment variable.
     api_key_file: Option<PathBuf>,

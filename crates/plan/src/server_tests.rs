@@ -143,7 +143,7 @@ fn errors_say_what_to_write() {
         ("url = \"http://h/#x\"", "#fragment", "fragment"),
         ("url = \"http://h/v1/chat/completions\"", "write only the part before", "whole endpoint"),
         ("url = \"http://h\"\nkey = \"x\"", "unknown field `key`", "unknown key"),
-        ("url = \"http://h\"\napi = \"responses\"", "unknown variant `responses`", "unknown API"),
+        ("url = \"http://h\"\napi = \"batches\"", "unknown variant `batches`", "unknown API"),
         ("url = \"http://h\"\nconnect-timeout = \"0s\"", "zero", "no time to connect"),
         ("url = \"http://h\"\nmodel = \"\"", "model is empty", "empty model"),
         (

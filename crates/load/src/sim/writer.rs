@@ -10,7 +10,7 @@ use goodput_engine::config::Reasoning;
 #[derive(Debug)]
 pub(super) struct Writer {
     dialect: &'static Dialect,
-    /// What all events have in common, or the fields of the document (see [`Dialect::head`]).
+    /// Fields common to all events, or those of the document (see [`Dialect::head`]).
     pub(super) head: String,
     pub(super) options: StreamOptions,
     pub(super) input_tokens: u32,

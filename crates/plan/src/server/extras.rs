@@ -139,7 +139,7 @@ impl TryFrom<toml::Table> for ExtraBody {
                                 answers in one piece"
                         .into());
                 }
-                "messages" | "prompt" => {
+                "messages" | "prompt" | "input" => {
                     return Err(format!("body.{name} is written by goodput itself: leave it out"));
                 }
                 "model" => return Err("body.model: write server.model = \"…\" instead".into()),

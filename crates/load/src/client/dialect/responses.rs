@@ -37,7 +37,7 @@ fn fields(model: &str, pinning: Pinning, _usage: bool) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("model".into(), model.into());
     fields.insert("stream".into(), true.into());
-    // A server that stores answers would do work and keep data that nobody asks for.
+    // By default the server would keep every answer, which costs it memory and is not part of the measurement.
     fields.insert("store".into(), false.into());
     if pinning.ignore_eos {
         fields.insert("ignore_eos".into(), true.into());

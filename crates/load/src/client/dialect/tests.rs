@@ -221,7 +221,7 @@ proptest! {
         }
     }
 
-    /// As well if it begins as an event does.
+    /// Neither does any JSON value in a field of an event.
     #[test]
     fn any_json_is_read(kind in "response\\.[a-z_.]{0,20}|message_(start|delta|stop)|content_block_(start|delta)|error", value in any_json()) {
         for api in Api::ALL {

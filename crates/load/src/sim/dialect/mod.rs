@@ -52,7 +52,8 @@ pub(super) struct Dialect {
     pub(super) template_tokens: usize,
     /// Default number of output tokens, if the context has room for them; `None` for all the room that is left.
     pub(super) default_output: Option<u32>,
-    /// Formats what all events of an answer have in common, or the fields of its document. `model` is a JSON string.
+    /// Formats the fields common to all events of an answer, or those of its document, as text without braces. `created` is a Unix time in
+    /// seconds, `model` a JSON string.
     pub(super) head: fn(id: u64, stream: bool, created: u64, model: &str) -> String,
     /// Appends the events that open a stream.
     pub(super) open: fn(&mut Writer, out: &mut String),

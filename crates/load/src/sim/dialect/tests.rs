@@ -1,11 +1,17 @@
 use super::*;
 use crate::client::event::{Event, Parsed};
 use crate::client::sse::Parser;
-use crate::client::{parse_document, parse_event};
+use crate::client::{Client, Encoder, Pinning, Shot, parse_document, parse_event};
 use crate::sim::request::StreamOptions;
 use crate::sim::rules::Order;
 use crate::sim::writer::{Thought, document};
+use goodput_core::message::{Message, Role};
+use goodput_core::record::{Failure, Finished, Phase, Record};
 use goodput_engine::config::Reasoning;
+use goodput_plan::server::{Server, Target};
+use std::time::Duration;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 fn thought(reasoning: &str, answer: u32) -> Thought {
     let reasoning: Option<Reasoning> = (!reasoning.is_empty()).then(|| toml::from_str(reasoning).unwrap());
@@ -115,7 +121,7 @@ fn messages_have_vllms_events_in_its_order() {
     );
 }
 
-/// What the client reads of the answers, streamed and whole.
+/// The client parses the answers, streamed and whole.
 #[test]
 fn the_client_reads_them() {
     for (api, text) in [(Api::Responses, TextApi::Responses), (Api::Messages, TextApi::Messages)] {
@@ -175,4 +181,72 @@ fn prompts_are_where_the_api_has_them() {
     }
     let request: ApiRequest = serde_json::from_str(r#"{"messages":[]}"#).unwrap();
     assert_eq!(prompt(TextApi::Messages, &request).err(), Some("max_tokens"), "it is required");
+}
+
+/// A request of the client to the simulated server, streamed or not.
+async fn ask(api: Api, stream: bool, router: &axum::Router, model: &str, messages: &[Message]) -> Finished {
+    let server = Server { api, stream, ..Server::new(Target::Simulated(toml::Table::new())) };
+    let mut encoder = Encoder::new(api, model, &serde_json::Map::new(), Pinning::FULL, true);
+    if !stream {
+        encoder = encoder.whole();
+    }
+    let shot = Shot {
+        record: Record::due(0, Phase::Measure, Duration::ZERO),
+        payload: encoder.messages(messages, 32),
+        began: Instant::now(),
+        timeout: Duration::from_secs(60),
+        timeout_is_error: true,
+        cut: CancellationToken::new(),
+        itl_limit: None,
+        keep_text: true,
+    };
+    Client::in_process(router.clone(), &server).send(shot).await
+}
+
+/// A turn that quotes the server's answer finds it in the prefix cache: the text is what the server sent, and the order of the prompt holds.
+#[tokio::test(start_paused = true)]
+async fn conversations_quote_the_answer() {
+    for api in [Api::Chat, Api::Completions, Api::Responses, Api::Messages] {
+        for stream in [true, false] {
+            let sim = toml::from_str("preset = \"demo\"\nmodel = \"m\"").unwrap();
+            let router = crate::sim::router::router(&sim);
+            let mut messages = vec![Message::system("be brief"), Message::user("word ".repeat(38))];
+            let first = ask(api, stream, &router, "m", &messages).await;
+            let prompt = template_tokens(api) as u32 + 40;
+            let r = &first.record;
+            assert_eq!(
+                (r.failure, r.input_tokens, r.output_tokens),
+                (None, Some(prompt), Some(32)),
+                "{api:?} {r:?}"
+            );
+            let finish = if api == Api::Messages { "max_tokens" } else { "length" };
+            assert_eq!((r.finish.as_deref(), r.cached_tokens), (Some(finish), Some(0)), "{api:?}");
+            messages.extend([Message::new(Role::Assistant, first.text.unwrap()), Message::user("and")]);
+            let second = ask(api, stream, &router, "m", &messages).await.record;
+            // The first prompt and the answer but its last token, in whole blocks of 16.
+            assert_eq!(
+                (second.input_tokens, second.cached_tokens),
+                (Some(prompt + 33), Some(64)),
+                "{api:?} {stream}"
+            );
+        }
+    }
+}
+
+/// Rows: the API, and the beginning of its error.
+#[tokio::test(start_paused = true)]
+async fn errors_have_the_form_of_the_api() {
+    for (api, begins) in [
+        (Api::Chat, r#"{"error":{"message":"The model `x` does not exist."#),
+        (Api::Responses, r#"{"error":{"message":"The model `x` does not exist."#),
+        (
+            Api::Messages,
+            r#"{"type":"error","error":{"type":"NotFoundError","message":"The model `x` does not exist."#,
+        ),
+    ] {
+        let router = crate::sim::router::router(&toml::from_str("preset = \"demo\"").unwrap());
+        let got = ask(api, true, &router, "x", &[Message::user("a")]).await;
+        assert_eq!((got.record.status, got.record.failure), (Some(404), Some(Failure::ClientError)));
+        assert!(got.sample.as_deref().unwrap().starts_with(begins), "{api:?}: {:?}", got.sample);
+    }
 }

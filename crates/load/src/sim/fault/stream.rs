@@ -31,7 +31,7 @@ const FINISH: [[&[u8]; 2]; 3] = [
     [br#""stop_reason":"max_tokens""#, br#""stop_reason":null"#],
     [br#""incomplete_details":{"reason":"max_output_tokens"}"#, br#""incomplete_details":null"#],
 ];
-/// The beginnings of events that end in one of these are tokens, in an API whose events have names.
+/// Endings of the names of events with tokens, in an API whose events have names.
 const DELTAS: [&[u8]; 2] = [b".delta", b"content_block_delta"];
 
 /// Returns the body with a fault in it. `events` is true for a stream of events, false for one document.

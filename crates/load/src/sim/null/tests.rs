@@ -278,6 +278,8 @@ async fn wrong_requests_are_told_so() {
         (post("/v1/completions", "{"), "400", true),
         (post("/v1/completions", "{}"), "400", true),
         (post("/v1/completions", r#"{"prompt":"a","model":"other"}"#), "404", true),
+        (post("/v1/responses", r#"{"input":"a"}"#), "404", true),
+        (post("/v1/messages", r#"{"messages":[],"max_tokens":1}"#), "404", true),
         (post("/v1/completions", r#"{"prompt":"a","max_tokens":0}"#), "400", true),
         (post("/v1/completions", r#"{"prompt":"a","max_tokens":131072}"#), "400", true),
         (post("/v1/completions", r#"{"prompt":["a","b"]}"#), "400", true),
