@@ -170,6 +170,8 @@ pub(crate) struct Case {
     pub(crate) rare: Option<Rare>,
     /// The `[workload.prompts.items]` table of the plan, in place of lengths: an embedder or a reranker.
     pub(crate) items: Option<String>,
+    /// The `images` table of the prompts: a vision model, whose encoder takes 20 µs a token.
+    pub(crate) images: Option<String>,
     /// The `[workload.conversation]` table of the plan. With it, levels are sessions per second.
     pub(crate) conversation: Option<String>,
     pub(crate) targets: Vec<Target>,
@@ -211,6 +213,7 @@ impl Case {
             output: "{ fixed = 2 }".into(),
             rare: None,
             items: None,
+            images: None,
             conversation: None,
             targets: vec![],
             error_rate: None,
@@ -392,6 +395,9 @@ impl Case {
             Arrivals::Gamma(cv) => format!("{{ gamma = {{ cv = {cv} }} }}"),
         };
         let mut text = format!("name = \"accuracy\"\nseed = {seed}\nserver.simulated.preset = \"null\"\n");
+        if self.images.is_some() {
+            writeln!(text, "server.simulated.vision.token-time = \"20us\"")?;
+        }
         if self.items.is_some() {
             writeln!(text, "server.api = \"embeddings\"")?;
         }
@@ -400,7 +406,9 @@ impl Case {
         }
         writeln!(text, "[workload]\narrivals = {arrivals}")?;
         let prompts = |input: &str, output: &str| {
-            format!("prompts.synthetic = {{ input-tokens = {input}, output-tokens = {output} }}")
+            let images =
+                self.images.as_ref().map(|images| format!(", images = {images}")).unwrap_or_default();
+            format!("prompts.synthetic = {{ input-tokens = {input}, output-tokens = {output}{images} }}")
         };
         let usual = match &self.items {
             Some(items) => format!("prompts.items = {items}"),

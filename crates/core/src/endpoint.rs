@@ -42,13 +42,15 @@ pub enum Answer {
 }
 
 named_enum! {
-    /// What a request consists of where each part has a result of its own.
+    /// Parts of a request that rates and costs are told in besides requests.
     #[derive(Hash)]
     pub enum Item {
         /// A text.
         Text = "text",
         /// A document, ranked by a query.
         Document = "document",
+        /// An image in the prompt of a generated answer.
+        Image = "image",
     }
 }
 
@@ -58,6 +60,7 @@ impl Item {
         match self {
             Self::Text => "texts",
             Self::Document => "documents",
+            Self::Image => "images",
         }
     }
 }
@@ -90,6 +93,19 @@ impl Api {
             Self::Chat
             | Self::Responses
             | Self::Messages
+            | Self::Embeddings
+            | Self::Rerank
+            | Self::Score
+            | Self::Pooling
+            | Self::Classify => false,
+        }
+    }
+
+    /// Returns true if a prompt may have images.
+    pub const fn takes_images(self) -> bool {
+        match self {
+            Self::Chat | Self::Responses | Self::Messages => true,
+            Self::Completions
             | Self::Embeddings
             | Self::Rerank
             | Self::Score

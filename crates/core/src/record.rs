@@ -176,7 +176,7 @@ pub struct Record {
     pub finish: Option<Box<str>>,
     /// True if every answer check passed; `None` if the plan has none.
     pub check: Option<bool>,
-    /// Number of items that it consists of, if each has a result of its own: texts, documents. 0 if its answer is generated.
+    /// Number of items in it: texts or documents that each have a result, or images in a prompt. 0 if it is plain text.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub items: u16,
     /// Number of the worker (load machine) that sent it, from 1, as listed in `meta.workers`; `None` with a single

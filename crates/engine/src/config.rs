@@ -8,6 +8,7 @@ mod speed;
 mod startup;
 mod summary;
 mod table;
+mod vision;
 
 use crate::fault::Faults;
 use crate::{
@@ -24,6 +25,7 @@ use std::{fmt, num::NonZeroU32, time::Duration};
 pub use summary::SimulatedSummary;
 pub use table::DEFAULT_SEED;
 use table::{Raw, is_normal_speed};
+pub use vision::{PATCH, Vision, image_tokens};
 
 /// Configuration of a simulated server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -46,6 +48,8 @@ pub struct Simulated {
     pub network: Span,
     /// Share of each answer that is reasoning, and its visibility; `None` for answers without reasoning.
     pub reasoning: Option<Reasoning>,
+    /// The vision encoder; `None` for a model that takes no images.
+    pub vision: Option<Vision>,
     /// Fault types with their probabilities.
     pub faults: Faults,
     /// Number of requests for tokens that are answered without faults before the first fault.

@@ -50,18 +50,33 @@ pub struct Request {
     pub blocks: Arc<[u64]>,
     /// Prompt tokens of each item, if it consists of items: see [`items`]. Engines that do not know items ignore it.
     pub items: Arc<[u32]>,
+    /// Time to encode its images, which adds to the iteration that reads the first tokens of the prompt. Queueing models ignore it.
+    pub encode: Duration,
 }
 
 impl Request {
     /// Creates a request that shares no prefix.
     pub fn new(id: u64, input_tokens: u32, output_tokens: u32) -> Self {
-        Self { id, input_tokens, output_tokens, blocks: Arc::default(), items: Arc::default() }
+        Self {
+            id,
+            input_tokens,
+            output_tokens,
+            blocks: Arc::default(),
+            items: Arc::default(),
+            encode: Duration::ZERO,
+        }
     }
 
     /// Sets the block hashes.
     #[must_use]
     pub fn with_blocks(self, blocks: Arc<[u64]>) -> Self {
         Self { blocks, ..self }
+    }
+
+    /// Sets the time to encode its images.
+    #[must_use]
+    pub fn with_encoding(self, encode: Duration) -> Self {
+        Self { encode, ..self }
     }
 
     /// Sets the prompt tokens of each item; for a model [`with_items`](Model::with_items).

@@ -8,6 +8,22 @@ use goodput_workload::kind::RequestSource;
 use goodput_workload::sources::Prompts;
 
 impl Plan {
+    /// Returns the reason why the API cannot send the images of the workload.
+    pub(super) fn images_problem(&self) -> Option<String> {
+        let api = self.server.api;
+        let has_images = |source: &RequestSource<'_>| match source {
+            RequestSource::Prompts(Prompts::Synthetic(s)) => s.images.is_some(),
+            RequestSource::Prompts(_) | RequestSource::Trace(_) => false,
+        };
+        let any = self.workload.kinds().iter().any(|kind| has_images(&kind.source));
+        (any && !api.takes_images()).then(|| {
+            format!(
+                "[workload.prompts.synthetic.images]: api = \"{}\" takes no images: write api = \"chat\", \"responses\" or \"messages\"",
+                api.name()
+            )
+        })
+    }
+
     /// Returns the reason why the API cannot send the workload or be judged by the limits.
     pub(super) fn items_problem(&self) -> Option<String> {
         let api = self.server.api;
@@ -52,7 +68,7 @@ impl Plan {
                     api.name()
                 ));
             }
-            Item::Document | Item::Text => {}
+            Item::Document | Item::Text | Item::Image => {}
         }
         if self.workload.cache != Cache::Cold {
             return Some(format!(

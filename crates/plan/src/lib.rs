@@ -287,7 +287,7 @@ impl Plan {
     fn no_workload() -> Workload {
         let one = TokenCount::try_from(1).expect("one is at least one");
         let one = Lengths::Fixed(one);
-        let prompts = Synthetic { input_tokens: one, output_tokens: one, shared_prefix: None };
+        let prompts = Synthetic { input_tokens: one, output_tokens: one, shared_prefix: None, images: None };
         Workload {
             arrivals: Arrivals::Poisson,
             cache: Cache::Cold,

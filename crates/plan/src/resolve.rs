@@ -64,8 +64,11 @@ impl Plan {
         if let Some(problem) = self.turns_problem().or_else(|| self.recovery_problem()) {
             return Err(problem);
         }
-        if let Some(problem) =
-            self.items_problem().or_else(|| self.stream_problem()).or_else(|| extra::problem(&self.extra))
+        if let Some(problem) = self
+            .items_problem()
+            .or_else(|| self.images_problem())
+            .or_else(|| self.stream_problem())
+            .or_else(|| extra::problem(&self.extra))
         {
             return Err(problem);
         }

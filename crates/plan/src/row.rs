@@ -127,7 +127,7 @@ impl MatrixRow {
         let tokens = TokenCount::try_from(prefix_of_share(&input_tokens, share)).ok();
         let groups = TokenCount::try_from(1).ok();
         let shared_prefix = tokens.zip(groups).map(|(tokens, groups)| SharedPrefix { tokens, groups });
-        Some(Synthetic { input_tokens, output_tokens, shared_prefix })
+        Some(Synthetic { input_tokens, output_tokens, shared_prefix, images: None })
     }
 
     /// Turns the plan of the matrix into the plan of this row.

@@ -15,11 +15,13 @@ use blocks::blocks;
 use boundary::is_met;
 use goodput_core::level::{Control, Level};
 use goodput_core::record::{Failure, Outcome, Phase, Record};
+use goodput_engine::config::{Vision, image_tokens};
 use goodput_engine::{Model, Request};
 use goodput_load::load::lag::OwnDelay;
 use goodput_plan::{MAIN, Plan};
 use goodput_stats::search::{Ask, Ends, Next};
 use goodput_stats::stats::step::{Abort, Step, StepKind};
+use goodput_workload::chain::{Recipe, Text};
 use goodput_workload::config::Source;
 use goodput_workload::data::Counter;
 use goodput_workload::draw::{Chains, StepKey};
@@ -52,6 +54,8 @@ pub struct Bare<'a> {
     plan: &'a Plan,
     traffic: Traffic,
     lengths: Lengths,
+    /// The encoder of images.
+    vision: Option<Vision>,
     model: Model,
     /// Current time of the sweep, and of the model.
     now: Duration,
@@ -89,7 +93,8 @@ impl<'a> Bare<'a> {
     /// lengths.
     pub(crate) fn drawing(plan: &'a Plan, traffic: Traffic, lengths: Lengths, model: Model) -> Self {
         let model = if plan.server.api.item().is_some() { model.with_items() } else { model };
-        Self { plan, traffic, lengths, model, now: Duration::ZERO, steps: Vec::new() }
+        let vision = plan.simulated().ok().flatten().and_then(|sim| sim.vision);
+        Self { plan, traffic, lengths, vision, model, now: Duration::ZERO, steps: Vec::new() }
     }
 
     /// Returns the steps measured so far.
@@ -224,9 +229,7 @@ impl<'a> Bare<'a> {
             let (at, recipe) = (*at, &chain.turns[*turn].request);
             let turns = &chain.turns[..=*turn];
             let blocks = blocks(self.plan, self.lengths, self.model.kv_cache(), load.step, turns);
-            let request = Request::new(recipe.id, recipe.input_tokens, recipe.output_tokens)
-                .with_blocks(blocks)
-                .with_items(recipe.item_tokens());
+            let request = engine_request(recipe, self.vision).with_blocks(blocks);
             if load.send(due, self.plan, tally) {
                 self.model.arrive(started + at, request);
             }
@@ -264,6 +267,19 @@ impl<'a> Bare<'a> {
             client_limit: load.client_limit,
         }
     }
+}
+
+/// Returns the request that an engine gets: with the tokens of its items, or of its images and the time to encode them.
+pub fn engine_request(recipe: &Recipe, vision: Option<Vision>) -> Request {
+    let images = match &recipe.text {
+        Text::Illustrated { images, .. } => &images[..],
+        _ => &[],
+    };
+    let tokens = images.iter().map(|size| image_tokens(size.width, size.height)).fold(0, u32::saturating_add);
+    let encode = vision.map_or(Duration::ZERO, |vision| vision.encode_time(tokens));
+    Request::new(recipe.id, recipe.input_tokens.saturating_add(tokens), recipe.output_tokens)
+        .with_items(recipe.item_tokens())
+        .with_encoding(encode)
 }
 
 /// Opens the files of a plan's workload, to draw its requests without their text.

@@ -1,5 +1,6 @@
 //! Chains of requests, the unit of load. A single request is a chain of one turn.
 
+use super::images::ImageSize;
 use goodput_core::message::Message;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,12 +39,14 @@ impl Recipe {
         }
     }
 
-    /// Returns the number of items; 0 if the request has a prompt.
+    /// Returns the number of items, or of images; 0 if the request is plain text.
     pub fn items(&self) -> u16 {
-        match &self.text {
-            Text::Items { lengths, .. } => u16::try_from(lengths.len()).unwrap_or(u16::MAX),
+        let n = match &self.text {
+            Text::Items { lengths, .. } => lengths.len(),
+            Text::Illustrated { images, .. } => images.len(),
             _ => 0,
-        }
+        };
+        u16::try_from(n).unwrap_or(u16::MAX)
     }
 }
 
@@ -54,6 +57,13 @@ pub enum Text {
     Words {
         /// Index of the prefix.
         group: u32,
+    },
+    /// Images, then random words as in [`Text::Words`].
+    Illustrated {
+        /// Index of the prefix.
+        group: u32,
+        /// Sizes of the images.
+        images: Arc<[ImageSize]>,
     },
     /// A complete shared prefix and hardly more, to bring it into a prefix cache.
     Prefix {

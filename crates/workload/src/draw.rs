@@ -310,7 +310,9 @@ impl Chains {
 
 /// Reduces a request to its shared prefix and one output token, extending it if it is too short for the whole prefix.
 fn reduce_to_prefix(request: &mut Recipe, kind: &Kind) {
-    if let (Text::Words { group }, Some(prefix)) = (&request.text, kind.prefix()) {
+    if let (Text::Words { group } | Text::Illustrated { group, .. }, Some(prefix)) =
+        (&request.text, kind.prefix())
+    {
         request.text = Text::Prefix { group: *group };
         request.input_tokens = request.input_tokens.max(prefix.tokens.get() + 1);
     }

@@ -74,6 +74,9 @@ impl Kind<'_> {
         let c = self.conversation?;
         match self.source {
             RequestSource::Trace(_) => Some("a trace has recorded times: remove this table".into()),
+            RequestSource::Prompts(Prompts::Synthetic(s)) if s.images.is_some() => {
+                Some("prompts with images have no turns: remove one of the two tables".into())
+            }
             RequestSource::Prompts(Prompts::Synthetic(_)) => c.synthetic_problem(),
             RequestSource::Prompts(Prompts::Items(_)) => {
                 Some("requests of items have no turns: remove this table".into())

@@ -12,6 +12,7 @@ pub mod draw;
 pub mod factors;
 pub mod file_contents;
 mod files;
+pub mod images;
 pub mod items;
 pub mod kind;
 pub mod lengths;

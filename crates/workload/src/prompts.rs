@@ -3,6 +3,7 @@
 use super::chain::{Chain, Recipe, Text, Turn};
 use super::config::Cache;
 use super::draw::StepKey;
+use super::images::{Image, ImageSize};
 use super::items::ItemTexts;
 use super::prefix::{Prefix, Prefixes};
 use super::rate::{WordRate, WordRates};
@@ -47,11 +48,13 @@ pub struct PromptText {
     pub shared: bool,
     /// User message.
     pub user: String,
+    /// Images that precede the user message.
+    pub images: Vec<Image>,
 }
 
 impl PromptText {
     fn of(user: String) -> Self {
-        Self { system: None, shared: true, user }
+        Self { system: None, shared: true, user, images: Vec::new() }
     }
 
     /// Returns the prompt as messages.
@@ -149,6 +152,10 @@ impl Prompter {
         let class = self.class(turn);
         Prompt::Plain(match &recipe.text {
             Text::Words { group } => self.words(recipe, class.prefixes.get(*group), &mut rng),
+            Text::Illustrated { group, images } => {
+                let text = self.words(recipe, class.prefixes.get(*group), &mut rng);
+                PromptText { images: self.images(turn, images), ..text }
+            }
             Text::Prefix { group } => self.prefix(recipe, class.prefixes.get(*group), &mut rng),
             Text::FollowUp { tokens } => {
                 let mut user = String::new();
@@ -184,7 +191,12 @@ impl Prompter {
                 let mut user = String::new();
                 push_words(&mut user, split.unique, rng);
                 let shared = prefix.is_whole(split) && !self.cold;
-                PromptText { system: Some(self.system(recipe, prefix.truncated(split))), shared, user }
+                PromptText {
+                    system: Some(self.system(recipe, prefix.truncated(split))),
+                    shared,
+                    user,
+                    images: Vec::new(),
+                }
             }
             None => {
                 let mut user = self.nonce(recipe.id);
@@ -200,7 +212,7 @@ impl Prompter {
         let mut user = String::new();
         push_words(&mut user, 1, rng);
         let system = prefix.map(|p| self.system(recipe, p.text.clone()));
-        PromptText { system, shared: !self.cold, user }
+        PromptText { system, shared: !self.cold, user, images: Vec::new() }
     }
 
     /// Returns a system message, after a nonce if the cache is to stay cold.
@@ -225,6 +237,26 @@ impl Prompter {
                 PromptText::of(nonce)
             }
         }
+    }
+
+    /// Returns the images of a turn. With a cold cache no two have the same pixels, and with a warm one all of a size have.
+    fn images(&self, turn: &Turn, sizes: &[ImageSize]) -> Vec<Image> {
+        let kind = &self.traffic.kinds()[usize::from(turn.class)];
+        let Some(images) = kind.images() else { return Vec::new() };
+        let mut rng = stream(
+            self.key.seed,
+            &self.key.series,
+            if self.cold { self.key.step } else { 0 },
+            Purpose::Pixels,
+        );
+        rng.set_stream(if self.cold { turn.request.id | u64::from(self.attempt) << 48 } else { 0 });
+        let mut each = |size: &ImageSize| {
+            if !self.cold {
+                rng.set_word_pos(0);
+            }
+            images.generate(*size, &mut rng)
+        };
+        sizes.iter().map(&mut each).collect()
     }
 
     /// Returns texts of random words. Those of a step measured again after a resume differ from the first word on, so

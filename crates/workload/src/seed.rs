@@ -34,6 +34,10 @@ pub enum Purpose {
     Position = 11,
     /// The part of a step that a chain falls to.
     Part = 12,
+    /// Numbers and sizes of images.
+    Images = 13,
+    /// Pixels of images.
+    Pixels = 14,
 }
 
 /// Returns the stream for one purpose in one step of one series.

@@ -1,5 +1,6 @@
 //! Synthetic prompts of given lengths, with shared prefixes.
 
+use super::images::Images;
 use super::lengths::{Lengths, TokenCount};
 use goodput_core::checked;
 use serde::{Deserialize, Serialize};
@@ -9,13 +10,16 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Synthetic {
-    /// Input tokens as the server counts them, shared prefix included.
+    /// Input tokens as the server counts them, shared prefix included; of the text alone, if there are images.
     pub input_tokens: Lengths,
     /// Output tokens.
     pub output_tokens: Lengths,
     /// Prefix shared between requests, sent as the system message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_prefix: Option<SharedPrefix>,
+    /// Images before the text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub images: Option<Images>,
 }
 
 checked!(Synthetic);
@@ -87,6 +91,9 @@ impl fmt::Display for Synthetic {
     /// Formats `600 in / 30 out tokens, 400 shared`; `up to 400 shared` if some prompts are shorter.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} in / {} out tokens", self.input_tokens, self.output_tokens)?;
+        if let Some(images) = &self.images {
+            write!(f, ", {images}")?;
+        }
         match self.shared_prefix {
             Some(p) => {
                 let upto = if self.cuts_prefix() { "up to " } else { "" };

@@ -3,6 +3,7 @@
 use super::config::Workload;
 use super::conversation::Conversation;
 use super::data::{Counter, DataSet, TextCorpus, TokenEstimate};
+use super::images::Images;
 use super::items::Items;
 use super::kind::{FileSummary, RequestSource};
 use super::lengths::Lengths;
@@ -222,6 +223,11 @@ impl Kind {
     /// Returns the shared prefix of its prompts.
     pub(super) fn prefix(&self) -> Option<SharedPrefix> {
         self.synthetic().and_then(|s| s.shared_prefix)
+    }
+
+    /// Returns the images of its prompts.
+    pub(super) fn images(&self) -> Option<&Images> {
+        self.synthetic().and_then(|s| s.images.as_ref())
     }
 
     /// Returns the number of its shared prefixes; 1 if it has none.

@@ -19,6 +19,7 @@ pub(super) struct Draws {
     pub(super) input: ChaCha8Rng,
     pub(super) output: ChaCha8Rng,
     pub(super) group: ChaCha8Rng,
+    images: ChaCha8Rng,
     turns: ChaCha8Rng,
     think: ChaCha8Rng,
     /// Order of rows for each kind that has a data set.
@@ -45,6 +46,7 @@ impl Draws {
             input: rng(Purpose::Input),
             output: rng(Purpose::Output),
             group: rng(Purpose::Group),
+            images: rng(Purpose::Images),
             turns: rng(Purpose::Turns),
             think: rng(Purpose::Think),
             rows: rows.collect(),
@@ -66,7 +68,11 @@ impl Draws {
         for k in 0..n {
             let (text, input) = if k == 0 {
                 let group = group.unwrap_or_else(|| self.group.random_range(0..groups));
-                (Text::Words { group }, s.input_tokens.draw(&mut self.input))
+                let text = match &s.images {
+                    Some(images) => Text::Illustrated { group, images: images.draw(&mut self.images).into() },
+                    None => Text::Words { group },
+                };
+                (text, s.input_tokens.draw(&mut self.input))
             } else {
                 let follow_up = conversation.and_then(|c| c.input_tokens);
                 let tokens = follow_up.map_or(1, |t| t.draw(&mut self.input));

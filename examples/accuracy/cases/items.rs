@@ -1,7 +1,7 @@
-//! Development cases whose requests consist of items: an embedder and a reranker.
+//! Development cases whose requests have items: an embedder, a reranker, and a vision model.
 
 use super::{Case, Engine, Group, TruthLine};
-use goodput::slo::Metric::E2e;
+use goodput::slo::Metric::{E2e, Tpot, Ttft};
 
 /// Found by `accuracy truths` with 300,000 requests.
 const TRUTHS: &[TruthLine] = &[
@@ -21,5 +21,17 @@ pub(super) fn items() -> Vec<Case> {
         bge("reranker", &format!("{{ {texts}, count = {{ uniform = {{ min = 10, max = 50 }} }} }}"))
             .limit(E2e, 500.0),
     ];
-    all.into_iter().map(|case| case.with(TRUTHS)).collect()
+    let vision = Case {
+        group: Group::Items,
+        images: Some("{ count = { uniform = { min = 1, max = 2 } }, width = { fixed = 448 }, height = { uniform = { min = 224, max = 672 } } }".into()),
+        ..Case::new("vision", Engine::Preset("a40-qwen3-0.6b"))
+    };
+    let vision = vision
+        .tokens(
+            "{ lognormal = { mean = 60, cv = 0.5, max = 300 } }",
+            "{ lognormal = { mean = 60, cv = 0.5, max = 300 } }",
+        )
+        .limit(Ttft, 200.0)
+        .limit(Tpot, 30.0);
+    all.into_iter().chain([vision]).map(|case| case.with(TRUTHS)).collect()
 }

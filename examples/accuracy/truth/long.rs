@@ -6,8 +6,10 @@ use crate::cases::Case;
 use anyhow::{Context, Result};
 use goodput::level::Level;
 use goodput::plan::Plan;
+use goodput::sim::config::Vision;
 use goodput::sim::engine::{Emission, Model, Request};
 use goodput::slo::{Limit, Metric};
+use goodput::sweep::bare::engine_request;
 use goodput::workload::chain::{Recipe, Start};
 use goodput::workload::data::Counter;
 use goodput::workload::draw::{Chains, StepKey};
@@ -188,6 +190,7 @@ pub(super) struct Long {
     pub(super) plan: Plan,
     asked: Vec<Asked>,
     timeout: Option<Duration>,
+    vision: Option<Vision>,
     runs: u32,
     /// Preemptions per request in the last run.
     pub(super) preemptions: f64,
@@ -203,7 +206,8 @@ impl Long {
             None => limits.into_iter().map(Asked::Latency).chain(errors).collect(),
         };
         let timeout = case.timeout_s.map(Duration::from_secs_f64);
-        Ok(Self { plan, asked, timeout, runs: FIRST_RUN, preemptions: 0.0 })
+        let vision = plan.simulated()?.and_then(|sim| sim.vision);
+        Ok(Self { plan, asked, timeout, vision, runs: FIRST_RUN, preemptions: 0.0 })
     }
 
     /// Returns the names of the requirements, in the order of the shares.
@@ -255,7 +259,7 @@ impl Long {
             model.advance(due).iter().for_each(|e| tally.token(e));
             tally.sent(due);
             deadlines.extend(self.timeout.map(|t| (due + t, id)));
-            model.arrive(due, request(id, &chain.turns[0].request));
+            model.arrive(due, request(id, &chain.turns[0].request, self.vision));
         }
         // The last requests are served as if none came after them; these are too few to matter.
         model.advance(Duration::MAX).iter().for_each(|e| tally.token(e));
@@ -275,7 +279,7 @@ impl Long {
             for at in waiting.drain(..) {
                 let Some((id, chain)) = chains.next() else { break };
                 tally.sent(at);
-                model.arrive(at, request(id, &chain.turns[0].request));
+                model.arrive(at, request(id, &chain.turns[0].request, self.vision));
             }
             let Some(next) = model.next_event() else { break };
             for emission in model.advance(next) {
@@ -291,6 +295,6 @@ impl Long {
     }
 }
 
-fn request(id: u64, recipe: &Recipe) -> Request {
-    Request::new(id, recipe.input_tokens, recipe.output_tokens).with_items(recipe.item_tokens())
+fn request(id: u64, recipe: &Recipe, vision: Option<Vision>) -> Request {
+    Request { id, ..engine_request(recipe, vision) }
 }

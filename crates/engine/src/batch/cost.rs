@@ -18,6 +18,8 @@ pub struct Load {
     /// Twice the sum of the context before each prompt token: n·(2c + n) for n tokens after c. Doubled to stay an
     /// integer.
     pub attended: u64,
+    /// Time to encode the images of prompts that begin, in ns.
+    pub encode_ns: u64,
 }
 
 impl Load {
@@ -32,6 +34,12 @@ impl Load {
     pub(super) fn prefill(&mut self, tokens: u32, context: u32) {
         self.prompt_tokens += u64::from(tokens);
         self.recompute(tokens, context);
+    }
+
+    /// Adds the encoding of a prompt's images.
+    pub(super) fn encode(&mut self, time: Duration) {
+        let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.encode_ns = self.encode_ns.saturating_add(nanos);
     }
 
     /// Adds a sequence that was preempted after its first token and computes `tokens` tokens again, after `context`
@@ -157,7 +165,7 @@ impl Cost {
     /// Returns the duration of an iteration, multiplied by `noise` and rounded to nanoseconds.
     pub(super) fn time(&self, load: &Load, noise: f64) -> Duration {
         // The cast saturates at zero and at centuries.
-        Duration::from_nanos((self.nanos(load) * noise).round() as u64)
+        Duration::from_nanos(((self.nanos(load) + load.encode_ns as f64) * noise).round() as u64)
     }
 }
 

@@ -125,7 +125,11 @@ impl Sequence {
     /// the earliest reader reads them in this iteration.
     pub(super) fn schedule(&mut self, tokens: u32, load: &mut Load, kv: &mut Kv) {
         match (self.emitted, self.remaining()) {
-            (0, _) => load.prefill(tokens, self.computed),
+            (0, _) => {
+                // Once, with the first tokens: vLLM keeps what the encoder made.
+                load.encode(std::mem::take(&mut self.request.encode));
+                load.prefill(tokens, self.computed);
+            }
             (_, 1) => load.decode(self.known_tokens()),
             _ => load.recompute(tokens, self.computed),
         }

@@ -283,7 +283,7 @@ fn the_load_of_an_iteration_is_counted() {
     // 20 tokens: 1 + 2 ms. Then one decodes with a context of 21, and 29 tokens of the other: 1 + 3 ms. Then 11: 1 + 2
     // ms.
     let load = |tokens, prompt_tokens, sequences, kv_tokens, attended| {
-        Some(Load { tokens, prompt_tokens, sequences, kv_tokens, attended })
+        Some(Load { tokens, prompt_tokens, sequences, kv_tokens, attended, encode_ns: 0 })
     };
     assert_eq!(engine.load(), load(20, 20, 1, 0, 400));
     assert_eq!(engine.advance(3 * MS).len(), 1);

@@ -1,7 +1,7 @@
 //! A simulated server as results keep it.
 
 use super::table::is_normal_speed;
-use super::{Engine, Preset, Reasoning, Simulated};
+use super::{Engine, Preset, Reasoning, Simulated, Vision};
 use crate::fault::Faults;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -17,6 +17,9 @@ pub struct SimulatedSummary {
     /// How much of each answer is reasoning; `None` where all of it is content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<Reasoning>,
+    /// The vision encoder; `None` for a model that takes no images.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vision: Option<Vision>,
     /// The faults that it plays.
     #[serde(default, skip_serializing_if = "Faults::is_empty")]
     pub faults: Faults,
@@ -53,6 +56,7 @@ impl Simulated {
             preset,
             settings: settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             reasoning: self.reasoning,
+            vision: self.vision,
             faults: self.faults.clone(),
         }
     }
@@ -65,6 +69,7 @@ impl fmt::Display for SimulatedSummary {
         let mut settings: Vec<String> =
             self.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
         settings.extend(self.reasoning.map(|reasoning| reasoning.to_string()));
+        settings.extend(self.vision.map(|vision| vision.to_string()));
         if !self.faults.is_empty() {
             settings.push(format!("faults: {}", self.faults));
         }

@@ -1,7 +1,7 @@
 //! The TOML form of the table, and its conversion.
 
 use super::startup::{BatchLimitsGiven, derive_limits};
-use super::{Deployment, Engine, Preset, Reasoning, Simulated, Speed};
+use super::{Deployment, Engine, Preset, Reasoning, Simulated, Speed, Vision};
 use crate::batch::cost::Cost;
 use crate::fault::Faults;
 use goodput_core::units::{Fraction, Positive, Span};
@@ -74,6 +74,10 @@ pub(super) struct Raw {
     /// Makes a part of each answer reasoning, which precedes its content. Without it all of the answer is content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning>,
+    /// Makes the model take images: `{ token-time = "20us" }`, the time of its vision encoder for each token of an image. A token is a
+    /// square of 28 pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    vision: Option<Vision>,
     /// Faults injected into requests for tokens, each with its probability: `{ stall = 0.02, status-500 = 0.01 }`. They
     /// add up to at most 1. `docs/faults.md` describes each fault and how a client sees it.
     #[serde(default, skip_serializing_if = "Faults::is_empty")]
@@ -147,6 +151,7 @@ impl Raw {
             speed: Speed::default(),
             network: no_time(),
             reasoning: None,
+            vision: None,
             fault: Faults::default(),
             fault_after: 0,
         }
@@ -250,6 +255,7 @@ impl TryFrom<Raw> for Simulated {
             speed: raw.speed,
             network: raw.network,
             reasoning: raw.reasoning,
+            vision: raw.vision,
             faults: raw.fault,
             fault_after: raw.fault_after,
         })
@@ -260,7 +266,7 @@ impl From<Simulated> for Raw {
     fn from(sim: Simulated) -> Self {
         let mut raw = Self::preset(sim.engine.preset());
         (raw.model, raw.max_model_len, raw.seed) = (sim.model, Some(sim.max_model_len), sim.seed);
-        (raw.slow_down, raw.reasoning) = (sim.slow_down, sim.reasoning);
+        (raw.slow_down, raw.reasoning, raw.vision) = (sim.slow_down, sim.reasoning, sim.vision);
         (raw.speed, raw.network) = (sim.speed, sim.network);
         (raw.fault, raw.fault_after) = (sim.faults, sim.fault_after);
         match sim.engine {

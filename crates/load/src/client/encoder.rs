@@ -6,6 +6,7 @@ use bytes::Bytes;
 use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
 use goodput_workload::items::ItemTexts;
+use goodput_workload::prompts::PromptText;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -117,6 +118,19 @@ impl Encoder {
         }
         self.close(&mut out, output_tokens);
         Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens), results: None }
+    }
+
+    /// Writes a request with images before the user's text. A plan that asks for them in an API without images is refused.
+    pub fn illustrated(&self, prompt: &PromptText, output_tokens: u32) -> Payload {
+        let PromptWriter::Text { begin, parts: Some(parts), .. } = &self.dialect.prompt else {
+            return self.request(&self.prefix(prompt.system.as_deref()), &prompt.user, output_tokens);
+        };
+        let images: usize = prompt.images.iter().map(|image| image.bytes.len().div_ceil(3) * 4 + 100).sum();
+        let text = prompt.user.len() + prompt.user.len() / 16 + prompt.system.as_ref().map_or(0, |s| s.len());
+        self.whole_prompt(images + text, output_tokens, |out| {
+            begin(out, prompt.system.as_deref());
+            parts.write(out, &prompt.images, &prompt.user);
+        })
     }
 
     /// Writes a request with a whole conversation and the number of tokens to answer with.

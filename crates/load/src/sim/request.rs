@@ -1,6 +1,9 @@
 //! Requests to the simulated server: typed structs that retain a number for each word.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use goodput_engine::blocks::token_of;
+use goodput_engine::config::image_tokens;
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -52,6 +55,10 @@ pub(super) struct Words<T = Vec<u64>> {
     pub(super) count: usize,
     /// Number of texts and of id lists within a list.
     pub(super) texts: u32,
+    /// Tokens of the images, which `count` includes.
+    pub(super) image_tokens: u32,
+    /// Number of images whose size cannot be told: without their file, or of another format than PNG and JPEG.
+    pub(super) unreadable_images: u32,
 }
 
 /// Tokens that are counted and not kept.
@@ -116,13 +123,89 @@ impl<'de, T: Extend<u64>> Visitor<'de> for Gather<'_, T> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<(), A::Error> {
         while let Some(key) = part.next_key::<String>()? {
-            if key == "text" || key == "content" {
-                part.next_value_seed(Gather(self.0))?;
-            } else {
-                part.next_value::<IgnoredAny>()?;
+            match key.as_str() {
+                "text" | "content" => part.next_value_seed(Gather(self.0))?,
+                "image_url" | "source" => part.next_value_seed(GatherImage(self.0))?,
+                _ => drop(part.next_value::<IgnoredAny>()?),
             }
         }
         Ok(())
+    }
+}
+
+/// Deserializer that adds the tokens of an image: a data URL, a map with one as its `url`, or a map with base64 as its `data`.
+struct GatherImage<'a, T>(&'a mut Words<T>);
+
+impl<'de, T: Extend<u64>> DeserializeSeed<'de> for GatherImage<'_, T> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, d: D) -> Result<(), D::Error> {
+        d.deserialize_any(self)
+    }
+}
+
+impl<'de, T: Extend<u64>> Visitor<'de> for GatherImage<'_, T> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an image")
+    }
+
+    fn visit_str<E: de::Error>(self, image: &str) -> Result<(), E> {
+        let words = self.0;
+        let base64 = image.split_once(";base64,").map_or(image, |(_, base64)| base64);
+        match image_size(base64) {
+            Some((width, height)) => {
+                let tokens = image_tokens(width, height);
+                let id = token_of(&base64[..base64.len().min(IDENTIFYING)]);
+                words.tokens.extend(std::iter::repeat_n(id, tokens as usize));
+                words.count += tokens as usize;
+                words.image_tokens = words.image_tokens.saturating_add(tokens);
+            }
+            None => words.unreadable_images += 1,
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<(), A::Error> {
+        while let Some(key) = part.next_key::<String>()? {
+            match key.as_str() {
+                "url" | "data" => part.next_value_seed(GatherImage(self.0))?,
+                _ => drop(part.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Number of base64 characters by which images are told apart: headers, and some thousand bytes of pixels.
+const IDENTIFYING: usize = 4096;
+/// Number of base64 characters in which the size of an image stands.
+const HEADER: usize = 4096;
+
+/// Returns width and height of a PNG or a JPEG in base64, from its header.
+fn image_size(base64: &str) -> Option<(u32, u32)> {
+    let header = base64.as_bytes();
+    let header = &header[..header.len().min(HEADER) / 4 * 4];
+    let bytes = STANDARD_NO_PAD.decode(header.trim_ascii_end()).or_else(|_| STANDARD.decode(header)).ok()?;
+    let number = |at: usize, n: usize| {
+        let bytes = bytes.get(at..at + n)?;
+        Some(bytes.iter().fold(0, |sum: u32, byte| sum << 8 | u32::from(*byte)))
+    };
+    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        return number(16, 4).zip(number(20, 4));
+    }
+    if !bytes.starts_with(b"\xff\xd8") {
+        return None;
+    }
+    let mut at = 2;
+    // Segments: a marker, and the length of what follows. The size is in the frame header.
+    loop {
+        let (marker, length) = (number(at, 2)?, number(at + 2, 2)?);
+        if matches!(marker, 0xffc0..=0xffc3) {
+            return number(at + 7, 2).zip(number(at + 5, 2));
+        }
+        at += 2 + length as usize;
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>, clock: Cl
         engine: Handle::start(engine, sim.network.0, clock),
         network: sim.network.0,
         started: Instant::now(),
-        model: ServedModel::new(&sim.model, sim.max_model_len),
+        model: ServedModel::new(&sim.model, sim.max_model_len).with_vision(sim.vision),
         reasoning: sim.reasoning,
         requests: AtomicU64::new(0),
         faults,
@@ -145,8 +145,10 @@ impl Server {
         let (request, order) = self.model.accept::<Vec<u64>>(api, body)?;
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let blocks = self.blocks(&request, &order);
-        let mut events =
-            self.engine.submit(at, Request::new(id, order.input, order.output).with_blocks(blocks));
+        let mut events = self.engine.submit(
+            at,
+            Request::new(id, order.input, order.output).with_blocks(blocks).with_encoding(order.encode),
+        );
         let thought = Thought::of(self.reasoning, order.output);
         let created = self.model.created + self.started.elapsed().as_secs();
         let head = self.model.head(api, id, order.stream, created);

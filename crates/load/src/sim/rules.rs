@@ -7,9 +7,11 @@ use crate::sim::metrics::{Counters, prometheus};
 use crate::sim::request::{ApiRequest, StreamOptions};
 use goodput_core::endpoint::Api;
 use goodput_engine::KvCache;
+use goodput_engine::config::Vision;
 use http::StatusCode;
 use std::borrow::Cow;
 use std::num::NonZeroU32;
+use std::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Maximum size of a request body, in bytes; a prompt as long as the default `max-model-len` takes about 1 MiB.
@@ -64,6 +66,8 @@ pub(super) struct ServedModel {
     /// The name as a JSON string.
     name_json: String,
     max_model_len: u32,
+    /// The vision encoder; `None` if the model takes no images.
+    vision: Option<Vision>,
     /// Unix time of the server's start, in seconds.
     pub(super) created: u64,
 }
@@ -78,6 +82,8 @@ pub(super) struct Order {
     /// Number of output tokens.
     pub(super) output: u32,
     pub(super) options: StreamOptions,
+    /// Time to encode the images of the prompt.
+    pub(super) encode: Duration,
 }
 
 impl ServedModel {
@@ -87,7 +93,25 @@ impl ServedModel {
             name: name.to_owned(),
             name_json: json_string(name),
             max_model_len: max_model_len.get(),
+            vision: None,
             created,
+        }
+    }
+
+    /// Makes the model take images, if there is an encoder.
+    pub(super) fn with_vision(self, vision: Option<Vision>) -> Self {
+        Self { vision, ..self }
+    }
+
+    /// Returns the time to encode images of so many tokens.
+    fn encode_time(&self, tokens: u32, unreadable: bool) -> Result<Duration, Refusal> {
+        match self.vision {
+            _ if tokens == 0 && !unreadable => Ok(Duration::ZERO),
+            None => Err(Refusal::bad(None, "At most 0 image(s) may be provided in one prompt.".into())),
+            Some(_) if unreadable => {
+                Err(Refusal::bad(None, "the simulated server reads PNG and JPEG in data URLs".into()))
+            }
+            Some(vision) => Ok(vision.encode_time(tokens)),
         }
     }
 
@@ -140,11 +164,14 @@ impl ServedModel {
     ) -> Result<(ApiRequest<T>, Order), Refusal> {
         let request: ApiRequest<T> = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
         let (parts, texts) = dialect::prompt(api, &request).map_err(Refusal::missing)?;
+        let images = parts.clone().map(|words| words.image_tokens).fold(0, u32::saturating_add);
+        let unreadable = parts.clone().any(|words| words.unreadable_images > 0);
+        let encode = self.encode_time(images, unreadable)?;
         let tokens = dialect::own_template_tokens(api) + parts.map(|words| words.count).sum::<usize>();
         let input = u32::try_from(tokens).unwrap_or(u32::MAX);
         let output = self.output_tokens(api, &request, input, texts)?;
         let (stream, options) = (request.stream.unwrap_or(false), request.stream_options.unwrap_or_default());
-        Ok((request, Order { api, stream, input, output, options }))
+        Ok((request, Order { api, stream, input, output, options, encode }))
     }
 
     /// Returns the longest prompt with its answer, in tokens.

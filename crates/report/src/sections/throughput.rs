@@ -13,17 +13,17 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         Field::new(Column::number(head), move |s: &&Step| Cell::number(of(s)))
     };
     let mut fields = vec![number("achieved req/s", |s| Some(s.achieved_rate))];
-    let item = words::item(run);
-    fields.push(match item {
-        Some(item) => number(&format!("{}/s", item.plural()), |s| Some(s.items_per_s)),
-        None => number("output tokens/s", |s| Some(s.output_tokens_per_s)),
-    });
+    let has_tokens = !words::answers_items(run);
+    fields.extend(
+        words::item(run).map(|item| number(&format!("{}/s", item.plural()), |s| Some(s.items_per_s))),
+    );
+    fields.extend(has_tokens.then(|| number("output tokens/s", |s| Some(s.output_tokens_per_s))));
     fields.extend([
         number("prompt tokens/s", |s| Some(s.prompt_tokens_per_s)),
         number("mean in flight", |s| Some(s.in_flight_mean)),
         number("input tokens, mean", |s| s.input_tokens_mean),
     ]);
-    fields.extend(item.is_none().then(|| number("output tokens, mean", |s| s.output_tokens_mean)));
+    fields.extend(has_tokens.then(|| number("output tokens, mean", |s| s.output_tokens_mean)));
     let cost = format!("{} per million output tokens", run.currency.as_deref().unwrap_or("cost"));
     fields.extend(priced.then(|| Field::new(Column::number(cost), |s: &&Step| words::step_cost(run, s))));
     let steps: Vec<&Step> = run.steps.iter().collect();

@@ -154,6 +154,12 @@ fn item_words(run: &Run) -> ItemWords {
             cost: "cost per 1,000 documents",
             thousand: "1,000 documents",
         },
+        Some(Item::Image) => ItemWords {
+            plural: Item::Image.plural(),
+            per_second: "images per second",
+            cost: "cost per 1,000 images",
+            thousand: "1,000 images",
+        },
         Some(Item::Text) | None => ItemWords {
             plural: Item::Text.plural(),
             per_second: "texts per second",

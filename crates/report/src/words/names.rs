@@ -23,13 +23,26 @@ pub(crate) fn workload(run: &Run) -> String {
     }
 }
 
-/// Returns what the requests consist of, if each part of a request has a result of its own: texts, documents.
+/// Returns the parts of requests that rates are told in besides requests: texts, documents, images.
 pub(crate) fn item(run: &Run) -> Option<Item> {
-    let MeasuredWorkload::Traffic(workload) = &run.meta.workload else { return None };
-    workload.requests.iter().find_map(|kind| match &kind.prompts {
+    sources(run).find_map(|prompts| match prompts {
         PromptSource::Items(items) => Some(items.item()),
-        PromptSource::Synthetic(_) | PromptSource::Measured(_) | PromptSource::Files(_) => None,
+        PromptSource::Synthetic(recipe) => recipe.images.map(|_| Item::Image),
+        PromptSource::Measured(_) | PromptSource::Files(_) => None,
     })
+}
+
+/// Returns true if answers are results of items, without tokens.
+pub(crate) fn answers_items(run: &Run) -> bool {
+    sources(run).any(|prompts| matches!(prompts, PromptSource::Items(_)))
+}
+
+fn sources(run: &Run) -> impl Iterator<Item = &PromptSource> {
+    let workload = match &run.meta.workload {
+        MeasuredWorkload::Traffic(workload) => Some(workload),
+        _ => None,
+    };
+    workload.into_iter().flat_map(|workload| workload.requests.iter().map(|kind| &kind.prompts))
 }
 
 /// Returns true if several GPUs were measured, so that the subject is plural.

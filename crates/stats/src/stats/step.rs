@@ -396,7 +396,7 @@ pub struct Step {
     pub output_tokens_per_s: f64,
     /// Prompt tokens of requests completed within the window, per second.
     pub prompt_tokens_per_s: f64,
-    /// Items (texts, documents) of requests completed within the window, per second; 0 if answers are generated.
+    /// Items (texts, documents, images) of requests completed within the window, per second; 0 if requests are plain text.
     pub items_per_s: f64,
     /// Mean input tokens of a completed request.
     pub input_tokens_mean: Option<f64>,

@@ -179,7 +179,7 @@ impl ModelLoad {
         }
         (open.last, r.last_token) = (Some(at), Some(at));
         r.events += 1;
-        if r.items == 0 {
+        if r.output_asked > 0 {
             r.output_tokens = Some(r.output_tokens.unwrap_or(0) + emission.tokens);
         }
         if emission.finished
@@ -188,7 +188,7 @@ impl ModelLoad {
             open.record.outcome = Outcome::Ok;
             open.record.input_tokens = Some(open.record.input_asked);
             open.record.status = Some(200);
-            if open.record.items == 0 {
+            if open.record.output_asked > 0 {
                 open.record.token_source = Some(TokenSource::Usage);
                 open.record.finish = Some("length".into());
             }

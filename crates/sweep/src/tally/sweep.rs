@@ -124,7 +124,10 @@ impl ClassTokens {
 
     fn add(&mut self, r: &Record) {
         self.estimated |= r.token_source == Some(TokenSource::Events);
-        self.input.add(r.input_asked, r.input_tokens);
+        // The plan does not say how many tokens an image is.
+        if r.items == 0 || r.output_asked == 0 {
+            self.input.add(r.input_asked, r.input_tokens);
+        }
         self.output.add(r.output_asked, r.output_tokens);
         for (lengths, tokens) in [(&mut self.sent.0, r.input_tokens), (&mut self.sent.1, r.output_tokens)] {
             tokens.into_iter().for_each(|n| lengths.push(n));
@@ -189,7 +192,7 @@ impl SweepTally {
             self.hidden.of += u64::from(of);
         }
         self.estimated += u64::from(r.token_source == Some(TokenSource::Events));
-        self.uncounted += u64::from(r.output_tokens.is_none() && r.items == 0);
+        self.uncounted += u64::from(r.output_tokens.is_none() && r.output_asked > 0);
         self.unfinished += u64::from(r.finish.as_deref() == Some("done"));
         // The current series is the last, so searching from the end is fast.
         let at = self.classes.iter().rposition(|p| p.class == class && p.series == series);

@@ -1,9 +1,15 @@
 //! `/v1/chat/completions`.
 
-use super::{Dialect, PromptWriter, choices_fields, choices_text, escape, message_list};
+use super::{Dialect, PartFormat, PromptWriter, choices_fields, choices_text, escape, message_list};
 use crate::client::encoder::Pinning;
 use crate::client::event;
 use goodput_core::message::Message;
+
+/// Parts with data URLs.
+const PARTS: PartFormat = PartFormat {
+    image: [r#"{"type":"image_url","image_url":{"url":"data:"#, ";base64,", r#""}}"#],
+    text: r#"{"type":"text","text":""#,
+};
 
 pub(super) const DIALECT: Dialect = Dialect {
     headers: &[],
@@ -12,7 +18,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     asks_for_usage: true,
     fields: choices_fields,
     length_fields: &["max_completion_tokens", "max_tokens"],
-    prompt: PromptWriter::Text { begin, end, conversation },
+    prompt: PromptWriter::Text { begin, end, conversation, parts: Some(PARTS) },
     event: event::parse,
     document: event::parse_whole,
     answer_text: choices_text,

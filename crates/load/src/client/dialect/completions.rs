@@ -12,7 +12,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     asks_for_usage: true,
     fields: choices_fields,
     length_fields: &["max_completion_tokens", "max_tokens"],
-    prompt: PromptWriter::Text { begin, end, conversation },
+    prompt: PromptWriter::Text { begin, end, conversation, parts: None },
     event: event::parse,
     document: event::parse_whole,
     answer_text: choices_text,

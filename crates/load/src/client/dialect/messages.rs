@@ -3,7 +3,7 @@
 //! Each event names its `type`. Content blocks are text, thinking or calls of tools, and their deltas carry the tokens. `message_delta` has
 //! the stop reason and the usage, and `message_stop` ends the answer.
 
-use super::{Dialect, PromptWriter, escape, message_list};
+use super::{Dialect, PartFormat, PromptWriter, escape, message_list};
 use crate::client::answer_text::{AnswerText, add};
 use crate::client::encoder::Pinning;
 use crate::client::event::wire::{Count, Field, Finish};
@@ -15,6 +15,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
+/// Parts with sources.
+const PARTS: PartFormat = PartFormat {
+    image: [r#"{"type":"image","source":{"type":"base64","media_type":""#, r#"","data":""#, r#""}}"#],
+    text: r#"{"type":"text","text":""#,
+};
+
 pub(super) const DIALECT: Dialect = Dialect {
     headers: &[("anthropic-version", "2023-06-01")],
     key_header: Some("x-api-key"),
@@ -23,7 +29,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     asks_for_usage: false,
     fields,
     length_fields: &["max_tokens"],
-    prompt: PromptWriter::Text { begin, end, conversation },
+    prompt: PromptWriter::Text { begin, end, conversation, parts: Some(PARTS) },
     event,
     document,
     answer_text,

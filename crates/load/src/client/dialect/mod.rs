@@ -17,8 +17,11 @@ use super::answer_text::AnswerText;
 use super::encoder::Pinning;
 use super::event::{Event, Parsed};
 use super::sse::Item;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use goodput_core::endpoint::Api;
 use goodput_core::message::{Message, Role};
+use goodput_workload::images::Image;
 use goodput_workload::items::ItemTexts;
 use serde_json::{Map, Value, json};
 
@@ -68,6 +71,8 @@ pub(super) enum PromptWriter {
         end: fn(out: &mut Vec<u8>, user: &str),
         /// Appends a whole conversation as the prompt.
         conversation: fn(out: &mut Vec<u8>, messages: &[Message]),
+        /// The parts of a user message with images; `None` if the API takes none.
+        parts: Option<PartFormat>,
     },
     /// Items, each of which is answered.
     Items {
@@ -76,6 +81,44 @@ pub(super) enum PromptWriter {
         /// True if a query is part of the request.
         needs_query: bool,
     },
+}
+
+/// The JSON of the parts of a user message with images. `begin` ends with the quote before the text, and `end` begins with the one after it.
+#[derive(Debug)]
+pub(super) struct PartFormat {
+    /// What stands before the media type of an image, between it and the base64, and after that.
+    image: [&'static str; 3],
+    /// What stands before the text.
+    text: &'static str,
+}
+
+impl PartFormat {
+    /// Appends images and text in place of a text alone, for which `begin` has made ready.
+    pub(super) fn write(&self, out: &mut Vec<u8>, images: &[Image], text: &str) {
+        debug_assert_eq!(out.last(), Some(&b'"'));
+        out.pop();
+        out.push(b'[');
+        let [before, between, after] = self.image;
+        for image in images {
+            out.extend_from_slice(before.as_bytes());
+            out.extend_from_slice(image.media_type.as_bytes());
+            out.extend_from_slice(between.as_bytes());
+            base64(out, &image.bytes);
+            out.extend_from_slice(after.as_bytes());
+            out.push(b',');
+        }
+        out.extend_from_slice(self.text.as_bytes());
+        escape(out, text);
+        out.extend_from_slice(b"\"}]}]");
+    }
+}
+
+/// Appends bytes in base64.
+fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    let start = out.len();
+    out.resize(start + bytes.len().div_ceil(3) * 4, 0);
+    let written = STANDARD.encode_slice(bytes, &mut out[start..]).expect("the room is as long as the base64");
+    out.truncate(start + written);
 }
 
 impl Dialect {

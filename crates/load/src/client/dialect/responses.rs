@@ -3,7 +3,7 @@
 //! Each event names its `type`. Deltas carry the tokens; `response.completed` or `response.incomplete` ends the answer and has its usage.
 //! vLLM sends `response.completed` for both, with `incomplete_details` in an answer that reached its length.
 
-use super::{Dialect, PromptWriter, escape, message_list};
+use super::{Dialect, PartFormat, PromptWriter, escape, message_list};
 use crate::client::answer_text::{AnswerText, add};
 use crate::client::encoder::Pinning;
 use crate::client::event::wire::{Count, Details, Field, Finish};
@@ -15,6 +15,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
+/// Parts with data URLs.
+const PARTS: PartFormat = PartFormat {
+    image: [r#"{"type":"input_image","image_url":"data:"#, ";base64,", r#""}"#],
+    text: r#"{"type":"input_text","text":""#,
+};
+
 pub(super) const DIALECT: Dialect = Dialect {
     headers: &[],
     key_header: None,
@@ -23,7 +29,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     asks_for_usage: false,
     fields,
     length_fields: &["max_output_tokens"],
-    prompt: PromptWriter::Text { begin, end, conversation },
+    prompt: PromptWriter::Text { begin, end, conversation, parts: Some(PARTS) },
     event,
     document,
     answer_text,

@@ -147,8 +147,14 @@ fn the_client_reads_them() {
         assert_eq!((content, reasoning, ends), (2, 2, 1), "{api:?}");
         assert_eq!((usage.prompt, usage.completion, usage.cached), (Some(9), Some(4), Some(5)), "{api:?}");
 
-        let order =
-            Order { api: text, stream: false, input: 9, output: 4, options: StreamOptions::default() };
+        let order = Order {
+            api: text,
+            stream: false,
+            input: 9,
+            output: 4,
+            options: StreamOptions::default(),
+            encode: Duration::ZERO,
+        };
         let head = (Dialect::of(text).head)(1, false, 7, "\"m\"");
         let whole = document(&order, &head, 4, Some(5), thought("share = 0.5", 4));
         let Parsed::Event(event) = parse_document(api, whole.as_bytes()) else { panic!("{whole}") };
