@@ -301,13 +301,15 @@ impl StepTally {
     }
 
     /// Returns an upper bound of the input tokens that the server has looked up for this step's requests since `at`:
-    /// the sum over all requests that were sent and had no first token by then.
+    /// the sum over all requests that were sent and had no first token by then. Infinite if one of them has images and was not answered: only
+    /// the server knows how many tokens these are.
     pub(crate) fn asked_since(&self, at: Duration) -> f64 {
         let open = |r: &&CompactRecord| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
-        let tokens = |r: &CompactRecord| {
-            u64::from(r.attempts.max(1)) * u64::from(r.input_tokens.map_or(r.input_asked, Tokens::get))
+        let tokens = |r: &CompactRecord| match r.input_tokens {
+            None if r.items > 0 && r.output_asked > 0 => f64::INFINITY,
+            counted => f64::from(r.attempts.max(1)) * f64::from(counted.map_or(r.input_asked, Tokens::get)),
         };
-        self.kept.iter().filter(open).map(tokens).sum::<u64>() as f64
+        self.kept.iter().filter(open).map(tokens).sum()
     }
 
     /// Returns the number of measured requests that the server refused for now. With `all`, those of other phases count
