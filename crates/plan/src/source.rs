@@ -26,6 +26,7 @@ sweeps!(
     "conversation",
     "responses",
     "messages",
+    "template",
     "vllm-local",
     "vllm-variants-local",
     "llama-70b-max-num-seqs",
