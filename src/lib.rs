@@ -45,7 +45,7 @@ pub mod client {
     pub use goodput_plan::server::pages::{PageUrl, ServerMetrics};
     pub use goodput_plan::server::proxy::Proxy;
     pub use goodput_plan::server::tls::Tls;
-    pub use goodput_plan::server::{Connections, Http, PromptForm, Server, Target, extras, pages};
+    pub use goodput_plan::server::{Connections, Http, PromptForm, Server, Target, extras, pages, template};
 
     /// The plan's `[server]` table.
     pub mod config {

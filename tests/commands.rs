@@ -80,6 +80,8 @@ mod sensitivity;
 mod slo_scale;
 #[path = "commands/suggested.rs"]
 mod suggested;
+#[path = "commands/template.rs"]
+mod template;
 #[path = "commands/trace.rs"]
 mod trace;
 #[path = "commands/truth.rs"]

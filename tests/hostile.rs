@@ -148,6 +148,11 @@ fn streams() {
 }
 
 #[test]
+fn templates() {
+    feed("template", 1_500);
+}
+
+#[test]
 fn pages_of_metrics() {
     feed("metrics", 1_000);
 }

@@ -6,7 +6,8 @@ use goodput::client::config::Api;
 use goodput::client::event::{self, Parsed};
 use goodput::client::sse::Parser;
 use goodput::client::tally::{End, Tally};
-use goodput::client::{parse_document, parse_event};
+use goodput::client::template::Template;
+use goodput::client::{Encoder, TemplateReader, parse_document, parse_event};
 use goodput::import;
 use goodput::plan::Plan;
 use goodput::record::{Phase, Record};
@@ -102,6 +103,48 @@ pub fn sse(bytes: &[u8]) -> bool {
     tally.document(Duration::from_millis(1), parse_document(api, rest), rest);
     tally.finish(End::Eof, Duration::from_millis(2), &mut Record::due(0, Phase::Measure, Duration::ZERO));
     whole.0.iter().any(|parsed| matches!(parsed, Parsed::Event(_)))
+}
+
+/// Paths of templates: of TGI, Ollama and Triton, and paths of which one is the beginning of another.
+const TEMPLATES: [&str; 4] = [
+    "text = \"$.token.text\"\ntokens = \"$.details.generated_tokens\"\nfinish = \"$.details.finish_reason\"",
+    "text = \"$.response\"\ntokens = \"$.eval_count\"\nfinish = \"$.done_reason\"\nstream-format = \"lines\"",
+    "text = \"$.text_output\"",
+    "text = \"$.token.text\"\nerror = \"$.token\"\ntokens = \"$[0].n\"\ndone = \"<END>\"",
+];
+
+/// Reads a template, and a stream and a document that it describes. The record must not depend on how the stream is split into reads.
+pub fn template(bytes: &[u8]) -> bool {
+    let (first, rest) = choice(bytes);
+    let fixed = format!("path = \"/x\"\nbody = '{{\"a\": \"{{{{prompt}}}}\"}}'\n{}", TEMPLATES[first & 3]);
+    let separator = rest.windows(BETWEEN.len()).position(|window| window == BETWEEN);
+    let (table, stream) = match separator {
+        Some(at) => (String::from_utf8_lossy(&rest[..at]).into_owned(), &rest[at + BETWEEN.len()..]),
+        None => (fixed, rest),
+    };
+    let Ok(template) = toml::from_str::<Template>(&table) else { return false };
+    let written = toml::to_string(&template).expect("a template can be written");
+    assert_eq!(toml::from_str::<Template>(&written).as_ref(), Ok(&template), "written as\n{written}");
+    let encoder = Encoder::of_template(&template, "m");
+    let _ = encoder.request(&encoder.prefix(Some("s")), "u", 3);
+    let reader = TemplateReader::new(&template);
+    let read = |size: usize| {
+        let mut tally = Tally::of_template(&reader, None);
+        let (mut splitter, mut events) = (reader.splitter(), 0);
+        let mut each = |item: goodput::client::sse::Item<'_>| {
+            events += 1;
+            tally.feed(Duration::from_millis(events), reader.event(item), item.data);
+        };
+        if stream.chunks(size).all(|piece| splitter.feed(piece, &mut each).is_ok()) {
+            splitter.finish(&mut each);
+        }
+        let mut record = Record::due(0, Phase::Measure, Duration::ZERO);
+        let tallied = tally.finish(End::Eof, Duration::from_secs(9), &mut record);
+        format!("{record:?} {tallied:?}")
+    };
+    let piece = (first >> 2) + 1;
+    assert_eq!(read(stream.len().max(1)), read(piece), "cut into reads of {piece}");
+    matches!(reader.document(stream), Parsed::Event(_))
 }
 
 /// Reads a page of metrics, and facts about a server.
@@ -332,9 +375,10 @@ pub fn run_folder() -> Vec<(PathBuf, Vec<u8>)> {
 pub type Target = (&'static str, fn(&[u8]) -> bool);
 
 /// All fuzz targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 8] = [
     ("plan", plan),
     ("sse", sse),
+    ("template", template),
     ("metrics", metrics),
     ("trace", trace),
     ("data", data),
@@ -370,6 +414,16 @@ pub fn seeds(target: &str, root: &Path) -> Vec<Vec<u8>> {
             })
             .map(|seed| [&seed[..1], &body(&seed[1..])].concat())
             .collect(),
+        "template" => {
+            let tgi = "data:{\"token\":{\"text\":\" a\"},\"details\":null}\n\ndata:{\"token\":{\"text\":\" b\"},\"details\":{\"finish_reason\":\"length\",\"generated_tokens\":2}}\n\n";
+            let ollama =
+                "{\"response\":\"a\"}\n{\"response\":\"\",\"done_reason\":\"stop\",\"eval_count\":1}\n";
+            let triton = "data: {\"text_output\":\"a\"}\n\ndata: {\"text_output\":\"b\"}\n\n";
+            let own = "path = \"/x\"\nbody = '{\"q\": \"{{query}}\", \"t\": {{texts}}}'\nresults = \"$.data[0]\"\n%%%%\n{\"data\":[[1,2]]}";
+            [(0, tgi), (1, ollama), (2, triton), (3, tgi), (0, own)]
+                .map(|(first, text)| [&[first], text.as_bytes()].concat())
+                .into()
+        }
         "metrics" => files(&fixtures.join("metrics"))
             .into_iter()
             .map(|(_, bytes)| bytes[..bytes.len().min(8_000)].to_vec())

@@ -251,7 +251,7 @@ async fn connect(spec: &Spec, key: &ServerKey) -> Result<(Load, Arc<Host>)> {
     );
     let clients = Client::for_load(&server, api_key, host.threads(), plan.client.retries)?;
     let (asked, model) = (clients[0].clone(), plan.server.model.clone());
-    host.run(async move { preflight::check_models(&asked, model.as_deref()).await }).await??;
+    host.run(async move { preflight::find_model(&asked, model.as_deref()).await }).await??;
     let traffic = Traffic::open(&plan.workload, &plan.counter()?)?;
     let connected = Connected { host: host.clone(), clients, tokenizer };
     Ok((Load::new(connected, plan, spec.terms.clone(), &traffic)?, host))

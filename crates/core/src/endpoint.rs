@@ -29,6 +29,8 @@ named_enum! {
         Pooling = "pooling",
         /// `/classify`: takes texts, answers with the class of each (vLLM).
         Classify = "classify",
+        /// Any other HTTP endpoint, which `[server.template]` describes.
+        Template = "template",
     }
 }
 
@@ -66,9 +68,9 @@ impl Item {
 }
 
 impl Api {
-    /// Returns the path of the endpoint.
-    pub const fn path(self) -> &'static str {
-        match self {
+    /// Returns the path of the endpoint; `None` if only the plan knows it (`server.template`).
+    pub const fn path(self) -> Option<&'static str> {
+        Some(match self {
             Self::Chat => "/v1/chat/completions",
             Self::Completions => "/v1/completions",
             Self::Responses => "/v1/responses",
@@ -78,12 +80,13 @@ impl Api {
             Self::Score => "/score",
             Self::Pooling => "/pooling",
             Self::Classify => "/classify",
-        }
+            Self::Template => return None,
+        })
     }
 
     /// Returns the API of an endpoint's path.
     pub fn of_path(path: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|api| api.path() == path)
+        Self::ALL.into_iter().find(|api| api.path() == Some(path))
     }
 
     /// Returns true if a prompt may be a list of token ids.
@@ -97,7 +100,8 @@ impl Api {
             | Self::Rerank
             | Self::Score
             | Self::Pooling
-            | Self::Classify => false,
+            | Self::Classify
+            | Self::Template => false,
         }
     }
 
@@ -105,7 +109,8 @@ impl Api {
     pub const fn takes_images(self) -> bool {
         match self {
             Self::Chat | Self::Responses | Self::Messages => true,
-            Self::Completions
+            Self::Template
+            | Self::Completions
             | Self::Embeddings
             | Self::Rerank
             | Self::Score
@@ -114,20 +119,14 @@ impl Api {
         }
     }
 
-    /// Returns what a request is answered with.
-    pub const fn answer(self) -> Answer {
+    /// Returns what a request is answered with; `None` if only the plan knows it (`server.template`). The settings of a server know it in
+    /// any case.
+    pub const fn answer(self) -> Option<Answer> {
         match self {
-            Self::Chat | Self::Completions | Self::Responses | Self::Messages => Answer::Tokens,
-            Self::Embeddings | Self::Pooling | Self::Classify => Answer::Items(Item::Text),
-            Self::Rerank | Self::Score => Answer::Items(Item::Document),
-        }
-    }
-
-    /// Returns the items of a request; `None` if it is answered with generated tokens.
-    pub const fn item(self) -> Option<Item> {
-        match self.answer() {
-            Answer::Tokens => None,
-            Answer::Items(item) => Some(item),
+            Self::Chat | Self::Completions | Self::Responses | Self::Messages => Some(Answer::Tokens),
+            Self::Embeddings | Self::Pooling | Self::Classify => Some(Answer::Items(Item::Text)),
+            Self::Rerank | Self::Score => Some(Answer::Items(Item::Document)),
+            Self::Template => None,
         }
     }
 }
@@ -192,14 +191,11 @@ impl FromStr for BaseUrl {
                 .into());
         }
         let base = url.as_str().trim_end_matches('/');
-        for api in Api::ALL {
-            if base.ends_with(api.path()) {
-                let apis = Api::ALL.map(|api| format!("{:?}", api.name())).join(" or ");
-                return Err(format!(
-                    "the URL ends in {}: write only the part before it; api = {apis} chooses the endpoint",
-                    api.path()
-                ));
-            }
+        if let Some(path) = Api::ALL.into_iter().filter_map(Api::path).find(|path| base.ends_with(path)) {
+            let apis = Api::ALL.map(|api| format!("{:?}", api.name())).join(" or ");
+            return Err(format!(
+                "the URL ends in {path}: write only the part before it; api = {apis} chooses the endpoint"
+            ));
         }
         Ok(Self(base.strip_suffix("/v1").unwrap_or(base).trim_end_matches('/').to_owned()))
     }

@@ -33,7 +33,7 @@ impl Plan {
             RequestSource::Prompts(_) | RequestSource::Trace(_) => None,
         };
         let queries: Vec<Option<bool>> = kinds.iter().map(|kind| prompts(&kind.source)).collect();
-        let item = match api.answer() {
+        let item = match self.server.answer() {
             Answer::Tokens => {
                 return queries.iter().any(Option::is_some).then(|| {
                     format!(
@@ -101,7 +101,7 @@ impl Plan {
 
 /// Returns the names of the APIs that answer item by item, for a message.
 fn item_apis() -> String {
-    let apis = Api::ALL.into_iter().filter(|api| api.item().is_some());
+    let apis = Api::ALL.into_iter().filter(|api| matches!(api.answer(), Some(Answer::Items(_))));
     apis.map(|api| format!("{:?}", api.name())).collect::<Vec<_>>().join(" or ")
 }
 

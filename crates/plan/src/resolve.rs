@@ -8,6 +8,7 @@ use goodput_core::slo::{AnswerPart, LimitGroup, Slo};
 use goodput_core::tokens::Tokenizer;
 use goodput_core::units::{Fraction, Span};
 use goodput_stats::search::config::{Mode, Over};
+use goodput_workload::config::Class;
 use goodput_workload::kind::{Kind, RequestSource};
 use goodput_workload::sources::Prompts;
 use std::time::Duration;
@@ -84,9 +85,9 @@ impl Plan {
                 .into());
         }
         for class in self.workload.classes() {
-            if let Err(problem) = ExtraBody::try_from(class.body.clone()) {
-                return Err(format!("[[workload.class]] {}: {problem}", class.name));
-            }
+            let body = ExtraBody::try_from(class.body.clone()).map(drop);
+            body.and_then(|()| self.class_fits_template(class))
+                .map_err(|problem| format!("[[workload.class]] {}: {problem}", class.name))?;
         }
         if let Some(problem) = self.sensitivity.as_ref().and_then(|s| s.problem(&self)) {
             return Err(problem);
@@ -103,6 +104,21 @@ impl Plan {
             problem.map_err(|e| format!("{prefix}{e}"))?;
         }
         Ok(self)
+    }
+
+    /// Checks that a class differs from the plan only in what a template can express.
+    fn class_fits_template(&self, class: &Class) -> Result<(), String> {
+        let Some(template) = &self.server.template else { return Ok(()) };
+        if !class.body.is_empty() {
+            return Err(
+                "body has no effect with api = \"template\": write its fields into server.template.body"
+                    .into(),
+            );
+        }
+        if class.model.is_some() && !template.names_model() {
+            return Err("model has no effect, since server.template.body has no {{model}}: add it there, or leave it out".into());
+        }
+        Ok(())
     }
 
     /// Fills in the timeout of a request: the longest default of the series.

@@ -38,6 +38,7 @@ fn word(name: &str) -> Option<&'static str> {
         "Factor" => "number from 1.01",
         "TokenCount" => "tokens, from 1",
         "BaseUrl" | "ReadyUrl" | "PageUrl" => "URL",
+        "JsonPath" => "JSONPath",
         "ProfileName" => "name of a profile",
         "Selector" => "series",
         "Headers" => "table of strings",

@@ -1,20 +1,23 @@
 //! The plan's `[server]` table: the server, the transport, and the settings of requests.
 
 pub mod extras;
+pub mod json_path;
 pub mod key;
 pub mod pages;
 pub mod proxy;
+pub mod template;
 pub mod tls;
 
 use super::start::is_variable_name;
 use extras::{ExtraBody, Headers};
-use goodput_core::endpoint::{Answer, Api, BaseUrl};
+use goodput_core::endpoint::{Answer, Api, BaseUrl, Item};
 use goodput_core::units::{NonEmpty, Span};
 use key::KeySource;
 use pages::{PageUrl, ServerMetrics};
 use proxy::Proxy;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use template::Template;
 use tls::Tls;
 
 /// Form in which prompts are sent.
@@ -86,6 +89,8 @@ pub struct Server {
     pub target: Target,
     /// API of the requests.
     pub api: Api,
+    /// The endpoint, if `api` is [`Api::Template`].
+    pub template: Option<Template>,
     /// Model to request; `None` for the one that `/v1/models` lists.
     pub model: Option<String>,
     /// Source of the API key.
@@ -123,6 +128,7 @@ impl Server {
         Self {
             target,
             api: Api::default(),
+            template: None,
             model: None,
             key: None,
             headers: Headers::default(),
@@ -142,7 +148,27 @@ impl Server {
 
     /// Returns true if answers are streams; false if each is one document.
     pub fn streams(&self) -> bool {
-        self.stream && self.api.answer() == Answer::Tokens
+        self.stream && self.answer() == Answer::Tokens
+    }
+
+    /// Returns what a request is answered with.
+    pub fn answer(&self) -> Answer {
+        let described = || self.template.as_ref().map(Template::answer);
+        self.api.answer().or_else(described).unwrap_or(Answer::Tokens)
+    }
+
+    /// Returns the items of a request; `None` if it is answered with generated tokens.
+    pub fn item(&self) -> Option<Item> {
+        match self.answer() {
+            Answer::Tokens => None,
+            Answer::Items(item) => Some(item),
+        }
+    }
+
+    /// Returns the path of the endpoint, which may have a query.
+    pub fn path(&self) -> &str {
+        let described = || self.template.as_ref().map(|template| template.path.as_str());
+        self.api.path().or_else(described).unwrap_or("/")
     }
 
     /// Returns the settings for a server outside the plan, such as a metrics page: trusted authorities and proxy, but no credentials, and always
@@ -180,6 +206,9 @@ struct RawServer {
     /// API of the requests.
     #[serde(default)]
     api: Api,
+    /// The endpoint of `api = "template"`: its path, the body of a request, and where an answer has text, counts and errors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    template: Option<Template>,
     /// Model to request; by default the one that the server lists.
     model: Option<String>,
     /// Environment variable with the API key, which is sent as a bearer token (with `api = "messages"` as `x-api-key` too) and never written to files.
@@ -259,6 +288,34 @@ const fn warmup_requests() -> u32 {
     20
 }
 
+/// Returns the reason why the template does not fit the other keys of its server.
+fn template_problem(
+    api: Api,
+    template: Option<&Template>,
+    model: Option<&str>,
+    body: &ExtraBody,
+) -> Option<String> {
+    let problem = match (api, template) {
+        (Api::Template, None) => {
+            "api = \"template\" needs the table [server.template], with path, body, and text (or results): see docs/apis.md"
+        }
+        (Api::Template, Some(_)) if !body.is_empty() => {
+            "[server.body] cannot be combined with api = \"template\": write its fields into template.body"
+        }
+        (Api::Template, Some(template)) if model.is_none() && template.names_model() => {
+            "template.body has {{model}}, but model is not set: write model = \"…\" in [server]"
+        }
+        (_, Some(_)) if api != Api::Template => {
+            return Some(format!(
+                "[server.template] has no effect with api = \"{}\": write api = \"template\", or leave the table out",
+                api.name()
+            ));
+        }
+        _ => return None,
+    };
+    Some(problem.into())
+}
+
 impl TryFrom<RawServer> for Server {
     type Error = String;
     fn try_from(r: RawServer) -> Result<Self, String> {
@@ -304,10 +361,14 @@ impl TryFrom<RawServer> for Server {
                         tokenizer = \"tokenizer.json\""
                 .into());
         }
+        if let Some(problem) = template_problem(r.api, r.template.as_ref(), r.model.as_deref(), &r.body) {
+            return Err(problem);
+        }
         let metrics = ServerMetrics::of(r.metrics, r.metrics_url, r.metrics_urls, r.metrics_interval)?;
         Ok(Self {
             target,
             api: r.api,
+            template: r.template,
             model: r.model,
             key,
             headers: r.headers,
@@ -349,6 +410,7 @@ impl From<Server> for RawServer {
             metrics_urls,
             metrics_interval: Some(interval).filter(|i| *i != ServerMetrics::default().interval),
             api: s.api,
+            template: s.template,
             model: s.model,
             api_key_env,
             api_key_file,

@@ -29,6 +29,7 @@ sweeps!(
     "embedder",
     "reranker",
     "vision",
+    "template",
     "vllm-local",
     "vllm-variants-local",
     "llama-70b-max-num-seqs",

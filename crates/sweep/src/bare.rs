@@ -92,7 +92,7 @@ impl<'a> Bare<'a> {
     /// Makes a sweep like [`Bare::on`], with the plan's requests from files that are open already ([`traffic`]), but of other
     /// lengths.
     pub(crate) fn drawing(plan: &'a Plan, traffic: Traffic, lengths: Lengths, model: Model) -> Self {
-        let model = if plan.server.api.item().is_some() { model.with_items() } else { model };
+        let model = if plan.server.item().is_some() { model.with_items() } else { model };
         let vision = plan.simulated().ok().flatten().and_then(|sim| sim.vision);
         Self { plan, traffic, lengths, vision, model, now: Duration::ZERO, steps: Vec::new() }
     }

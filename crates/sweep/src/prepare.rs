@@ -80,7 +80,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     let (clients, aside, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
     let (asked, wanted) = (client.clone(), plan.server.model.clone());
-    let served = host.run(async move { preflight::check_models(&asked, wanted.as_deref()).await }).await??;
+    let served = host.run(async move { preflight::find_model(&asked, wanted.as_deref()).await }).await??;
     check_classes(plan, &client, host).await?;
     check_length(&traffic, served.max_model_len)?;
     let timeout = plan.probe_timeout();
@@ -202,7 +202,7 @@ async fn check_classes(plan: &Plan, client: &Client, host: &Host) -> Result<()> 
     for class in plan.workload.classes() {
         let Some(model) = class.model.clone() else { continue };
         let asked = client.clone();
-        let served = host.run(async move { preflight::check_models(&asked, Some(&model)).await }).await?;
+        let served = host.run(async move { preflight::find_model(&asked, Some(&model)).await }).await?;
         served.with_context(|| format!("the model of [[workload.class]] {}", class.name))?;
     }
     Ok(())

@@ -1,5 +1,6 @@
 //! Extracts the text of a complete answer from its body. Runs only for answers whose text is wanted.
 
+use super::splitter::Splitter;
 use super::sse::Parser;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -26,14 +27,22 @@ impl AnswerText {
         })
     }
 
-    /// Extracts the texts from a stream: `add` adds those of one payload, and breaks at the end of the answer.
+    /// Extracts the texts from a stream of server-sent events: `add` adds those of one payload, and breaks at the end of the answer.
     pub(super) fn of_events(body: &[u8], add: impl Fn(&mut Self, &[u8]) -> ControlFlow<()>) -> Self {
+        Self::of_split(body, Splitter::Events(Parser::new()), add)
+    }
+
+    /// Extracts the texts from a stream in the format of a splitter, as [`AnswerText::of_events`].
+    pub(super) fn of_split(
+        body: &[u8],
+        mut splitter: Splitter,
+        add: impl Fn(&mut Self, &[u8]) -> ControlFlow<()>,
+    ) -> Self {
         let (mut answer, mut over) = (Self::default(), false);
         let mut each = |data: &[u8]| over = over || add(&mut answer, data.trim_ascii()).is_break();
-        let mut parser = Parser::new();
         // An event that is too large has failed the request before.
-        if parser.feed(body, |item| each(item.data)).is_ok() {
-            parser.finish(|item| each(item.data));
+        if splitter.feed(body, |item| each(item.data)).is_ok() {
+            splitter.finish(|item| each(item.data));
         }
         answer
     }

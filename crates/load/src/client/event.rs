@@ -105,18 +105,10 @@ pub fn parse(item: Item<'_>) -> Parsed {
 
 /// Parses one payload: `event` converts its JSON.
 pub(super) fn parse_json<'a, T: Deserialize<'a>>(item: Item<'a>, event: impl FnOnce(T) -> Parsed) -> Parsed {
-    let data = item.data.trim_ascii();
-    if data == b"[DONE]" {
-        return Parsed::Done;
-    }
-    if item.error {
-        let error = serde_json::from_slice(data).ok().and_then(|v: Value| message(&v));
-        let error = error.unwrap_or_else(|| String::from_utf8_lossy(data).into());
-        return Parsed::Event(Event { error: Some(error), ..Event::default() });
-    }
-    if data.is_empty() || data[0] == b':' {
-        return Parsed::Ignored;
-    }
+    let data = match json_of(item) {
+        Ok(data) => data,
+        Err(parsed) => return parsed,
+    };
     // One UTF-8 check of the whole is faster than serde_json's check of each string.
     let raw = match str::from_utf8(data) {
         Ok(text) => serde_json::from_str::<T>(text),
@@ -126,6 +118,23 @@ pub(super) fn parse_json<'a, T: Deserialize<'a>>(item: Item<'a>, event: impl FnO
         Ok(raw) if data[0] == b'{' => event(raw),
         _ => Parsed::Malformed,
     }
+}
+
+/// Returns the JSON of a payload. The error is the result for a payload that has none: `[DONE]`, a comment, or an event that is an error by name.
+pub(super) fn json_of(item: Item<'_>) -> Result<&[u8], Parsed> {
+    let data = item.data.trim_ascii();
+    if data == b"[DONE]" {
+        return Err(Parsed::Done);
+    }
+    if item.error {
+        let error = serde_json::from_slice(data).ok().and_then(|v: Value| message(&v));
+        let error = error.unwrap_or_else(|| String::from_utf8_lossy(data).into());
+        return Err(Parsed::Event(Event { error: Some(error), ..Event::default() }));
+    }
+    if data.is_empty() || data[0] == b':' {
+        return Err(Parsed::Ignored);
+    }
+    Ok(data)
 }
 
 /// Extracts the message of an error body: `{"error": {"message": …}}`, `{"error": …}`, `{"message": …}`, `{"detail":

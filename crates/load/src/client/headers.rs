@@ -9,7 +9,9 @@ use http::{HeaderMap, HeaderValue, header};
 pub(super) fn of_requests(server: &Server, key: Option<&ApiKey>) -> HeaderMap {
     let dialect = Dialect::of(server.api);
     let mut headers: HeaderMap = server.headers.iter().collect();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    // Parsing the plan has checked the type of a template.
+    let own = server.template.as_ref().and_then(|template| template.content_type.parse().ok());
+    headers.insert(header::CONTENT_TYPE, own.unwrap_or(HeaderValue::from_static("application/json")));
     for (name, value) in dialect.headers {
         headers.entry(*name).or_insert(HeaderValue::from_static(value));
     }

@@ -137,7 +137,13 @@ fn failed(client: &Client, probe: &Finished, failure: Failure) -> String {
             .next()
             .map_or_else(String::new, |base| unauthorized(client, base, status, body.as_bytes())),
         Some(status) => {
-            format!("the first request to {base} failed ({}, HTTP {status}): {body}", failure.name())
+            let hint = match status {
+                200..=299 if client.is_template() => {
+                    ". Compare this answer with the paths of [server.template], and with its stream-format and done"
+                }
+                _ => "",
+            };
+            format!("the first request to {base} failed ({}, HTTP {status}): {body}{hint}", failure.name())
         }
         None => format!("the first request to {base} failed ({}): {body}", failure.name()),
     }

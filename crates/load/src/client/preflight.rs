@@ -6,12 +6,15 @@ use super::broken::Broken;
 use super::send::Client;
 use super::tls::REMEDY;
 use anyhow::{anyhow, bail};
+use bytes::Bytes;
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::record::Failure;
 use goodput_plan::server::Http;
 use serde::Deserialize;
 
 const MODELS: &str = "/v1/models";
+/// Name in reports of a model that neither the plan nor the server names.
+const UNNAMED: &str = "unnamed";
 
 /// The model that requests will name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,16 +81,40 @@ pub async fn check_models(client: &Client, wanted: Option<&str>) -> anyhow::Resu
     found.ok_or_else(|| anyhow!("[server] names no URL"))
 }
 
+/// Finds the model of a plan's server. Requests to an endpoint of the plan's own (`server.template`) may name none, and its server need not
+/// list any: there the list only adds the context length.
+///
+/// # Errors
+/// As [`check_models`]; with a template only if a server does not answer at all.
+pub async fn find_model(client: &Client, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
+    if !client.is_template() {
+        return check_models(client, wanted).await;
+    }
+    let mut found = as_named(wanted.unwrap_or(UNNAMED));
+    for (target, base) in client.urls().enumerate() {
+        let (status, body) = list(client, target, base).await?;
+        let listed = serde_json::from_slice::<List>(&body).ok().filter(|_| (200..=299).contains(&status));
+        let Some(model) = listed.and_then(|list| choose(&list.data, base, wanted).ok()) else { continue };
+        let shortest = found.max_model_len.into_iter().chain(model.max_model_len).min();
+        found = ServedModel { max_model_len: shortest, ..model };
+    }
+    Ok(found)
+}
+
+async fn list(client: &Client, target: usize, base: &BaseUrl) -> anyhow::Result<(u16, Bytes)> {
+    client.fetch(target, MODELS).await.map_err(|e| match client.refused() {
+        Some(refused) => refused.clone().into(),
+        None => through(client, target, unreachable(client.http_version(), base, &e)),
+    })
+}
+
 async fn check_one(
     client: &Client,
     target: usize,
     base: &BaseUrl,
     wanted: Option<&str>,
 ) -> anyhow::Result<ServedModel> {
-    let (status, body) = client.fetch(target, MODELS).await.map_err(|e| match client.refused() {
-        Some(refused) => refused.clone().into(),
-        None => through(client, target, unreachable(client.http_version(), base, &e)),
-    })?;
+    let (status, body) = list(client, target, base).await?;
     match (status, wanted) {
         (200..=299, _) => {}
         (401 | 403, _) => bail!(unauthorized(client, base, status, &body)),

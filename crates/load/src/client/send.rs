@@ -9,6 +9,7 @@ use super::dns::InTurn;
 use super::headers;
 use super::key::ApiKey;
 use super::payload::Payload;
+use super::protocol::Protocol;
 use super::proxy;
 use super::sample::sample;
 use super::tally::End;
@@ -19,12 +20,12 @@ use axum::Router;
 use bytes::Bytes;
 use exchange::{Exchange, elsewhere};
 use futures_util::future::join_all;
-use goodput_core::endpoint::{Api, BaseUrl};
+use goodput_core::endpoint::BaseUrl;
 use goodput_core::record::{Failure, Finished, Outcome, Record};
 use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
 use goodput_plan::client::Retries;
-use goodput_plan::server::{Connections, Http, Server};
+use goodput_plan::server::{Connections, Http, Server, template};
 use http::{HeaderMap, Method, header};
 use reqwest::Url;
 use std::{
@@ -67,7 +68,10 @@ pub struct Client(Arc<Inner>);
 
 struct Inner {
     transport: Transport,
-    api: Api,
+    /// The format of answers.
+    protocol: Protocol,
+    /// Method of requests.
+    method: Method,
     /// True if answers are streams; false if each is one document.
     stream: bool,
     targets: Vec<Endpoints>,
@@ -178,7 +182,7 @@ impl Client {
         let targets = bases(&server.target)
             .into_iter()
             .map(|base| Endpoints {
-                generate: base.join(server.api.path()),
+                generate: base.join(server.path()),
                 proxy: proxy::proxy_for(&server.proxy, &base).map(|proxy| proxy.url),
                 base,
             })
@@ -188,7 +192,8 @@ impl Client {
         let (http, connections) = (server.http, server.connections);
         Self(Arc::new(Inner {
             transport,
-            api: server.api,
+            protocol: Protocol::of(server),
+            method: method(server),
             stream: server.streams(),
             targets,
             headers,
@@ -352,7 +357,12 @@ impl Client {
 
     /// Returns the dialect of the API that requests are sent to.
     pub(super) fn dialect(&self) -> &'static Dialect {
-        Dialect::of(self.0.api)
+        self.0.protocol.dialect()
+    }
+
+    /// Returns true if the plan describes the endpoint itself.
+    pub(super) fn is_template(&self) -> bool {
+        matches!(self.0.protocol, Protocol::Template(_))
     }
 
     /// Returns true if answers are streams; false if each is one document.
@@ -363,6 +373,14 @@ impl Client {
     /// Returns the HTTP version in use.
     pub(crate) fn http_version(&self) -> Http {
         self.0.http
+    }
+}
+
+/// Returns the method of requests.
+fn method(server: &Server) -> Method {
+    match server.template.as_ref().map(|template| template.method) {
+        Some(template::Method::Put) => Method::PUT,
+        Some(template::Method::Post) | None => Method::POST,
     }
 }
 

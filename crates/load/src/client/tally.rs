@@ -7,7 +7,7 @@
 
 mod count;
 
-use super::dialect::Dialect;
+use super::dialect::{Dialect, PromptWriter, TemplateReader};
 use super::event::{Event, Parsed};
 use super::payload::AskedLength;
 use count::{Carried, Ending, TokenCount};
@@ -37,7 +37,11 @@ const GAPS: usize = 64;
 /// The state of one answer.
 #[derive(Debug, Default)]
 pub struct Tally {
-    api: Api,
+    dialect: &'static Dialect,
+    /// True if a stream has no other end than that of its body.
+    ends_with_body: bool,
+    /// True if the stream ended within an event.
+    is_torn: bool,
     itl_limit: Option<Duration>,
     first_event: Option<Duration>,
     first_token: Option<Duration>,
@@ -80,7 +84,17 @@ pub struct Tallied {
 impl Tally {
     /// Makes the state before the first byte. Gaps above `itl_limit` are counted in the record.
     pub fn new(api: Api, itl_limit: Option<Duration>) -> Self {
-        Self { api, itl_limit, ..Self::default() }
+        Self::of(Dialect::of(api), itl_limit)
+    }
+
+    /// Makes the state before the first byte of an answer in a dialect.
+    pub(super) fn of(dialect: &'static Dialect, itl_limit: Option<Duration>) -> Self {
+        Self { dialect, itl_limit, ..Self::default() }
+    }
+
+    /// Makes the state before the first byte of an answer in the format of a template.
+    pub fn of_template(reader: &TemplateReader, itl_limit: Option<Duration>) -> Self {
+        Self { ends_with_body: reader.ends_with_body(), ..Self::of(reader.dialect(), itl_limit) }
     }
 
     /// Sets the length that the answer was asked to have, with which its token counts must agree.
@@ -136,7 +150,12 @@ impl Tally {
 
     /// Returns true if the answer is complete, however the connection ends.
     pub fn whole(&self) -> bool {
-        self.done || (self.finish.is_some() && Dialect::of(self.api).finish_completes)
+        self.done || (self.finish.is_some() && self.dialect.finish_completes)
+    }
+
+    /// Records that the body ended within an event.
+    pub(crate) fn torn(&mut self) {
+        self.is_torn = true;
     }
 
     /// Returns true if any event has arrived.
@@ -160,7 +179,7 @@ impl Tally {
             let problem = format!("the answer has {} results for {asked} items", event.results);
             return self.fail(at, Failure::Miscounted, problem.as_bytes());
         }
-        if (Dialect::of(self.api).document_has_tokens)(&event) {
+        if (self.dialect.document_has_tokens)(&event) {
             (self.events, self.last_token) = (1, Some(at));
         }
         self.count.document(&event);
@@ -176,7 +195,7 @@ impl Tally {
             return;
         }
         self.reasoned |= event.reasoning.some();
-        let dialect = Dialect::of(self.api);
+        let dialect = self.dialect;
         let content = (dialect.is_content)(&event);
         let carried = self.count.add(dialect, &event);
         match carried {
@@ -287,6 +306,8 @@ impl Tally {
 
     /// Writes the results into the record; `at` is the time when reading ended. A timeout counts as an error.
     pub fn finish(mut self, end: End, at: Duration, record: &mut Record) -> Tallied {
+        let is_end = self.ends_with_body && end == End::Eof && !self.is_torn;
+        self.done |= is_end && self.failure.is_none();
         let (failure, seen) = self.failed(end).unzip();
         record.outcome = match failure {
             Some(_) => Outcome::Failed,
@@ -321,8 +342,8 @@ impl Tally {
         (record.output_tokens, record.token_source) = output.unzip();
         record.first_event_tokens = self.tokens_by_first_event(counted.map(|(n, _)| n)).and_then(in_range);
         // A document with results ends with its last byte and states no reason.
-        record.finish =
-            self.finish.or_else(|| (self.done && self.api.item().is_none()).then(|| "done".into()));
+        let generates = matches!(self.dialect.prompt, PromptWriter::Text { .. });
+        record.finish = self.finish.or_else(|| (self.done && generates).then(|| "done".into()));
         Tallied { gaps_us: self.gaps_us, seen: seen.filter(|seen| !seen.is_empty()) }
     }
 }

@@ -85,7 +85,10 @@ impl Terms {
 
 /// Returns an encoder of a plan's requests.
 pub fn plan_encoder(plan: &Plan, model: &str, pinning: Pinning, usage: bool) -> Encoder {
-    let encoder = Encoder::new(plan.server.api, model, &plan.server.body.json(), pinning, usage);
+    let encoder = match &plan.server.template {
+        Some(template) => Encoder::of_template(template, model),
+        None => Encoder::new(plan.server.api, model, &plan.server.body.json(), pinning, usage),
+    };
     if plan.server.streams() { encoder } else { encoder.whole() }
 }
 

@@ -27,6 +27,24 @@ pub(super) struct ApiRequest<T = Vec<u64>> {
     pub(super) max_output_tokens: Option<u32>,
     pub(super) min_tokens: Option<u32>,
     pub(super) n: Option<u32>,
+    /// The prompt at TGI.
+    pub(super) inputs: Option<Words<T>>,
+    /// Settings at TGI.
+    pub(super) parameters: Option<TgiParameters>,
+    /// Settings at Ollama.
+    pub(super) options: Option<OllamaOptions>,
+}
+
+/// The settings of a request to TGI.
+#[derive(Debug, Deserialize)]
+pub(super) struct TgiParameters {
+    pub(super) max_new_tokens: Option<u32>,
+}
+
+/// The settings of a request to Ollama.
+#[derive(Debug, Deserialize)]
+pub(super) struct OllamaOptions {
+    pub(super) num_predict: Option<u32>,
 }
 
 /// A message of a chat.

@@ -7,7 +7,7 @@ use crate::sim::dialect::{self, TEMPLATE_TOKEN, TextApi};
 use crate::sim::fault::play;
 use crate::sim::items::ItemOrder;
 use crate::sim::request::ApiRequest;
-use crate::sim::rules::{EVENTS, JSON, MAX_BODY, Order, Page, Refusal, Route, ServedModel};
+use crate::sim::rules::{JSON, MAX_BODY, Order, Page, Refusal, Route, ServedModel};
 use crate::sim::socket::ConnectionHandle;
 use crate::sim::writer::{self, Thought, Writer};
 use axum::{
@@ -154,7 +154,8 @@ impl Server {
         let head = self.model.head(api, id, order.stream, created);
         if order.stream {
             let writer = Writer::new(api, &head, order.input, order.options).thinking(thought);
-            return Ok((content_type(EVENTS), Body::new(Stream { events, writer })).into_response());
+            return Ok((content_type(dialect::stream_type(api)), Body::new(Stream { events, writer }))
+                .into_response());
         }
         let (mut tokens, mut cached) = (0, None);
         while let Some(event) = poll_fn(|cx| events.poll_next(cx)).await {

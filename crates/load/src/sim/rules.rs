@@ -19,6 +19,7 @@ pub(super) const MAX_BODY: usize = 32 << 20;
 /// Content types of answers and pages.
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream; charset=utf-8";
+pub(super) const LINES: &str = "application/x-ndjson";
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The part of the server that a request is addressed to.
@@ -125,9 +126,10 @@ impl ServedModel {
                 Route::Page(Page::new(StatusCode::OK, JSON, version))
             }
             "/metrics" => Route::Metrics,
-            _ => match Api::of_path(path) {
-                Some(api) => TextApi::of(api).map_or(Route::Items(api), Route::Answer),
-                None => return Route::Page(Page::not_found()),
+            _ => match (Api::of_path(path), TextApi::of_path(path)) {
+                (Some(api), _) => TextApi::of(api).map_or(Route::Items(api), Route::Answer),
+                (None, Some(api)) => Route::Answer(api),
+                (None, None) => return Route::Page(Page::not_found()),
             },
         };
         let methods = if matches!(found, Route::Answer(_) | Route::Items(_)) { "POST" } else { "GET,HEAD" };
@@ -170,7 +172,8 @@ impl ServedModel {
         let tokens = dialect::own_template_tokens(api) + parts.map(|words| words.count).sum::<usize>();
         let input = u32::try_from(tokens).unwrap_or(u32::MAX);
         let output = self.output_tokens(api, &request, input, texts)?;
-        let (stream, options) = (request.stream.unwrap_or(false), request.stream_options.unwrap_or_default());
+        let stream = (Dialect::of(api).streams)(request.stream);
+        let options = request.stream_options.unwrap_or_default();
         Ok((request, Order { api, stream, input, output, options, encode }))
     }
 

@@ -94,7 +94,7 @@ impl ExtraBody {
 
 /// Returns the path of the first secret in a field of the body, known by its name or the form of its value; `at` is the path of the field. A table
 /// with the name of a secret is not one by itself: it may be the JSON schema of an answer.
-fn secret_in(at: &str, name: &str, value: &toml::Value) -> Option<String> {
+pub(super) fn secret_in(at: &str, name: &str, value: &toml::Value) -> Option<String> {
     let top = at == name;
     let of = |(key, value): (&String, &toml::Value)| secret_in(&format!("{at}.{key}"), key, value);
     match value {

@@ -30,7 +30,8 @@ pub(super) fn shown(url: &str) -> String {
     parsed.set_query(None);
     parsed.set_fragment(None);
     let text = parsed.as_str().trim_end_matches('/');
-    let text = Api::ALL.iter().find_map(|api| text.strip_suffix(api.path())).unwrap_or(text);
+    let text =
+        Api::ALL.into_iter().filter_map(Api::path).find_map(|path| text.strip_suffix(path)).unwrap_or(text);
     text.trim_end_matches('/').to_owned()
 }
 

@@ -95,7 +95,7 @@ async fn is_ready(client: &Client, path: Option<&str>) -> Result<(), String> {
 async fn lists_models(client: &Client, wanted: Option<&str>) -> Result<(), String> {
     match client.get("/v1/models").await {
         Ok((404 | 405, _)) => Ok(()),
-        Ok((200..=299, _)) => match preflight::check_models(client, wanted).await {
+        Ok((200..=299, _)) => match preflight::find_model(client, wanted).await {
             Err(e) if e.is::<NoModelListed>() => Err(format!("{e:#}")),
             _ => Ok(()),
         },

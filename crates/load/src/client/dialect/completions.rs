@@ -1,9 +1,9 @@
 //! `/v1/completions`.
 
-use super::{Dialect, PromptWriter, choices_fields, choices_text, escape};
+use super::{Dialect, PromptWriter, choices_fields, choices_text, escape, joined};
 use crate::client::encoder::Pinning;
 use crate::client::event::{self, Event};
-use goodput_core::message::{Message, Role};
+use goodput_core::message::Message;
 
 pub(super) const DIALECT: Dialect = Dialect {
     headers: &[],
@@ -33,16 +33,10 @@ fn end(out: &mut Vec<u8>, user: &str) {
     out.push(b'"');
 }
 
-/// Joins the contents into one prompt, since there are no roles: each on a new line, except that an assistant message
-/// continues the text before it. The server generated it that way, so the history is in its prefix cache.
+/// Joins the contents into one prompt, since there are no roles.
 fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
     out.extend_from_slice(b"\"prompt\":\"");
-    for (i, message) in messages.iter().enumerate() {
-        if i > 0 && message.role != Role::Assistant {
-            out.extend_from_slice(b"\\n");
-        }
-        escape(out, &message.content);
-    }
+    joined(messages, |text| escape(out, text));
     out.push(b'"');
 }
 

@@ -12,6 +12,9 @@ mod pooling;
 mod rerank;
 mod responses;
 mod score;
+mod template;
+
+pub use template::TemplateReader;
 
 use super::answer_text::AnswerText;
 use super::encoder::Pinning;
@@ -122,7 +125,7 @@ fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 impl Dialect {
-    /// Returns the dialect of an API.
+    /// Returns the dialect of an API. That of a template judges the events of generated answers; only a [`TemplateReader`] can read them.
     pub(super) const fn of(api: Api) -> &'static Self {
         match api {
             Api::Chat => &chat::DIALECT,
@@ -134,16 +137,23 @@ impl Dialect {
             Api::Classify => &classify::DIALECT,
             Api::Responses => &responses::DIALECT,
             Api::Messages => &messages::DIALECT,
+            Api::Template => &template::TOKENS,
         }
     }
 }
 
-/// Parses one event of a stream of an API.
+impl Default for &'static Dialect {
+    fn default() -> Self {
+        Dialect::of(Api::default())
+    }
+}
+
+/// Parses one event of a stream of a built-in API.
 pub fn parse_event(api: Api, item: Item<'_>) -> Parsed {
     (Dialect::of(api).event)(item)
 }
 
-/// Parses an answer of an API that is one document.
+/// Parses an answer of a built-in API that is one document.
 pub fn parse_document(api: Api, body: &[u8]) -> Parsed {
     (Dialect::of(api).document)(body)
 }
@@ -208,8 +218,19 @@ pub(super) fn token_ids(out: &mut Vec<u8>, ids: &[u32]) {
     serde_json::to_writer(out, ids).expect("writing numbers to memory cannot fail");
 }
 
+/// Joins the contents of a conversation into one text, which `add` appends piece by piece: each on a new line, except that an assistant
+/// message continues the text before it. The server generated it that way, so the history is in its prefix cache.
+pub(super) fn joined(messages: &[Message], mut add: impl FnMut(&str)) {
+    for (i, message) in messages.iter().enumerate() {
+        if i > 0 && message.role != Role::Assistant {
+            add("\n");
+        }
+        add(&message.content);
+    }
+}
+
 /// Appends a list of messages with the roles that every API knows: `role` maps that of each message.
-fn message_list<'a>(
+pub(super) fn message_list<'a>(
     out: &mut Vec<u8>,
     messages: impl Iterator<Item = &'a Message>,
     role: impl Fn(Role) -> Role,
@@ -226,7 +247,7 @@ fn message_list<'a>(
 }
 
 /// Appends `text` escaped as the inside of a JSON string. Escapes are per character, so pieces can be joined.
-fn escape(out: &mut Vec<u8>, text: &str) {
+pub(super) fn escape(out: &mut Vec<u8>, text: &str) {
     let start = out.len();
     serde_json::to_writer(&mut *out, text).expect("writing a string to memory cannot fail");
     out.remove(start);

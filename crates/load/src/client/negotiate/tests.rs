@@ -47,7 +47,7 @@ async fn only_fields_that_the_api_has_are_negotiated() {
             note.lock().unwrap().push(fields.filter(|f| body.contains_key(*f)).collect());
             (StatusCode::BAD_REQUEST, "bad request")
         };
-        let router = Router::new().route(api.path(), post(refuse));
+        let router = Router::new().route(api.path().unwrap(), post(refuse));
         let server = Server { api, ..Server::new(Target::Simulated(toml::Table::new())) };
         let client = Client::in_process(router, &server);
         let got = negotiate(&client, Duration::from_secs(5), |pinning, usage| {

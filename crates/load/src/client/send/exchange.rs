@@ -2,16 +2,16 @@
 
 use super::Inner;
 use crate::client::broken::Broken;
-use crate::client::dialect::Dialect;
 use crate::client::event::{Parsed, error_message};
 use crate::client::payload::Payload;
+use crate::client::protocol::Protocol;
 use crate::client::sample::{keep, sample, without_echo};
-use crate::client::sse::Parser;
+use crate::client::splitter::Splitter;
 use crate::client::tally::{End, SEEN_MAX, Tally};
 use crate::client::transport::{Answer, Call, Format, Route};
 use goodput_core::record::{Failure, Finished, Record};
 use goodput_core::redact::Redactor;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// The exchange of one request.
 pub(super) struct Exchange {
-    dialect: &'static Dialect,
+    protocol: Protocol,
     record: Record,
     began: Instant,
     tally: Tally,
@@ -44,7 +44,7 @@ pub(super) struct Exchange {
 /// The way in which the body is read.
 enum Reading {
     /// As a stream of events, as it arrives.
-    Events(Parser),
+    Events(Splitter),
     /// As the requested JSON document, parsed at its end: the bytes so far, and the arrival of the last one.
     Whole(Vec<u8>, Duration),
     /// As a JSON document instead of a stream, parsed at its end: an error, or something unexpected.
@@ -67,10 +67,10 @@ impl Exchange {
         record.target = u16::try_from(target).unwrap_or(0);
         let head_max = keep(&inner.secrets);
         Self {
-            dialect: Dialect::of(inner.api),
+            protocol: inner.protocol.clone(),
             record,
             began,
-            tally: Tally::new(inner.api, itl_limit),
+            tally: inner.protocol.tally(itl_limit),
             head: Vec::new(),
             head_max,
             body: keep_text.then(Vec::new),
@@ -95,7 +95,7 @@ impl Exchange {
             self.record.sent.get_or_insert(self.began.elapsed());
             // From the pool, a retry might get the next connection that its server has closed.
             let route = if self.record.attempts == 1 { Route::Pooled } else { Route::Fresh };
-            let call = Call { target, route, method: Method::POST, url, headers: &inner.headers };
+            let call = Call { target, route, method: inner.method.clone(), url, headers: &inner.headers };
             match inner.transport.send(call, payload.clone()).await {
                 Ok(answer) => break answer,
                 Err(e) if self.record.attempts == 1 && e.resend.applies(inner.retries) => {}
@@ -147,8 +147,11 @@ impl Exchange {
             return Reading::Skip;
         }
         match (self.stream, answer.format) {
-            (true, Format::Json) => Reading::Json(Vec::new()),
-            (true, Format::Events | Format::Other) => Reading::Events(Parser::new()),
+            (true, format) => match self.protocol.splitter() {
+                // Lines of JSON may come under any type.
+                Splitter::Events(_) if format == Format::Json => Reading::Json(Vec::new()),
+                splitter => Reading::Events(splitter),
+            },
             (false, Format::Json | Format::Other) => Reading::Whole(Vec::new(), at),
             (false, Format::Events) => {
                 self.tally.fail(at, Failure::Malformed, b"a stream came where one document was asked for");
@@ -167,8 +170,8 @@ impl Exchange {
         }
         match reading {
             Reading::Events(parser) => {
-                let (event, tally) = (self.dialect.event, &mut self.tally);
-                let fed = parser.feed(bytes, |item| tally.feed(at, event(item), item.data));
+                let (protocol, tally) = (&self.protocol, &mut self.tally);
+                let fed = parser.feed(bytes, |item| tally.feed(at, protocol.event(item), item.data));
                 if let Err(e) = fed {
                     self.tally.fail(at, Failure::Malformed, e.to_string().as_bytes());
                     (*reading, self.given_up) = (Reading::Skip, true);
@@ -196,10 +199,10 @@ impl Exchange {
         let at = self.now();
         match reading {
             Reading::Events(parser) => {
-                let (event, tally) = (self.dialect.event, &mut self.tally);
-                parser.finish(|item| match event(item) {
+                let (protocol, tally) = (&self.protocol, &mut self.tally);
+                parser.finish(|item| match protocol.event(item) {
                     // Half an event: the stream was truncated, which its missing end reveals.
-                    Parsed::Malformed => {}
+                    Parsed::Malformed => tally.torn(),
                     parsed => tally.feed(at, parsed, item.data),
                 });
                 if !self.tally.started() && format != Format::Events {
@@ -207,7 +210,7 @@ impl Exchange {
                 }
             }
             Reading::Whole(whole, last) => {
-                self.tally.document(last, (self.dialect.document)(&whole), &whole);
+                self.tally.document(last, self.protocol.document(&whole), &whole);
                 if let Some(body) = &mut self.body {
                     *body = whole;
                 }
@@ -246,7 +249,7 @@ impl Exchange {
         let finish = self.record.finish.take();
         self.record.finish = finish.map(|reason| secrets.redact(&reason).into());
         let answer =
-            self.body.filter(|_| self.record.ok()).map(|body| (self.dialect.answer_text)(&body, self.stream));
+            self.body.filter(|_| self.record.ok()).map(|body| self.protocol.answer_text(&body, self.stream));
         let (text, other_channels) = answer.map(|a| (a.text.into(), a.other_channels.into())).unzip();
         Finished {
             record: self.record,

@@ -1,11 +1,14 @@
 //! `/v1/chat/completions`.
 
 use super::{Dialect, choices};
+use crate::sim::rules::EVENTS;
 use crate::sim::writer::{Channel, Writer};
 
 pub(super) const DIALECT: Dialect = Dialect {
     template_tokens: 8,
     default_output: None,
+    streams: super::if_asked,
+    stream_type: EVENTS,
     head,
     open,
     delta,

@@ -1,11 +1,14 @@
 //! `/v1/completions`.
 
 use super::{Dialect, choices};
+use crate::sim::rules::EVENTS;
 use crate::sim::writer::{Channel, Writer};
 
 pub(super) const DIALECT: Dialect = Dialect {
     template_tokens: 0,
     default_output: Some(16),
+    streams: super::if_asked,
+    stream_type: EVENTS,
     head: |id, _, created, model| choices::head("cmpl", "text_completion", id, created, model),
     open: |_, _| {},
     delta,

@@ -1,12 +1,23 @@
 //! `/v1/messages`.
 
 use super::Dialect;
+use crate::sim::rules::EVENTS;
 use crate::sim::rules::{Refusal, json_string};
 use crate::sim::writer::{Block, Channel, Writer, words};
 use std::fmt::Write;
 
-pub(super) const DIALECT: Dialect =
-    Dialect { template_tokens: 8, default_output: None, head, open, delta, close, document, error };
+pub(super) const DIALECT: Dialect = Dialect {
+    template_tokens: 8,
+    default_output: None,
+    streams: super::if_asked,
+    stream_type: EVENTS,
+    head,
+    open,
+    delta,
+    close,
+    document,
+    error,
+};
 
 /// The content of a message that has none yet.
 const NO_CONTENT: &str = r#""content":[]"#;

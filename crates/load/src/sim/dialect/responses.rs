@@ -1,12 +1,15 @@
 //! `/v1/responses`.
 
 use super::{Dialect, choices};
+use crate::sim::rules::EVENTS;
 use crate::sim::writer::{Block, Channel, Writer, words};
 use std::fmt::Write;
 
 pub(super) const DIALECT: Dialect = Dialect {
     template_tokens: 8,
     default_output: None,
+    streams: super::if_asked,
+    stream_type: EVENTS,
     head,
     open,
     delta,

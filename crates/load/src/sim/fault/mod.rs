@@ -2,6 +2,7 @@
 
 mod stream;
 
+use crate::sim::rules::LINES;
 use crate::sim::socket::ConnectionHandle;
 use axum::{
     body::Body,
@@ -10,6 +11,7 @@ use axum::{
 };
 use goodput_engine::fault::Fault;
 use std::future::{Future, pending};
+use stream::Framing;
 
 /// Error page as a reverse proxy sends it, without any JSON.
 const PAGE: &str = "<html>\n<head><title>Bad Gateway</title></head>\n<body><center><h1>Bad Gateway</h1></center></body>\n</html>\n";
@@ -94,11 +96,15 @@ fn within(fault: Fault, connection: Option<ConnectionHandle>, sound: Response) -
     }
     let (mut head, body) = sound.into_parts();
     head.headers.remove(header::CONTENT_LENGTH);
-    let events = head
-        .headers
-        .get(header::CONTENT_TYPE)
-        .is_some_and(|t| t.as_bytes().starts_with(b"text/event-stream"));
-    Response::from_parts(head, Body::from_stream(stream::faulty(fault, connection, body, events)))
+    let content_type = head.headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let framing = if content_type.starts_with(b"text/event-stream") {
+        Framing::Events
+    } else if content_type.starts_with(LINES.as_bytes()) {
+        Framing::Lines
+    } else {
+        Framing::Document
+    };
+    Response::from_parts(head, Body::from_stream(stream::faulty(fault, connection, body, framing)))
 }
 
 /// Closes the connection before any byte is written; the placeholder response is never sent.

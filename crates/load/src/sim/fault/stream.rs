@@ -26,22 +26,49 @@ const HUGE: usize = 1 << 30;
 /// Count of the first event of [`Fault::UsageFalling`], in tokens.
 const FALLS_FROM: u64 = 100;
 /// The finish reasons in the simulated server's events, each with what is in its place in an answer that has none.
-const FINISH: [[&[u8]; 2]; 3] = [
+const FINISH: [[&[u8]; 2]; 4] = [
     [br#""finish_reason":"length""#, br#""finish_reason":null"#],
+    [br#""done_reason":"length""#, br#""done_reason":null"#],
     [br#""stop_reason":"max_tokens""#, br#""stop_reason":null"#],
     [br#""incomplete_details":{"reason":"max_output_tokens"}"#, br#""incomplete_details":null"#],
 ];
 /// Endings of the names of events with tokens, in an API whose events have names.
 const DELTAS: [&[u8]; 2] = [b".delta", b"content_block_delta"];
 
-/// Returns the body with a fault in it. `events` is true for a stream of events, false for one document.
+/// The parts of a body that a fault counts and alters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// Server-sent events.
+    Events,
+    /// Lines of JSON.
+    Lines,
+    /// The halves of one document.
+    Document,
+}
+
+impl Framing {
+    /// Returns the end of an event.
+    const fn separator(self) -> Option<&'static [u8]> {
+        match self {
+            Self::Events => Some(b"\n\n"),
+            Self::Lines => Some(b"\n"),
+            Self::Document => None,
+        }
+    }
+
+    fn is_stream(self) -> bool {
+        self != Self::Document
+    }
+}
+
+/// Returns the body with a fault in it.
 pub(super) fn faulty(
     fault: Fault,
     connection: Option<ConnectionHandle>,
     body: Body,
-    events: bool,
+    framing: Framing,
 ) -> impl Stream<Item = io::Result<Bytes>> + Send + 'static {
-    let source = Source { body, events, rest: Vec::new(), pieces: VecDeque::new(), ended: false };
+    let source = Source { body, framing, rest: Vec::new(), pieces: VecDeque::new(), ended: false };
     let state = Faulty {
         fault,
         connection,
@@ -61,7 +88,7 @@ pub(super) fn faulty(
 /// The sound body, split into events, or, for a document, into halves.
 struct Source {
     body: Body,
-    events: bool,
+    framing: Framing,
     rest: Vec<u8>,
     pieces: VecDeque<Bytes>,
     ended: bool,
@@ -88,9 +115,9 @@ impl Source {
     }
 
     fn cut(&mut self) {
-        if self.events {
-            while let Some(end) = memmem::find(&self.rest, b"\n\n") {
-                self.pieces.push_back(self.rest.drain(..end + 2).collect());
+        if let Some(separator) = self.framing.separator() {
+            while let Some(end) = memmem::find(&self.rest, separator) {
+                self.pieces.push_back(self.rest.drain(..end + separator.len()).collect());
             }
         }
         if self.ended && !self.rest.is_empty() {
@@ -153,7 +180,7 @@ impl Faulty {
         }
         let Some(event) = self.source.next().await? else { return self.ends().await };
         // For a document, this is its second half; an error replaces all of it.
-        let last = match self.source.events {
+        let last = match self.source.framing.is_stream() {
             true => has_finish(&event),
             false => self.seen > 0 || self.fault == Fault::ErrorEvent,
         };
@@ -173,7 +200,8 @@ impl Faulty {
         match self.fault {
             Fault::Stall => pending().await,
             Fault::Truncated => self.over = true,
-            Fault::CutShort if self.source.events => {
+            Fault::CutShort if self.source.framing == Framing::Lines => self.over = true,
+            Fault::CutShort if self.source.framing == Framing::Events => {
                 self.put(Bytes::from_static(b"data: [DONE]\n\n"));
                 self.over = true;
             }
@@ -194,10 +222,10 @@ impl Faulty {
             }
             Fault::ErrorEvent => {
                 const ERROR: &str = r#"{"error":{"message":"a fault: out of blocks","type":"InternalServerError","code":500}}"#;
-                let written = if self.source.events {
-                    format!("data: {ERROR}\n\ndata: [DONE]\n\n")
-                } else {
-                    ERROR.into()
+                let written = match self.source.framing {
+                    Framing::Events => format!("data: {ERROR}\n\ndata: [DONE]\n\n"),
+                    Framing::Lines => format!("{ERROR}\n"),
+                    Framing::Document => ERROR.into(),
                 };
                 self.put(written);
                 self.over = true;
@@ -231,13 +259,16 @@ impl Faulty {
             Fault::UsageFalling => {
                 self.put(with_usage(&event, FALLS_FROM.saturating_sub(self.seen as u64)));
             }
-            Fault::UsageHuge if self.source.events => {
+            Fault::UsageHuge if self.source.framing.is_stream() => {
                 const COUNT: &[u8] = b"\"completion_tokens\":";
                 const HUGE_COUNT: &[u8] = b"\"completion_tokens\":1000000000000000000,\"true_count\":";
                 let event = replaced(&event, COUNT, HUGE_COUNT);
                 const TYPED: &[u8] = b"\"output_tokens\":";
                 const HUGE_TYPED: &[u8] = b"\"output_tokens\":1000000000000000000,\"true_count\":";
-                self.put(replaced(&event, TYPED, HUGE_TYPED));
+                let event = replaced(&event, TYPED, HUGE_TYPED);
+                const TGI: &[u8] = b"\"generated_tokens\":";
+                const HUGE_TGI: &[u8] = b"\"generated_tokens\":1000000000000000000,\"true_count\":";
+                self.put(replaced(&event, TGI, HUGE_TGI));
             }
             Fault::SplitUtf8 => {
                 // Characters of two, three and four bytes.
@@ -252,7 +283,7 @@ impl Faulty {
                 }
             }
             Fault::Crlf => self.put(replaced(&event, b"\n", b"\r\n")),
-            Fault::Comments if self.source.events => {
+            Fault::Comments if self.source.framing == Framing::Events => {
                 let within = replaced(&event, b"\n\n", b"\n: within\n:\n\n");
                 self.put([b": keep-alive\n\n", &within[..]].concat());
             }
@@ -263,7 +294,7 @@ impl Faulty {
                     self.put(bundle);
                 }
             }
-            Fault::Endless if self.source.events => {
+            Fault::Endless if self.source.framing.is_stream() => {
                 if is_delta(&event) {
                     self.token = event.clone();
                 }

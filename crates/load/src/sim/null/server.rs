@@ -128,9 +128,10 @@ impl Server {
         match self.model.route(request.method, request.path) {
             Route::Page(page) => Reply::Page(page),
             Route::Metrics => Reply::Page(self.model.metrics(&self.state().counters, None)),
-            Route::Items(_) | Route::Answer(TextApi::Responses | TextApi::Messages) => {
-                Reply::Page(Page::not_found())
-            }
+            Route::Items(_)
+            | Route::Answer(
+                TextApi::Responses | TextApi::Messages | TextApi::Tgi | TextApi::TgiStream | TextApi::Ollama,
+            ) => Reply::Page(Page::not_found()),
             Route::Answer(api @ (TextApi::Chat | TextApi::Completions)) => {
                 match self.model.accept::<Discarded>(api, &request.body) {
                     Ok((_, order)) => Reply::Answer(order),
