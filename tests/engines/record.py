@@ -73,11 +73,11 @@ REQUESTS = {
         ("embeddings-base64", "/v1/embeddings", {**TEXTS, "encoding_format": "base64"}),
         ("embeddings-empty-text", "/v1/embeddings", {"input": [""]}),
         ("pooling", "/pooling", TEXTS),
-        ("pooling-token-embed", "/pooling", {**TEXTS, "task": "token_embed"}),
+        ("pooling-error-task", "/pooling", {**TEXTS, "task": "token_embed"}),
         *[(f"embeddings-{name}", "/v1/embeddings", body) for name, body in TEXT_ERRORS.items()],
         *[(f"pooling-{name}", "/pooling", body) for name, body in TEXT_ERRORS.items()],
         ("score-bi-encoder", "/score", PAIRS),
-        ("error-no-such-api", "/classify", TEXTS),
+        ("classify-error-not-served", "/classify", TEXTS),
     ],
     "reranker": [
         ("rerank", "/v1/rerank", DOCUMENTS),
