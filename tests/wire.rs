@@ -17,6 +17,8 @@ mod faults;
 mod http;
 #[path = "wire/http2.rs"]
 mod http2;
+#[path = "wire/items.rs"]
+mod items;
 #[path = "wire/pure.rs"]
 mod pure;
 #[path = "wire/reasoning.rs"]

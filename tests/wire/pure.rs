@@ -1,6 +1,7 @@
 //! The recordings through the parser and the tally alone: every figure of the record, and its recorded time.
 
 use crate::expected::{PAGES, REFUSED, STREAMS, Stream};
+use crate::items::ANSWERED;
 use crate::recording::{Ending, Recording, folder};
 use goodput::client::{
     Api, Tally, parse_document, parse_event,
@@ -73,6 +74,7 @@ fn every_recording_has_its_expectation() {
     }
     names.sort();
     let expected = STREAMS.iter().map(|s| s.name).chain(REFUSED.iter().map(|r| r.name));
+    let expected = expected.chain(ANSWERED.iter().map(|a| a.name));
     let mut expected: Vec<&str> = expected.chain(PAGES.iter().map(|p| p.0)).collect();
     expected.sort_unstable();
     assert_eq!(names, expected);

@@ -19,6 +19,8 @@ pub(crate) enum Ending {
 pub(crate) struct Recording {
     pub(crate) method: String,
     pub(crate) path: String,
+    /// The body of the request; `None` if it has none, was shortened, or is no JSON object.
+    pub(crate) body: Option<Value>,
     /// The length that the request asked for.
     pub(crate) asked: Option<AskedLength>,
     pub(crate) reads: Vec<(Duration, Vec<u8>)>,
@@ -38,7 +40,8 @@ impl Recording {
         let mut request = text.lines().next().unwrap().strip_prefix("> ").unwrap().split(' ');
         let (method, path) = (request.next().unwrap().to_owned(), request.next().unwrap().to_owned());
         let body = text.lines().filter_map(|l| l.strip_prefix("> {")).next();
-        let asked = body.and_then(|body| asked(&serde_json::from_str(&format!("{{{body}")).ok()?));
+        let body: Option<Value> = body.and_then(|body| serde_json::from_str(&format!("{{{body}")).ok());
+        let asked = body.as_ref().and_then(asked);
         let mut reads = Vec::new();
         let mut ending = None;
         for line in text.lines().filter_map(|l| l.strip_prefix('+')) {
@@ -56,7 +59,7 @@ impl Recording {
                 }
             }
         }
-        Self { method, path, asked, reads, ending: ending.expect("a recording ends") }
+        Self { method, path, body, asked, reads, ending: ending.expect("a recording ends") }
     }
 
     /// Returns the status in the first line of the answer.

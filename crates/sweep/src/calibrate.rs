@@ -13,6 +13,7 @@ use goodput_load::load::host::Host;
 use goodput_plan::{MAIN, Series};
 use goodput_workload::chain::Turn;
 use goodput_workload::draw::{Chains, StepKey};
+use goodput_workload::items::ItemTexts;
 use goodput_workload::prefix::{prefix_text, prefix_words};
 use goodput_workload::prompts::Prompter;
 use goodput_workload::rate::{PrefixRate, TextRate, WordRate, WordRates};
@@ -127,12 +128,24 @@ impl Probe<'_> {
         }
         let in_part = (counts[1] - counts[0]) / parts as f64;
         let per_word = (counts[0] - in_part * parts as f64) / CENSUS as f64;
-        // A query that the encoder added is no part of the overhead.
-        let overhead = in_part - per_word * self.encoder.query_words() as f64;
         if per_word <= 0.0 {
             return Ok(Err(CalibrationFailure::ConstantCounts));
         }
-        Ok(Ok(WordRate { overhead, per_word, per_char: None }))
+        let query = self.added_query(CENSUS / parts).await?;
+        Ok(query.map(|query| WordRate { overhead: in_part - query, per_word, per_char: None }))
+    }
+
+    /// Returns the tokens of the query that [`Encoder::request`] adds; 0 if the API has none. They are no part of the overhead. The query is
+    /// one word, which may have more or fewer tokens than a mean word, so it is counted: against a request of the same `size` words, of which
+    /// the first half is the query.
+    async fn added_query(&self, size: usize) -> Answer<f64> {
+        if !self.encoder.needs_query() {
+            return Ok(Ok(0.0));
+        }
+        let with = self.tokens(None, &census(0..size)).await?;
+        let items = ItemTexts { query: Some(census(0..size / 2)), texts: vec![census(size / 2..size)] };
+        let without = self.count(self.encoder.items(&items)).await?;
+        Ok(with.and_then(|with| without.map(|without| with - without)))
     }
 
     /// Measures the tokens that a system message adds to its words, and the deviation of each shared prefix from the

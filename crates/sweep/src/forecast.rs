@@ -74,6 +74,9 @@ fn forecast(
     facts: &Facts,
     steps: &[&Step],
 ) -> Result<Result<Forecast, NoForecast>> {
+    if plan.server.item().is_some() {
+        return Ok(Err(NoForecast::Items));
+    }
     let lowest = steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.level.value);
     let plausible = match Plausible::of(answer, curve, lowest.fold(f64::INFINITY, f64::min)) {
         Ok(plausible) => plausible,

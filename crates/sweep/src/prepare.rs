@@ -211,6 +211,11 @@ async fn check_classes(plan: &Plan, client: &Client, host: &Host) -> Result<()> 
 fn check_length(traffic: &Traffic, max_model_len: Option<u32>) -> Result<()> {
     let (input, output) = traffic.longest();
     match max_model_len {
+        // Only items have no output.
+        Some(max) if output == 0 && input > u64::from(max) => bail!(
+            "the longest item of the plan, {input} tokens with its query if it has one, does not fit into the model's {max} tokens: the server \
+             would refuse its request; lower input-tokens or query-tokens, or give them a max"
+        ),
         Some(max) if input + output > u64::from(max) => bail!(
             "the longest request of the plan, {input} input and {output} output tokens, does not fit into the model's \
              {max} tokens: the server would refuse it; lower input-tokens or output-tokens, give them a max, or leave out long rows of \
@@ -295,4 +300,36 @@ pub(crate) async fn send_uncounted(
     }
     firing.ended().await?;
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use goodput_workload::config::Workload;
+    use goodput_workload::data::Counter;
+
+    #[test]
+    fn requests_that_do_not_fit_into_the_model_are_refused() {
+        for (prompts, says) in [
+            (
+                "items = { input-tokens = { fixed = 500 }, query-tokens = { fixed = 20 } }",
+                Some("the longest item of the plan, 520 tokens"),
+            ),
+            ("items = { input-tokens = { fixed = 500 }, count = { fixed = 30 } }", None),
+            (
+                "synthetic = { input-tokens = { fixed = 500 }, output-tokens = { fixed = 20 } }",
+                Some("500 input and 20 output tokens"),
+            ),
+        ] {
+            let workload: Workload = toml::from_str(&format!("prompts.{prompts}")).unwrap();
+            let traffic = Traffic::open(&workload, &Counter::default()).unwrap();
+            let refused = check_length(&traffic, Some(512)).err().map(|e| e.to_string());
+            let is_as_expected = match (&refused, says) {
+                (None, None) => true,
+                (Some(refused), Some(says)) => refused.contains(says),
+                _ => false,
+            };
+            assert!(is_as_expected, "{prompts}: {refused:?}");
+        }
+    }
 }

@@ -139,11 +139,11 @@ impl Encoder {
         }
     }
 
-    /// Returns the number of words that [`Encoder::request`] adds to a prompt as a query.
-    pub const fn query_words(&self) -> usize {
+    /// Returns true if a request has a query. [`Encoder::request`] adds one of its own.
+    pub const fn needs_query(&self) -> bool {
         match &self.0 {
-            Form::Fields(fields) => fields.query_words(),
-            Form::Template(template) => template.query_words(),
+            Form::Fields(fields) => fields.needs_query(),
+            Form::Template(template) => template.needs_query(),
         }
     }
 }

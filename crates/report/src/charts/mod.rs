@@ -114,7 +114,7 @@ pub(crate) const CHARTS: &[Chart] = &[
     .saying(messages::latency_against_load),
     with_slide(
         "throughput",
-        "Offered load against achieved and good requests/s, and output tokens/s",
+        "Offered load against achieved and good requests/s, and output",
         throughput::applies,
         throughput::draw,
     )
@@ -138,7 +138,7 @@ pub(crate) const CHARTS: &[Chart] = &[
     .saying(messages::distribution),
     chart(
         "timelines",
-        "Requests in flight and TTFT over the time of each step",
+        "Requests in flight and latencies over the time of each step",
         timelines::applies,
         timelines::draw,
     )

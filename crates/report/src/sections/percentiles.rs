@@ -2,6 +2,7 @@
 
 use super::cells::{latency, of_step};
 use crate::document::{Block, Cell, Column, Field, Table, Text, code, plain};
+use crate::words;
 use goodput_core::slo::Metric;
 use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
@@ -138,10 +139,13 @@ fn notes(run: &Run, shown: &[&Step]) -> Text {
 /// Returns the number of requests without a latency; the paragraph is empty if every request has one.
 fn missing(run: &Run) -> Block {
     let sum = |of: fn(&Step) -> u64| run.steps.iter().map(of).sum::<u64>();
-    let missing: Vec<String> = [
-        (sum(|s| s.failed), "that failed"),
-        (sum(|s| s.cut), "that were cut off, at the end of their step or by the default timeout (but for the TTFT and TTFC of those whose token had come)"),
-    ]
+    let cut = match words::item(run) {
+        Some(_) => "that were cut off, at the end of their step or by the default timeout",
+        None => {
+            "that were cut off, at the end of their step or by the default timeout (but for the TTFT and TTFC of those whose token had come)"
+        }
+    };
+    let missing: Vec<String> = [(sum(|s| s.failed), "that failed"), (sum(|s| s.cut), cut)]
         .into_iter()
         .filter(|(n, _)| *n > 0)
         .map(|(n, what)| format!("{} {what}", thousands(n as f64)))

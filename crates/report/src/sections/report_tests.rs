@@ -106,7 +106,7 @@ fn a_small_report_begins_with_the_answer() {
 
     ![Latency against offered rate: One A40 serves at least 20 requests/s within the SLO; it fails at 45 (the backlog grows)](charts/latency-offered.png)
 
-    ![Offered load against achieved and good requests/s, and output tokens/s: At most 39.4 requests/s and 1,180 output tokens/s are completed, however much is offered](charts/throughput.png)
+    ![Offered load against achieved and good requests/s, and output: At most 39.4 requests/s and 1,180 output tokens/s are completed, however much is offered](charts/throughput.png)
 
     ![Share of requests within each limit: At 20 requests/s 100 % of requests have a TTFT of at most 200 ms; the SLO asks for 99 %](charts/attainment.png)
 

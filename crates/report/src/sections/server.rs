@@ -148,19 +148,24 @@ fn latencies(run: &Run) -> Vec<Block> {
     let p99 = |of: fn(&Step) -> Option<ServerLatency>| {
         Field::new(Column::number("p99"), move |s: &&Step| Cell::number(of(s).and_then(|l| l.p99_ms)))
     };
-    let fields = vec![
-        mean("TTFT", |s| s.server.ttft),
-        p99(|s| s.server.ttft),
+    let item = words::item(run);
+    let mut fields = vec![
         mean("queue", |s| s.server.queue),
         p99(|s| s.server.queue),
         mean("prefill", |s| s.server.prefill),
-        mean("decode", |s| s.server.decode),
-        mean("per token", |s| s.server.itl),
-        mean("e2e", |s| s.server.e2e),
-        field("requests", |s| Cell::count(s.server.finished.or(s.server.e2e.map(|e| e.n)))),
     ];
-    let said = "By the server's own clock, milliseconds. Means are exact; p99s are read off its buckets and as coarse as these. Its TTFT \
-                counts from a request's arrival there, its queue included.";
+    // Items have neither a first token nor a pace, although servers count their end as both.
+    if item.is_none() {
+        fields.splice(0..0, [mean("TTFT", |s| s.server.ttft), p99(|s| s.server.ttft)]);
+        fields.extend([mean("decode", |s| s.server.decode), mean("per token", |s| s.server.itl)]);
+    }
+    fields.push(mean("e2e", |s| s.server.e2e));
+    fields.push(field("requests", |s| Cell::count(s.server.finished.or(s.server.e2e.map(|e| e.n)))));
+    let clock = "By the server's own clock, milliseconds. Means are exact; p99s are read off its buckets and as coarse as these.";
+    let said = match item {
+        None => format!("{clock} Its TTFT counts from a request's arrival there, its queue included."),
+        Some(item) => format!("{clock} vLLM counts each {} as a request of its own.", item.name()),
+    };
     table(
         run,
         |s| s.server.latencies().iter().any(Option::is_some),
@@ -177,25 +182,41 @@ fn agreement(run: &Run) -> Vec<Block> {
             s.server.client.as_ref().map_or(Cell::Unknown, cell)
         })
     };
-    let fields = vec![
+    let has_tokens = words::item(run).is_none();
+    let ttft = [
         of_client("TTFT of the client", |c| Cell::number(c.ttft_mean_ms)),
         field("of the server", |s| Cell::number(s.server.ttft.map(|t| t.mean_ms))),
+    ];
+    let output = [
+        of_client("output tokens", |c| Cell::Count(c.output_tokens)),
+        field("by the server", |s| Cell::count(s.server.generation_tokens)),
+    ];
+    let requests = [
         of_client("in flight", |c| Cell::number(c.in_flight_mean)),
         field("in the server", |s| {
             Cell::number(s.server.running_mean.zip(s.server.waiting_mean).map(|(r, w)| r + w))
         }),
-        of_client("output tokens", |c| Cell::Count(c.output_tokens)),
-        field("by the server", |s| Cell::count(s.server.generation_tokens)),
+    ];
+    let prompts = [
         of_client("prompt tokens", |c| Cell::Count(c.prompt_tokens)),
         field("by the server", |s| Cell::count(s.server.prompt_tokens)),
     ];
-    let said = Text::of([
-        plain(
-            "The client against the server between the same two readings: mean TTFT in milliseconds (from ",
-        ),
-        emphasis("sent"),
-        plain("), mean requests, tokens. What is too far apart is told among the caveats."),
-    ]);
+    let mut fields: Vec<_> = requests.into();
+    if has_tokens {
+        fields.splice(0..0, ttft);
+        fields.extend(output);
+    }
+    fields.extend(prompts);
+    let ends = "mean requests, tokens. What is too far apart is told among the caveats.";
+    let between = "The client against the server between the same two readings:";
+    let said = match has_tokens {
+        true => Text::of([
+            plain(format!("{between} mean TTFT in milliseconds (from ")),
+            emphasis("sent"),
+            plain(format!("), {ends}")),
+        ]),
+        false => Text::of([plain(format!("{between} {ends}"))]),
+    };
     table(run, |s| s.server.client.is_some(), "The client against the server", said, fields)
 }
 

@@ -251,8 +251,12 @@ fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<Sou
             true
         }
     });
+    // Items have neither a first token nor a pace, so an unloaded step cannot tell them, and there is one.
+    let is_inapplicable = subject.at.items_per_s > 0.0
+        && subject.alone.is_some_and(is_one)
+        && missing.contains(&Source::UnloadedStep);
     match best {
-        None if !missing.is_empty() && !decided => Err(missing),
+        None if !missing.is_empty() && !decided && !is_inapplicable => Err(missing),
         best => Ok(best),
     }
 }

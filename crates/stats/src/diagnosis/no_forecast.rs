@@ -21,6 +21,8 @@ pub enum NoForecast {
     Conversations,
     /// The load is the speed of a trace.
     TraceSpeed,
+    /// Requests consist of items, which are answered without tokens.
+    Items,
     /// No limit was missed, so that the goodput is not known.
     NothingMissed,
     /// The client was the limit.

@@ -117,8 +117,12 @@ impl Flow {
 /// Returns the growth of the requests being served, per second: the growth of those in flight without the growth of the
 /// queue, which is throughput times the growth of TTFT. A batch that fills up has done work that no completed request
 /// shows yet, on average half of each request; an engine near its capacity fills up for longer than a step lasts. Users
-/// of conversations wait for answers, so the requests in flight stop growing.
+/// of conversations wait for answers, so the requests in flight stop growing. Answers in one piece have no first token,
+/// by which the queue and the batch could be told apart: all growth counts as the queue's.
 fn served_later(step: &Step) -> f64 {
+    if step.response_metric() == Metric::E2e {
+        return 0.0;
+    }
     let queue = step.achieved_rate * step.ttft_slope.unwrap_or(0.0).max(0.0);
     match step.level.control {
         Control::Rate | Control::TraceScale => (step.in_flight_slope.unwrap_or(0.0) - queue).max(0.0),
@@ -260,6 +264,8 @@ fn scaled(values: impl Iterator<Item = f64> + Clone) -> Option<Vec<f64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixture::{Server, usual};
+    use goodput_core::level::Level;
 
     fn points(throughput: &[f64], latency: &[f64]) -> Vec<Point> {
         let pairs = throughput.iter().zip(latency).enumerate();
@@ -294,5 +300,14 @@ mod tests {
         let y: Vec<f64> = x.iter().map(|x| 1.0 / (1.0 - x)).collect();
         let knee = kneedle(&points(&x, &y)).unwrap();
         assert!((knee.throughput - 0.684).abs() < 0.01, "{knee:?}");
+    }
+
+    /// Answers in one piece have no TTFT, whose growth is the queue's share of the growth in flight.
+    #[test]
+    fn without_first_tokens_a_growing_queue_is_no_work_in_progress() {
+        let mut step = Server::default().step(&usual(), 1, Level::rate(80.0));
+        assert!(served_later(&step) > 0.0);
+        step.latency.retain(|metric, _| *metric == Metric::E2e);
+        assert!(served_later(&step) < f64::EPSILON);
     }
 }

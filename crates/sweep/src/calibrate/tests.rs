@@ -176,3 +176,31 @@ async fn the_texts_of_each_class_count_for_themselves() {
     assert!(per_char("short") > 1.5 * per_char("long"), "{rates:?}");
     assert_as_asked(&found, 0.02);
 }
+
+/// Counts the tokens of a rerank request as a cross-encoder reads it: each document with the query and three special tokens.
+async fn rerank(axum::Json(asked): axum::Json<Value>) -> Response {
+    let query = pieces(asked["query"].as_str().unwrap());
+    let documents = asked["documents"].as_array().unwrap();
+    let tokens: usize = documents.iter().map(|d| 3 + query + pieces(d.as_str().unwrap())).sum();
+    let results: Vec<Value> = documents.iter().map(|_| json!({ "relevance_score": 0.5 })).collect();
+    axum::Json(json!({ "results": results, "usage": { "prompt_tokens": tokens } })).into_response()
+}
+
+/// The query of the calibration has two tokens, more than a mean word.
+#[tokio::test(start_paused = true)]
+async fn special_tokens_of_a_pair_are_counted_without_the_query() {
+    let plan = "name = \"x\"\n[server]\nurl = \"http://127.0.0.1:1\"\napi = \"rerank\"\n[workload.prompts.items]\n\
+                query-tokens.fixed = 9\ninput-tokens.fixed = 60\n[slo]\ne2e.p99 = \"1s\"\n";
+    let mut plan = Plan::from_text(plan).unwrap();
+    let traffic = plan.open_files().unwrap();
+    let host = Host::of(&plan.client, true).unwrap();
+    let router = Router::new().route("/v1/rerank", post(rerank));
+    let server = Server { api: Api::Rerank, ..Server::new(Target::Simulated(toml::Table::new())) };
+    let client = Client::in_process(router, &server);
+    let encoder = Encoder::new(Api::Rerank, "m", &serde_json::Map::new(), Pinning::NONE, true);
+    let probe = Probe { host: &host, client: &client, encoder: &encoder, timeout: Duration::from_secs(60) };
+    let series = plan.series();
+    let all = PlanSeries { series: &series, traffic: &traffic };
+    let (rates, noted) = calibrate(&probe, all, plan.seed).await.unwrap();
+    assert_eq!((noted, rates.overhead), (vec![], 3.0));
+}

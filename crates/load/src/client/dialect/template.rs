@@ -5,7 +5,9 @@ mod lookup;
 use super::{Dialect, PromptWriter, items_dialect};
 use crate::client::answer_text::AnswerText;
 use crate::client::encoder::Pinning;
-use crate::client::event::{Event, Parsed, json_of};
+#[cfg(test)]
+use crate::client::event::Event;
+use crate::client::event::{Parsed, json_of};
 use crate::client::splitter::Splitter;
 use crate::client::sse::Item;
 use goodput_core::endpoint::Answer;

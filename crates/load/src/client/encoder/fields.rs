@@ -147,16 +147,13 @@ impl FieldsEncoder {
 
     /// Returns the item of a text, with a query of one word if the API needs one.
     fn single(&self, text: &str) -> ItemTexts {
-        let query = (self.query_words() > 0).then(|| QUERY.to_owned());
+        let query = self.needs_query().then(|| QUERY.to_owned());
         ItemTexts { query, texts: vec![text.to_owned()] }
     }
 
-    /// Returns the number of words that [`FieldsEncoder::request`] adds to a prompt as a query.
-    pub(super) const fn query_words(&self) -> usize {
-        match self.dialect.prompt {
-            PromptWriter::Items { needs_query: true, .. } => 1,
-            PromptWriter::Items { .. } | PromptWriter::Text { .. } => 0,
-        }
+    /// Returns true if a request has a query. [`FieldsEncoder::request`] adds one of its own.
+    pub(super) const fn needs_query(&self) -> bool {
+        matches!(self.dialect.prompt, PromptWriter::Items { needs_query: true, .. })
     }
 
     /// Returns true if answers are generated tokens.

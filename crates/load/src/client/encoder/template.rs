@@ -155,9 +155,9 @@ impl TemplateEncoder {
         Payload { head: Bytes::new(), tail: out.into(), asked: None, results }
     }
 
-    /// Returns the number of words that a request has as a query.
-    pub(super) const fn query_words(&self) -> usize {
-        if self.has_query { 1 } else { 0 }
+    /// Returns true if a request has a query.
+    pub(super) const fn needs_query(&self) -> bool {
+        self.has_query
     }
 
     /// Returns the length that a request asks for; `None` if the template does not say it.

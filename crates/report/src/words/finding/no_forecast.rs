@@ -17,6 +17,9 @@ fn why(reason: &NoForecast) -> String {
         }
         NoForecast::Conversations => "the load is conversations, and the model of the server takes single requests".into(),
         NoForecast::TraceSpeed => "the load is the speed of a trace, and the model of the server takes a rate".into(),
+        NoForecast::Items => {
+            "requests consist of items, and the model of the server is fitted to first tokens and paces".into()
+        }
         NoForecast::NothingMissed => "no limit was missed".into(),
         NoForecast::InvalidAnswer => "the client was the limit".into(),
         NoForecast::NoEstimate => "the answer has no estimate of the goodput that a model could be held against".into(),
@@ -73,6 +76,7 @@ mod tests {
                 NoForecast::FewUnloaded { requests: 3, least: 6 },
                 "had 3 of at least 6 requests (a larger search.adaptive.budget or step.measure lengthens it).",
             ),
+            (NoForecast::Items, "is fitted to first tokens and paces."),
             (NoForecast::FewUnloaded { requests: 0, least: 6 }, "(search.baseline = true)."),
             (
                 NoForecast::Latencies { deviation: 0.5, allowed: 0.25 },

@@ -46,13 +46,19 @@ fn is_steady(s: &Step) -> bool {
 fn share_within(a: &Answer, s: &Step, l: &ClassLimit<'_>) -> Option<String> {
     let share = l.row(s, &a.tier)?.attainment?;
     Some(format!(
-        "At {} {} of {} have a {} of at most {}",
+        "At {} {} of {} have {} of at most {}",
         level(a.control, s.level.value),
         percent(share),
         of_class("requests", l.class),
-        l.limit.metric.title(),
+        with_article(l.limit.metric.title()),
         latency(l.limit.limit_ms())
     ))
+}
+
+/// Returns the title of a metric with its article, by its sound: `a TTFT`, `an ITL`, `an e2e`.
+fn with_article(title: &str) -> String {
+    let article = if title.starts_with(['e', 'I']) { "an" } else { "a" };
+    format!("{article} {title}")
 }
 
 /// Least number of requests of the step of the answer, unless all have fewer: a p99 of fewer is one request.
@@ -87,10 +93,10 @@ pub(crate) fn distribution(run: &Run) -> Option<String> {
     let tail = q.at(share).filter(|_| share > 0.5);
     let Some((p50, tail)) = q.p50.zip(tail) else { return share_within(a, step, &judged) };
     Some(format!(
-        "At {} half of the {} have a {} of at most {}, {} % of at most {}; the limit is {}",
+        "At {} half of the {} have {} of at most {}, {} % of at most {}; the limit is {}",
         level(a.control, step.level.value),
         of_class("requests", judged.class),
-        limit.metric.title(),
+        with_article(limit.metric.title()),
         latency(p50),
         short(100.0 * share),
         latency(tail),

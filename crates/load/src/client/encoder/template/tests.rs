@@ -83,7 +83,7 @@ fn items_have_a_result_each() {
     assert_eq!((payload.results, payload.asked), (Some(2), None));
     let best = encoder(r#"{"texts": {{texts}}, "top_n": 1}"#).items(&items);
     assert_eq!(best.results, None);
-    assert_eq!((encoder(ITEMS).query_words(), encoder(PROMPT).query_words()), (1, 0));
+    assert_eq!((encoder(ITEMS).needs_query(), encoder(PROMPT).needs_query()), (true, false));
 }
 
 #[test]
