@@ -39,6 +39,8 @@ mod halted;
 mod handoff;
 #[path = "commands/import.rs"]
 mod import;
+#[path = "commands/items.rs"]
+mod items;
 #[path = "commands/killed/mod.rs"]
 mod killed;
 #[path = "commands/listed.rs"]
