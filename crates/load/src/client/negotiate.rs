@@ -37,7 +37,7 @@ pub async fn negotiate(
     timeout: Duration,
     build: impl Fn(Pinning, bool) -> Payload,
 ) -> anyhow::Result<Negotiated> {
-    let dialect = client.dialect();
+    let dialect = client.protocol().dialect();
     // A document contains its usage without being asked.
     let (mut pinning, mut usage) = (dialect.pinning, dialect.asks_for_usage && client.streams());
     let mut caveats = Vec::new();
@@ -46,7 +46,9 @@ pub async fn negotiate(
         // A reasoning model may spend these few tokens on hidden reasoning, and send none. The fields were accepted all
         // the same.
         let counted = probe.record.output_tokens.is_some_and(|n| n > 0);
-        let hidden = |failure: &Failure| *failure == Failure::Empty && counted;
+        // With a template, it is likelier that the template looks for the text in the wrong place.
+        let may_hide = !client.protocol().is_template();
+        let hidden = |failure: &Failure| *failure == Failure::Empty && counted && may_hide;
         let Some(failure) = probe.record.failure.filter(|failure| !hidden(failure)) else {
             return Ok(Negotiated { pinning, usage, caveats, probe });
         };
@@ -138,7 +140,7 @@ fn failed(client: &Client, probe: &Finished, failure: Failure) -> String {
             .map_or_else(String::new, |base| unauthorized(client, base, status, body.as_bytes())),
         Some(status) => {
             let hint = match status {
-                200..=299 if client.is_template() => {
+                200..=299 if client.protocol().is_template() => {
                     ". Compare this answer with the paths of [server.template], and with its stream-format and done"
                 }
                 _ => "",

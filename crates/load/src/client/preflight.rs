@@ -87,7 +87,7 @@ pub async fn check_models(client: &Client, wanted: Option<&str>) -> anyhow::Resu
 /// # Errors
 /// As [`check_models`]; with a template only if a server does not answer at all.
 pub async fn find_model(client: &Client, wanted: Option<&str>) -> anyhow::Result<ServedModel> {
-    if !client.is_template() {
+    if !client.protocol().is_template() {
         return check_models(client, wanted).await;
     }
     let mut found = as_named(wanted.unwrap_or(UNNAMED));

@@ -7,7 +7,7 @@ use super::splitter::Splitter;
 use super::sse::Item;
 use super::tally::Tally;
 use goodput_plan::server::Server;
-use goodput_plan::server::template::StreamFormat;
+use goodput_plan::server::template::{Method, StreamFormat};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +35,11 @@ impl Protocol {
             Self::Api(dialect) => dialect,
             Self::Template(reader) => reader.dialect(),
         }
+    }
+
+    /// Returns true if the plan describes the endpoint itself.
+    pub(super) const fn is_template(&self) -> bool {
+        matches!(self, Self::Template(_))
     }
 
     /// Returns the state of an answer before its first byte.
@@ -75,5 +80,13 @@ impl Protocol {
             Self::Api(dialect) => (dialect.answer_text)(body, stream),
             Self::Template(reader) => reader.answer_text(body, stream),
         }
+    }
+}
+
+/// Returns the method of requests to a server.
+pub(super) fn method(server: &Server) -> http::Method {
+    match server.template.as_ref().map(|template| template.method) {
+        Some(Method::Put) => http::Method::PUT,
+        Some(Method::Post) | None => http::Method::POST,
     }
 }

@@ -4,12 +4,11 @@ mod exchange;
 
 use super::broken::Broken;
 use super::consent::{self, Gate, NotAllowed};
-use super::dialect::Dialect;
 use super::dns::InTurn;
 use super::headers;
 use super::key::ApiKey;
 use super::payload::Payload;
-use super::protocol::Protocol;
+use super::protocol::{self, Protocol};
 use super::proxy;
 use super::sample::sample;
 use super::tally::End;
@@ -25,7 +24,7 @@ use goodput_core::record::{Failure, Finished, Outcome, Record};
 use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
 use goodput_plan::client::Retries;
-use goodput_plan::server::{Connections, Http, Server, template};
+use goodput_plan::server::{Connections, Http, Server};
 use http::{HeaderMap, Method, header};
 use reqwest::Url;
 use std::{
@@ -193,7 +192,7 @@ impl Client {
         Self(Arc::new(Inner {
             transport,
             protocol: Protocol::of(server),
-            method: method(server),
+            method: protocol::method(server),
             stream: server.streams(),
             targets,
             headers,
@@ -355,14 +354,9 @@ impl Client {
         timeout(limit, get).await.unwrap_or_else(|_| Err(late())).map_err(unsaid)
     }
 
-    /// Returns the dialect of the API that requests are sent to.
-    pub(super) fn dialect(&self) -> &'static Dialect {
-        self.0.protocol.dialect()
-    }
-
-    /// Returns true if the plan describes the endpoint itself.
-    pub(super) fn is_template(&self) -> bool {
-        matches!(self.0.protocol, Protocol::Template(_))
+    /// Returns the format of requests and answers.
+    pub(super) fn protocol(&self) -> &Protocol {
+        &self.0.protocol
     }
 
     /// Returns true if answers are streams; false if each is one document.
@@ -373,14 +367,6 @@ impl Client {
     /// Returns the HTTP version in use.
     pub(crate) fn http_version(&self) -> Http {
         self.0.http
-    }
-}
-
-/// Returns the method of requests.
-fn method(server: &Server) -> Method {
-    match server.template.as_ref().map(|template| template.method) {
-        Some(template::Method::Put) => Method::PUT,
-        Some(template::Method::Post) | None => Method::POST,
     }
 }
 

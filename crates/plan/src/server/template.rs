@@ -16,10 +16,10 @@ named_enum! {
     /// HTTP method of requests.
     #[derive(Default)]
     pub enum Method {
-        /// POST.
+        /// The usual method.
         #[default]
         Post = "POST",
-        /// PUT.
+        /// For an endpoint that takes nothing else.
         Put = "PUT",
     }
 }
@@ -28,7 +28,7 @@ named_enum! {
     /// How the events of a stream are separated.
     #[derive(Default)]
     pub enum StreamFormat {
-        /// Server-sent events: `data:` lines and a blank line.
+        /// Server-sent events, with `data:` lines and a blank line.
         #[default]
         Sse = "sse",
         /// A JSON document in each line.

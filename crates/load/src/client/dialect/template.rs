@@ -5,8 +5,6 @@ mod lookup;
 use super::{Dialect, PromptWriter, items_dialect};
 use crate::client::answer_text::AnswerText;
 use crate::client::encoder::Pinning;
-#[cfg(test)]
-use crate::client::event::Event;
 use crate::client::event::{Parsed, json_of};
 use crate::client::splitter::Splitter;
 use crate::client::sse::Item;
@@ -44,7 +42,7 @@ const ITEMS: Dialect =
 #[derive(Debug)]
 pub struct TemplateReader {
     lookup: Lookup,
-    /// Payload that ends a stream, besides `[DONE]`, which is not JSON and can mean nothing else.
+    /// Payload that ends a stream.
     done: Option<Box<[u8]>>,
     format: StreamFormat,
     ends_with_body: bool,
@@ -90,6 +88,8 @@ impl TemplateReader {
             Ok(json) => {
                 self.lookup.find(json).map_or(Parsed::Malformed, |found| Parsed::Event(found.event()))
             }
+            // Not the end of an answer that the template has another end for.
+            Err(Parsed::Done) => Parsed::Ignored,
             Err(parsed) => parsed,
         }
     }
@@ -103,7 +103,7 @@ impl TemplateReader {
     /// Extracts the text of a complete answer: of a stream, or of one document.
     pub(in crate::client) fn answer_text(&self, body: &[u8], stream: bool) -> AnswerText {
         let add = |answer: &mut AnswerText, json: &[u8]| {
-            if self.is_done(json) || json == b"[DONE]" {
+            if self.is_done(json) {
                 return ControlFlow::Break(());
             }
             if let Some(text) = self.lookup.find(json).and_then(|found| found.text()) {
@@ -121,15 +121,6 @@ impl TemplateReader {
 
     fn is_done(&self, payload: &[u8]) -> bool {
         self.done.as_deref().is_some_and(|done| done == payload)
-    }
-
-    /// Returns the event of a payload, for tests.
-    #[cfg(test)]
-    fn event_of(&self, payload: &str) -> Event {
-        match self.event(Item { data: payload.as_bytes(), error: false }) {
-            Parsed::Event(event) => event,
-            other => panic!("{payload}: {other:?}"),
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use axum::{Router, routing::get};
+use goodput_core::endpoint::Api;
 use goodput_plan::server::{Server, Target};
 
 fn client(status: u16, body: &'static str) -> Client {
@@ -68,5 +69,30 @@ fn an_unreachable_server_is_explained() {
     ] {
         let said = unreachable(Http::One, &base, &Broken::new(failure, "the cause")).to_string();
         assert!(said.contains(says) && said.contains("the cause"), "{said}");
+    }
+}
+
+/// Rows: the status and body of the list, the model that the plan names, and the one found with its context.
+#[tokio::test(start_paused = true)]
+async fn a_template_needs_no_list_of_models() {
+    let listed = r#"{"data":[{"id":"m","max_model_len":512}]}"#;
+    let template = "path = \"/x\"\nbody = '{\"a\": \"{{prompt}}\"}'\ntext = \"$.t\"";
+    for (status, body, wanted, name, context) in [
+        (200, listed, None, "m", Some(512)),
+        (200, listed, Some("m"), "m", Some(512)),
+        (200, listed, Some("ensemble"), "ensemble", None),
+        (404, "{}", None, UNNAMED, None),
+        (500, "no json", Some("m"), "m", None),
+        (200, "<html>", None, UNNAMED, None),
+    ] {
+        let status = http::StatusCode::from_u16(status).unwrap();
+        let router = Router::new().route(MODELS, get(move || async move { (status, body) }));
+        let server = Server {
+            api: Api::Template,
+            template: Some(toml::from_str(template).unwrap()),
+            ..Server::new(Target::Simulated(toml::Table::new()))
+        };
+        let got = find_model(&Client::in_process(router, &server), wanted).await.unwrap();
+        assert_eq!((&*got.id, got.max_model_len), (name, context), "{status} {body} {wanted:?}");
     }
 }

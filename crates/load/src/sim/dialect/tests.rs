@@ -121,6 +121,33 @@ fn messages_have_vllms_events_in_its_order() {
     );
 }
 
+#[test]
+fn endpoints_that_templates_reach_have_their_own_forms() {
+    let two = |api| {
+        let head = (Dialect::of(api).head)(1, true, 7, "\"m\"");
+        let mut writer = Writer::new(api, &head, 9, StreamOptions::default());
+        let mut out = String::new();
+        (1..=2).for_each(|i| writer.event(&mut out, 1, i == 2));
+        let order = Order { api, stream: false, input: 9, output: 2, options: StreamOptions::default() };
+        format!("{out}\n{}", document(&order, &head, 2, None, Thought::default()))
+    };
+    insta::assert_snapshot!(two(TextApi::TgiStream), @r#"
+    data:{"index":1,"token":{"id":1,"text":" the","logprob":-0.1,"special":false},"generated_text":null,"details":null}
+
+    data:{"index":2,"token":{"id":2,"text":" rate","logprob":-0.1,"special":false},"generated_text":" the rate","details":{"finish_reason":"length","generated_tokens":2,"seed":null,"input_length":9}}
+
+
+    {"generated_text":" the rate","details":{"finish_reason":"length","generated_tokens":2,"seed":null,"prefill":[],"tokens":[]}}
+    "#);
+    insta::assert_snapshot!(two(TextApi::Ollama), @r#"
+    {"model":"m","created_at":"1970-01-01T00:00:07Z","response":" the","done":false}
+    {"model":"m","created_at":"1970-01-01T00:00:07Z","response":" rate","done":false}
+    {"model":"m","created_at":"1970-01-01T00:00:07Z","response":"","done":true,"done_reason":"length","prompt_eval_count":9,"eval_count":2}
+
+    {"model":"m","created_at":"1970-01-01T00:00:07Z","response":" the rate","done":true,"done_reason":"length","prompt_eval_count":9,"eval_count":2}
+    "#);
+}
+
 /// The client parses the answers, streamed and whole.
 #[test]
 fn the_client_reads_them() {
@@ -176,6 +203,9 @@ fn prompts_are_where_the_api_has_them() {
         (TextApi::Responses, list, Ok(3), Some(4)),
         (TextApi::Responses, "\"n\":1", Err("input"), Some(4)),
         (TextApi::Messages, "\"n\":1", Err("messages"), Some(3)),
+        (TextApi::TgiStream, r#""inputs":"a b","parameters":{"max_new_tokens":5}"#, Ok(2), Some(5)),
+        (TextApi::Tgi, "\"n\":1", Err("inputs"), None),
+        (TextApi::Ollama, r#""prompt":"a b","options":{"num_predict":6}"#, Ok(2), Some(6)),
     ] {
         let json = format!(r#"{{{fields},"max_tokens":3,"max_output_tokens":4}}"#);
         let request: ApiRequest = serde_json::from_str(&json).unwrap();

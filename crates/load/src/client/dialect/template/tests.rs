@@ -1,5 +1,5 @@
 use super::*;
-use crate::client::event::{Text, Usage};
+use crate::client::event::{Event, Text, Usage};
 use crate::client::payload::AskedLength;
 use crate::client::tally::{End, Tally};
 use goodput_core::record::{Failure, Outcome, Phase, Record, TokenSource};
@@ -30,6 +30,14 @@ fn reader(paths: &str) -> TemplateReader {
     let prompt = if paths.contains("results") { "{{texts}}" } else { "\"{{prompt}}\"" };
     let text = format!("path = \"/x\"\nbody = '{{\"a\": {prompt}, \"n\": 1}}'\n{paths}");
     TemplateReader::new(&toml::from_str(&text).unwrap())
+}
+
+/// Returns the event of a payload.
+fn event_of(paths: &str, payload: &str) -> Event {
+    match reader(paths).event(Item { data: payload.as_bytes(), error: false }) {
+        Parsed::Event(event) => event,
+        other => panic!("{payload}: {other:?}"),
+    }
 }
 
 #[test]
@@ -84,7 +92,7 @@ fn values_are_found_at_their_paths() {
         ),
         (NESTED, r#"{"outputs":[],"n":"two"}"#, Event::default()),
     ] {
-        assert_eq!(reader(paths).event_of(json), event, "{json}");
+        assert_eq!(event_of(paths, json), event, "{json}");
     }
 }
 
@@ -131,6 +139,7 @@ fn streams_become_records() {
     const TOKEN: &str = "data:{\"token\":{\"text\":\" a\"},\"generated_text\":null,\"details\":null}\n\n";
     const LAST: &str = "data:{\"token\":{\"text\":\" b\"},\"generated_text\":\" a a b\",\"details\":{\"finish_reason\":\"length\",\"generated_tokens\":3,\"input_length\":9}}\n\n";
     let tgi = [TOKEN, TOKEN, LAST].concat();
+    let (done, cut) = (format!("{tgi}data: [DONE]\n\n"), format!("{TOKEN}{TOKEN}data: [DONE]\n\n"));
     let ollama = "{\"response\":\"a\",\"done\":false}\n{\"response\":\"b\",\"done\":false}\r\n{\"response\":\"\",\"done\":true,\"done_reason\":\"stop\",\"eval_count\":2}\n";
     let triton =
         "data: {\"text_output\":\"a\"}\n\ndata: {\"text_output\":\"\"}\n\ndata: {\"text_output\":\"b\"}\n\n";
@@ -151,6 +160,8 @@ fn streams_become_records() {
             0,
             None,
         ),
+        (TGI, &*done, None, Some(3), usage, 3, Some("length")),
+        (TGI, &*cut, Some(Failure::Truncated), None, None, 2, None),
         (OLLAMA, ollama, None, Some(2), usage, 2, Some("stop")),
         (OLLAMA, "{\"error\":\"boom\"}\n", Some(Failure::StreamError), None, None, 0, None),
         (OLLAMA, "data: {}\n", Some(Failure::Malformed), None, None, 0, None),
@@ -235,7 +246,7 @@ proptest! {
     fn a_pass_finds_what_a_walk_finds(value in any_json()) {
         let json = value.to_string();
         for paths in [TGI, NESTED, DATA, TEI] {
-            let _ = reader(paths).event_of(&json);
+            let _ = event_of(paths, &json);
         }
         let got = reader(TGI).lookup.find(json.as_bytes()).unwrap().text();
         prop_assert_eq!(got.as_deref(), value["token"]["text"].as_str());
