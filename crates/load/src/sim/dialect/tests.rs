@@ -128,7 +128,14 @@ fn endpoints_that_templates_reach_have_their_own_forms() {
         let mut writer = Writer::new(api, &head, 9, StreamOptions::default());
         let mut out = String::new();
         (1..=2).for_each(|i| writer.event(&mut out, 1, i == 2));
-        let order = Order { api, stream: false, input: 9, output: 2, options: StreamOptions::default() };
+        let order = Order {
+            api,
+            stream: false,
+            input: 9,
+            output: 2,
+            options: StreamOptions::default(),
+            encode: Duration::ZERO,
+        };
         format!("{out}\n{}", document(&order, &head, 2, None, Thought::default()))
     };
     insta::assert_snapshot!(two(TextApi::TgiStream), @r#"
