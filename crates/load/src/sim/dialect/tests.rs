@@ -133,8 +133,8 @@ fn endpoints_that_templates_reach_have_their_own_forms() {
             stream: false,
             input: 9,
             output: 2,
-            options: StreamOptions::default(),
             encode: Duration::ZERO,
+            options: StreamOptions::default(),
         };
         format!("{out}\n{}", document(&order, &head, 2, None, Thought::default()))
     };
