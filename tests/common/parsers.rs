@@ -416,16 +416,7 @@ pub fn seeds(target: &str, root: &Path) -> Vec<Vec<u8>> {
             })
             .map(|seed| [&seed[..1], &body(&seed[1..])].concat())
             .collect(),
-        "template" => {
-            let tgi = "data:{\"token\":{\"text\":\" a\"},\"details\":null}\n\ndata:{\"token\":{\"text\":\" b\"},\"details\":{\"finish_reason\":\"length\",\"generated_tokens\":2}}\n\n";
-            let ollama =
-                "{\"response\":\"a\"}\n{\"response\":\"\",\"done_reason\":\"stop\",\"eval_count\":1}\n";
-            let triton = "data: {\"text_output\":\"a\"}\n\ndata: {\"text_output\":\"b\"}\n\n";
-            let own = "path = \"/x\"\nbody = '{\"q\": \"{{query}}\", \"t\": {{texts}}}'\nresults = \"$.data[0]\"\n%%%%\n{\"data\":[[1,2]]}";
-            [(0, tgi), (1, ollama), (2, triton), (3, tgi), (0, own)]
-                .map(|(first, text)| [&[first], text.as_bytes()].concat())
-                .into()
-        }
+        "template" => template_seeds(),
         "metrics" => files(&fixtures.join("metrics"))
             .into_iter()
             .map(|(_, bytes)| bytes[..bytes.len().min(8_000)].to_vec())
@@ -469,6 +460,17 @@ pub fn seeds(target: &str, root: &Path) -> Vec<Vec<u8>> {
         "import" => files(&root.join("fuzz/seeds/import")).into_iter().map(|(_, bytes)| bytes).collect(),
         _ => (0..24).map(damage).collect(),
     }
+}
+
+/// Returns answers of endpoints that a template describes, each after the number of its template.
+fn template_seeds() -> Vec<Vec<u8>> {
+    let tgi = "data:{\"token\":{\"text\":\" a\"},\"details\":null}\n\ndata:{\"token\":{\"text\":\" b\"},\"details\":{\"finish_reason\":\"length\",\"generated_tokens\":2}}\n\n";
+    let ollama = "{\"response\":\"a\"}\n{\"response\":\"\",\"done_reason\":\"stop\",\"eval_count\":1}\n";
+    let triton = "data: {\"text_output\":\"a\"}\n\ndata: {\"text_output\":\"b\"}\n\n";
+    let own = "path = \"/x\"\nbody = '{\"q\": \"{{query}}\", \"t\": {{texts}}}'\nresults = \"$.data[0]\"\n%%%%\n{\"data\":[[1,2]]}";
+    [(0, tgi), (1, ollama), (2, triton), (3, tgi), (0, own)]
+        .map(|(first, text)| [&[first], text.as_bytes()].concat())
+        .into()
 }
 
 /// Returns an input that selects which file of a run folder to damage, how, where, and with which bytes.

@@ -9,7 +9,7 @@ use goodput_workload::sources::Prompts;
 
 impl Plan {
     /// Returns the reason why the API cannot send the images of the workload.
-    pub(super) fn images_problem(&self) -> Option<String> {
+    fn images_problem(&self) -> Option<String> {
         let api = self.server.api;
         let has_images = |source: &RequestSource<'_>| match source {
             RequestSource::Prompts(Prompts::Synthetic(s)) => s.images.is_some(),
@@ -34,15 +34,14 @@ impl Plan {
         };
         let queries: Vec<Option<bool>> = kinds.iter().map(|kind| prompts(&kind.source)).collect();
         let item = match self.server.answer() {
+            Answer::Tokens if queries.iter().all(Option::is_none) => return self.images_problem(),
             Answer::Tokens => {
-                return queries.iter().any(Option::is_some).then(|| {
-                    format!(
-                        "[workload.prompts.items] has requests with a result for each item, but [server] api = \"{}\" generates tokens: \
-                         write api = {}, or prompts.synthetic",
-                        api.name(),
-                        item_apis()
-                    )
-                });
+                return Some(format!(
+                    "[workload.prompts.items] has requests with a result for each item, but [server] api = \"{}\" generates tokens: \
+                     write api = {}, or prompts.synthetic",
+                    api.name(),
+                    item_apis()
+                ));
             }
             Answer::Items(item) => item,
         };

@@ -65,12 +65,8 @@ impl Plan {
         if let Some(problem) = self.turns_problem().or_else(|| self.recovery_problem()) {
             return Err(problem);
         }
-        if let Some(problem) = self
-            .items_problem()
-            .or_else(|| self.images_problem())
-            .or_else(|| self.stream_problem())
-            .or_else(|| extra::problem(&self.extra))
-        {
+        let of_answers = self.items_problem().or_else(|| self.stream_problem());
+        if let Some(problem) = of_answers.or_else(|| extra::problem(&self.extra)) {
             return Err(problem);
         }
         let series = self.try_series()?;

@@ -148,10 +148,8 @@ fn of_records(input: &StepInput<'_>) -> Step {
     let (verdict, binding) = tier_verdict(&limits, tier);
     let groups = groups(input.records, input.classes, input.itl, input.window(), input.kind);
     let binding = blamed(binding, verdict, &limits, tier, |class| failed_of(class, &groups, &measured));
-    let reason =
-        explain(input, &measured, &counted, tier, verdict, binding.as_deref(), steady.in_flight_slope);
-    let (output_tokens_per_s, prompt_tokens_per_s) = token_rates(input);
-    let items: u64 = input.completed_in_window().map(|r| u64::from(r.items)).sum();
+    let (growth, rates) = (steady.in_flight_slope, Throughput::of(input));
+    let reason = explain(input, &measured, &counted, tier, verdict, binding.as_deref(), growth);
     let joint = limits.iter().find(|r| r.tier == tier && r.limit == "joint");
     Step {
         series: input.series.to_owned(),
@@ -182,9 +180,9 @@ fn of_records(input: &StepInput<'_>) -> Step {
         retried: measured.iter().filter(|r| r.attempts > 1).count() as u64,
         attempts: measured.iter().map(|r| u64::from(r.attempts)).sum(),
         resets: measured.iter().map(|r| r.resets()).sum(),
-        output_tokens_per_s,
-        prompt_tokens_per_s,
-        items_per_s: input.per_s(items as f64),
+        output_tokens_per_s: rates.output,
+        prompt_tokens_per_s: rates.prompt,
+        items_per_s: rates.items,
         input_tokens_mean: mean(
             measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens.map(Tokens::get)),
         ),
@@ -201,7 +199,7 @@ fn of_records(input: &StepInput<'_>) -> Step {
         receive_lag_p99_ms: input.receive_lag_p99_ms,
         conn_new: measured.iter().filter(|r| r.conn == Some(Conn::New)).count() as u64,
         server: ServerSide::default(),
-        cost_per_mtok: cost(input.price_per_hour, output_tokens_per_s),
+        cost_per_mtok: cost(input.price_per_hour, rates.output),
         stable: stability_shown(steady.stable, &counted, tier),
         verdict,
         binding,
@@ -250,17 +248,28 @@ fn stability_shown(stable: Option<bool>, rows: &[JudgedRow], tier: &str) -> Opti
     }
 }
 
-/// Returns output and prompt tokens per second of the answers completed within the window.
-///
-/// Output tokens are all generated tokens by the server's count, hidden reasoning included. Prompt tokens are those asked for if
-/// the server does not report them.
-fn token_rates(input: &StepInput<'_>) -> (f64, f64) {
-    let (mut output, mut prompt) = (0_u64, 0_u64);
-    for r in input.completed_in_window() {
-        output += u64::from(r.output_tokens.unwrap_or(0));
-        prompt += u64::from(r.input_tokens.map_or(r.input_asked, Tokens::get));
+/// Tokens and items per second of the answers completed within the window.
+struct Throughput {
+    output: f64,
+    prompt: f64,
+    items: f64,
+}
+
+impl Throughput {
+    /// Adds up the answers.
+    ///
+    /// Output tokens are all generated tokens by the server's count, hidden reasoning included. Prompt tokens are those asked for if
+    /// the server does not report them.
+    fn of(input: &StepInput<'_>) -> Self {
+        let (mut output, mut prompt, mut items) = (0_u64, 0_u64, 0_u64);
+        for r in input.completed_in_window() {
+            output += u64::from(r.output_tokens.unwrap_or(0));
+            prompt += u64::from(r.input_tokens.map_or(r.input_asked, Tokens::get));
+            items += u64::from(r.items);
+        }
+        let [output, prompt, items] = [output, prompt, items].map(|n| input.per_s(n as f64));
+        Self { output, prompt, items }
     }
-    (input.per_s(output as f64), input.per_s(prompt as f64))
 }
 
 /// Returns the cost per million output tokens at a throughput of `tokens_per_s`.
