@@ -251,10 +251,10 @@ fn of_kind(kind: Kind, subject: &Subject<'_>) -> Result<Option<Finding>, Vec<Sou
             true
         }
     });
-    // Items have neither a first token nor a pace, so an unloaded step cannot tell them, and there is one.
-    let is_inapplicable = subject.at.items_per_s > 0.0
-        && subject.alone.is_some_and(is_one)
-        && missing.contains(&Source::UnloadedStep);
+    // Results of items have neither a first token nor a pace, so that an unloaded step cannot tell of these.
+    let has_no_tokens = subject.at.items_per_s > 0.0 && subject.at.output_tokens_per_s <= 0.0;
+    let told_in_vain = subject.alone.is_some_and(is_one) && missing.contains(&Source::UnloadedStep);
+    let is_inapplicable = has_no_tokens && (kind == Kind::DecodeBound || told_in_vain);
     match best {
         None if !missing.is_empty() && !decided && !is_inapplicable => Err(missing),
         best => Ok(best),
