@@ -143,8 +143,11 @@ fn png(size: ImageSize, content: ImageContent, pixels: &[u8]) -> Vec<u8> {
         ImageContent::Noise => png::Compression::NoCompression,
         ImageContent::Flat => png::Compression::Fast,
     });
-    // After the compression, which sets a filter too.
-    encoder.set_filter(png::Filter::NoFilter);
+    // After the compression, which sets a filter too. Equal neighbours become zeros, which that compression is made for.
+    encoder.set_filter(match content {
+        ImageContent::Noise => png::Filter::NoFilter,
+        ImageContent::Flat => png::Filter::Sub,
+    });
     let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(pixels));
     written.expect("pixels of the declared size are written to memory");
     out
