@@ -11,12 +11,7 @@ impl Plan {
     /// Returns the reason why the API cannot send the images of the workload.
     fn images_problem(&self) -> Option<String> {
         let api = self.server.api;
-        let has_images = |source: &RequestSource<'_>| match source {
-            RequestSource::Prompts(Prompts::Synthetic(s)) => s.images.is_some(),
-            RequestSource::Prompts(_) | RequestSource::Trace(_) => false,
-        };
-        let any = self.workload.kinds().iter().any(|kind| has_images(&kind.source));
-        (any && !api.takes_images()).then(|| {
+        (self.workload.has_images() && !api.takes_images()).then(|| {
             format!(
                 "[workload.prompts.synthetic.images]: api = \"{}\" takes no images: write api = \"chat\", \"responses\" or \"messages\"",
                 api.name()

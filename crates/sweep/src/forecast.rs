@@ -77,6 +77,9 @@ fn forecast(
     if plan.server.item().is_some() {
         return Ok(Err(NoForecast::Items));
     }
+    if plan.workload.has_images() {
+        return Ok(Err(NoForecast::Images));
+    }
     let lowest = steps.iter().filter(|s| s.kind != StepKind::Baseline).map(|s| s.level.value);
     let plausible = match Plausible::of(answer, curve, lowest.fold(f64::INFINITY, f64::min)) {
         Ok(plausible) => plausible,

@@ -219,6 +219,15 @@ impl Workload {
         }
     }
 
+    /// Returns true if any prompts have images.
+    pub fn has_images(&self) -> bool {
+        let images = |k: &Kind<'_>| match k.source {
+            RequestSource::Prompts(Prompts::Synthetic(s)) => s.images.is_some(),
+            RequestSource::Prompts(_) | RequestSource::Trace(_) => false,
+        };
+        self.kinds().iter().any(images)
+    }
+
     /// Returns the shared prefix of each kind that has one, with the name of its class.
     pub fn prefixes(&self) -> Vec<(&str, SharedPrefix)> {
         let prefix = |k: &Kind<'_>| match k.source {

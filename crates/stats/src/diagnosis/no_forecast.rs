@@ -23,6 +23,8 @@ pub enum NoForecast {
     TraceSpeed,
     /// Requests consist of items, which are answered without tokens.
     Items,
+    /// Prompts have images, and only the server knows how many tokens these are.
+    Images,
     /// No limit was missed, so that the goodput is not known.
     NothingMissed,
     /// The client was the limit.

@@ -20,6 +20,7 @@ fn why(reason: &NoForecast) -> String {
         NoForecast::Items => {
             "requests consist of items, and the model of the server is fitted to first tokens and paces".into()
         }
+        NoForecast::Images => "prompts have images, and only the server knows how many tokens these are".into(),
         NoForecast::NothingMissed => "no limit was missed".into(),
         NoForecast::InvalidAnswer => "the client was the limit".into(),
         NoForecast::NoEstimate => "the answer has no estimate of the goodput that a model could be held against".into(),
@@ -77,6 +78,7 @@ mod tests {
                 "had 3 of at least 6 requests (a larger search.adaptive.budget or step.measure lengthens it).",
             ),
             (NoForecast::Items, "is fitted to first tokens and paces."),
+            (NoForecast::Images, "only the server knows how many tokens these are."),
             (NoForecast::FewUnloaded { requests: 0, least: 6 }, "(search.baseline = true)."),
             (
                 NoForecast::Latencies { deviation: 0.5, allowed: 0.25 },
