@@ -7,6 +7,7 @@ use goodput::slo::Metric::{E2e, Tpot, Ttft};
 const TRUTHS: &[TruthLine] = &[
     ("embedder", [17.49526, 0.557, 4.246, 4.40, 48.067, 0.0000]),
     ("reranker", [6.92840, 0.496, 6.272, 7.09, 12.897, 0.0000]),
+    ("vision", [27.97069, 0.266, 26.511, 38.79, 39.834, 0.0000]),
 ];
 
 pub(super) fn items() -> Vec<Case> {
