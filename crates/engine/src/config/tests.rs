@@ -93,7 +93,7 @@ fn invalid_tables_are_rejected_with_a_reason() {
     for (text, message) in [
         (
             "preset = \"md2\"",
-            "`demo`, `a40-qwen3-0.6b`, `4xa100-llama-70b`, `4xa100-llama-70b-util`, `md1`, `mm1`, `mmc`, `fixed`, `null`",
+            "`demo`, `a40-qwen3-0.6b`, `l4-bge-large`, `4xa100-llama-70b`, `4xa100-llama-70b-util`, `md1`, `mm1`, `mmc`, `fixed`, `null`",
         ),
         ("preset = \"md1\"\nservers = 2", "\"md1\" does not use servers; it has service, decode"),
         ("preset = \"mmc\"\ndecode = \"1ms\"", "does not use decode"),
