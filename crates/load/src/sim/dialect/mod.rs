@@ -1,10 +1,10 @@
 //! The simulated server's side of each API: one declaration in one file each, with the JSON of answers as vLLM writes
 //! it.
 //!
-//! [`tgi`] and [`ollama`] have no counterpart in `client/dialect`: plans reach them by a template.
+//! `tgi` and `ollama` have no counterpart in `client/dialect`: plans reach them by a template.
 //!
-//! A new API needs a variant of [`TextApi`], a file here with its [`Dialect`], and one in `client/dialect`; the compiler
-//! names what is missing. Requests are generic over their tokens, so [`prompt`] and [`asked_tokens`] are `match`es here.
+//! A new API needs a variant of `TextApi`, a file here with its `Dialect`, and one in `client/dialect`; the compiler
+//! names what is missing. Requests are generic over their tokens, so `prompt` and `asked_tokens` are `match`es here.
 
 mod chat;
 mod choices;
