@@ -75,6 +75,14 @@ fn a_vision_model_is_told_in_images_too() {
         assert!((images - 2.0 * requests).abs() < 1e-9, "{api}: {step}");
         // The text, and two images of two by three squares of 28 pixels.
         assert!((step["input_tokens_mean"].as_f64().unwrap() - 62.0).abs() < 3.0, "{api}: {step}");
+        // Its answers have tokens, which the server counts too.
+        let report = std::fs::read_to_string(dir.join("run/report.md")).unwrap();
+        for word in ["images/s", "output tokens/s", "TTFT of the client", "but for the TTFT"] {
+            assert!(
+                report.contains(word) || (word == "but for the TTFT" && step["cut"] == 0),
+                "{word}: {report}"
+            );
+        }
     }
     let path = dir.path().join("completions.toml");
     std::fs::write(&path, plan.replace("[server]", "[server]\napi = \"completions\"")).unwrap();

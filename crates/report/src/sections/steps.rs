@@ -140,7 +140,7 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
         Field::new(column, move |s: &&Step| latency(s, percentile.of(&s.quantiles(metric))))
     };
     let mut all = Vec::new();
-    let has_tokens = !words::answers_items(run);
+    let has_tokens = words::result_item(run).is_none();
     if whole && has_tokens {
         all.push(column((Metric::Ttft, Percentile::P99), Place::Page, None));
     }

@@ -13,7 +13,7 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         Field::new(Column::number(head), move |s: &&Step| Cell::number(of(s)))
     };
     let mut fields = vec![number("achieved req/s", |s| Some(s.achieved_rate))];
-    let has_tokens = !words::answers_items(run);
+    let has_tokens = words::result_item(run).is_none();
     fields.extend(
         words::item(run).map(|item| number(&format!("{}/s", item.plural()), |s| Some(s.items_per_s))),
     );

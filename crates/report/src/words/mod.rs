@@ -47,7 +47,7 @@ pub(crate) use headlines::{
 pub(crate) use levels::{level, noun, step_level};
 pub(crate) use limits::{binding, binding_in_short, limit, limit_that_binds, slo};
 pub(crate) use names::{
-    answers_items, date, item, lower, mixed, moment, plural, requests, several_tiers, slo_name, steps_of,
+    date, item, lower, mixed, moment, plural, requests, result_item, several_tiers, slo_name, steps_of,
     subject, tier_of, whose, workers, workload,
 };
 pub(crate) use offline::not_capacity;

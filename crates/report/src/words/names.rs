@@ -23,18 +23,19 @@ pub(crate) fn workload(run: &Run) -> String {
     }
 }
 
-/// Returns the parts of requests that rates are told in besides requests: texts, documents, images.
+/// Returns the parts of requests that rates and costs are told in besides requests: texts, documents, images.
 pub(crate) fn item(run: &Run) -> Option<Item> {
-    sources(run).find_map(|prompts| match prompts {
-        PromptSource::Items(items) => Some(items.item()),
-        PromptSource::Synthetic(recipe) => recipe.images.map(|_| Item::Image),
-        PromptSource::Measured(_) | PromptSource::Files(_) => None,
-    })
+    let image = |prompts: &PromptSource| matches!(prompts, PromptSource::Synthetic(s) if s.images.is_some());
+    result_item(run).or_else(|| sources(run).any(image).then_some(Item::Image))
 }
 
-/// Returns true if answers are results of items, without tokens.
-pub(crate) fn answers_items(run: &Run) -> bool {
-    sources(run).any(|prompts| matches!(prompts, PromptSource::Items(_)))
+/// Returns the items that an answer has a result for, each; `None` if answers are generated. Such an answer has no tokens, and so neither a
+/// first one nor a pace.
+pub(crate) fn result_item(run: &Run) -> Option<Item> {
+    sources(run).find_map(|prompts| match prompts {
+        PromptSource::Items(items) => Some(items.item()),
+        PromptSource::Synthetic(_) | PromptSource::Measured(_) | PromptSource::Files(_) => None,
+    })
 }
 
 fn sources(run: &Run) -> impl Iterator<Item = &PromptSource> {
