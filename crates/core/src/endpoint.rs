@@ -34,7 +34,7 @@ named_enum! {
     }
 }
 
-/// What an API answers a request with.
+/// The kind of answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     /// Generated tokens, as a stream or in one document.

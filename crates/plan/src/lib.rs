@@ -285,8 +285,7 @@ impl Plan {
 
     /// Returns a placeholder for a missing `[workload]`, which [`Plan::parse`] replaces.
     fn no_workload() -> Workload {
-        let one = TokenCount::try_from(1).expect("one is at least one");
-        let one = Lengths::Fixed(one);
+        let one = Lengths::Fixed(TokenCount::ONE);
         let prompts = Synthetic { input_tokens: one, output_tokens: one, shared_prefix: None, images: None };
         Workload {
             arrivals: Arrivals::Poisson,

@@ -125,8 +125,7 @@ impl MatrixRow {
         let share = self.prefix_reuse.map_or(0.0, Fraction::get);
         // A prefix of zero tokens is not a token count, so there is no shared prefix then.
         let tokens = TokenCount::try_from(prefix_of_share(&input_tokens, share)).ok();
-        let groups = TokenCount::try_from(1).ok();
-        let shared_prefix = tokens.zip(groups).map(|(tokens, groups)| SharedPrefix { tokens, groups });
+        let shared_prefix = tokens.map(|tokens| SharedPrefix { tokens, groups: TokenCount::ONE });
         Some(Synthetic { input_tokens, output_tokens, shared_prefix, images: None })
     }
 

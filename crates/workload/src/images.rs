@@ -1,6 +1,6 @@
 //! Generated images of prompts: their number, sizes, formats and pixels.
 
-use super::lengths::{Lengths, TokenCount};
+use super::lengths::Lengths;
 use goodput_core::checked;
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
@@ -21,7 +21,7 @@ const NONCE: usize = 24;
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Images {
     /// Number of images in a request; 1 by default.
-    #[serde(default = "Images::one")]
+    #[serde(default = "Lengths::one")]
     pub count: Lengths,
     /// Width of each image in pixels.
     pub width: Lengths,
@@ -78,10 +78,6 @@ pub struct Image {
 }
 
 impl Images {
-    fn one() -> Lengths {
-        Lengths::Fixed(TokenCount::try_from(1).expect("one is at least one"))
-    }
-
     fn check(&self) -> Result<(), String> {
         for (key, lengths) in [("width", self.width), ("height", self.height)] {
             if lengths.longest() > LONGEST_SIDE {

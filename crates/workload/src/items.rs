@@ -1,7 +1,7 @@
 //! Requests of several items that are answered at once: the texts to embed, or the documents to rank by a query.
 
 use super::chain::{Recipe, Text, Turn};
-use super::lengths::{Lengths, TokenCount};
+use super::lengths::Lengths;
 use super::rate::WordRate;
 use super::words::push_words;
 use goodput_core::checked;
@@ -20,7 +20,7 @@ pub struct Items {
     /// Tokens of each text or document as the server counts them.
     pub input_tokens: Lengths,
     /// Number of texts or documents in a request; 1 by default.
-    #[serde(default = "Items::one")]
+    #[serde(default = "Lengths::one")]
     pub count: Lengths,
     /// Tokens of the query that the documents are ranked by: for `rerank` and `score`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,10 +39,6 @@ pub struct ItemTexts {
 }
 
 impl Items {
-    fn one() -> Lengths {
-        Lengths::Fixed(TokenCount::try_from(1).expect("one is at least one"))
-    }
-
     fn check(&self) -> Result<(), String> {
         let longest = self.count.longest();
         if longest > MOST_ITEMS {

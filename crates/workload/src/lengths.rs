@@ -34,6 +34,9 @@ pub enum Lengths {
 pub struct TokenCount(u32);
 
 impl TokenCount {
+    /// The smallest number.
+    pub const ONE: Self = Self(1);
+
     /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0
@@ -143,6 +146,11 @@ impl Quantiles {
 }
 
 impl Lengths {
+    /// Returns a constant of 1.
+    pub(crate) const fn one() -> Self {
+        Self::Fixed(TokenCount::ONE)
+    }
+
     /// Draws a length.
     pub fn draw(&self, rng: &mut ChaCha8Rng) -> u32 {
         match self {

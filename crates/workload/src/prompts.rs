@@ -243,28 +243,25 @@ impl Prompter {
     fn images(&self, turn: &Turn, sizes: &[ImageSize]) -> Vec<Image> {
         let kind = &self.traffic.kinds()[usize::from(turn.class)];
         let Some(images) = kind.images() else { return Vec::new() };
-        let mut rng = stream(
-            self.key.seed,
-            &self.key.series,
-            if self.cold { self.key.step } else { 0 },
-            Purpose::Pixels,
-        );
-        rng.set_stream(if self.cold { turn.request.id | u64::from(self.attempt) << 48 } else { 0 });
-        let mut each = |size: &ImageSize| {
-            if !self.cold {
-                rng.set_word_pos(0);
-            }
-            images.generate(*size, &mut rng)
-        };
-        sizes.iter().map(&mut each).collect()
+        if self.cold {
+            let mut rng = self.unique(turn.request.id, Purpose::Pixels);
+            return sizes.iter().map(|size| images.generate(*size, &mut rng)).collect();
+        }
+        let rng = stream(self.key.seed, &self.key.series, 0, Purpose::Pixels);
+        sizes.iter().map(|size| images.generate(*size, &mut rng.clone())).collect()
+    }
+
+    /// Returns random numbers that no other request has, and that the same one does not have again after a resume.
+    fn unique(&self, id: u64, purpose: Purpose) -> ChaCha8Rng {
+        let mut rng = stream(self.key.seed, &self.key.series, self.key.step, purpose);
+        rng.set_stream(id | u64::from(self.attempt) << 48);
+        rng
     }
 
     /// Returns texts of random words. Those of a step measured again after a resume differ from the first word on, so
     /// that no nonce is needed to keep a cache cold.
     fn items(&self, id: u64, query: Option<u32>, lengths: &[u32]) -> ItemTexts {
-        let mut rng = stream(self.key.seed, &self.key.series, self.key.step, Purpose::Words);
-        rng.set_stream(id | u64::from(self.attempt) << 48);
-        ItemTexts::random(query, lengths, self.rates.base(), &mut rng)
+        ItemTexts::random(query, lengths, self.rates.base(), &mut self.unique(id, Purpose::Words))
     }
 
     /// Returns the words of a trace's blocks, then unique words. With a cold cache, blocks recur within a step and a

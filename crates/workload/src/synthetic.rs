@@ -37,7 +37,7 @@ pub struct SharedPrefix {
 
 impl SharedPrefix {
     fn one() -> TokenCount {
-        TokenCount::try_from(1).expect("one is at least one")
+        TokenCount::ONE
     }
 }
 

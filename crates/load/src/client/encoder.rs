@@ -51,9 +51,9 @@ pub struct Encoder(Form);
 /// The form of the requests.
 #[derive(Debug, Clone)]
 enum Form {
-    /// That of a built-in API.
+    /// An object with the fields of a built-in API.
     Fields(FieldsEncoder),
-    /// That of the plan's template.
+    /// The plan's template, filled in.
     Template(TemplateEncoder),
 }
 
@@ -146,6 +146,15 @@ impl Encoder {
             Form::Template(template) => template.needs_query(),
         }
     }
+}
+
+/// Query of a request that measures something else.
+const QUERY: &str = "about";
+
+/// Returns the items of plain texts, with a query of one word if the requests need one.
+fn plain_items<'a>(needs_query: bool, texts: impl IntoIterator<Item = &'a str>) -> ItemTexts {
+    let query = needs_query.then(|| QUERY.to_owned());
+    ItemTexts { query, texts: texts.into_iter().map(str::to_owned).collect() }
 }
 
 #[cfg(test)]

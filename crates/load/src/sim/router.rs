@@ -134,14 +134,33 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
     answer
 }
 
+/// Waits for the end of an answer. Returns its tokens, and how many of the prompt's were found in the prefix cache.
+async fn whole(answer: &mut Answer) -> Result<(u32, Option<u32>), Refusal> {
+    let (mut tokens, mut cached) = (0, None);
+    while let Some(event) = poll_fn(|cx| answer.poll_next(cx)).await {
+        tokens += event.tokens;
+        cached = event.cached_tokens;
+    }
+    if answer.over() { Ok((tokens, cached)) } else { Err(Refusal::gone()) }
+}
+
 impl Server {
-    async fn answer(&self, api: TextApi, body: &[u8]) -> Result<Response, Refusal> {
-        // The way through the simulated network. A timer of no time would still wait for a whole millisecond.
+    /// Waits until a request has come through the simulated network, and returns the time. Parsing it is server time, not client time.
+    async fn arrival(&self) -> Instant {
+        // A timer of no time would still wait for a whole millisecond.
         if !self.network.is_zero() {
             sleep(self.network).await;
         }
-        // The request has arrived: parsing it is server time, not client time.
-        let at = Instant::now();
+        Instant::now()
+    }
+
+    /// Returns the Unix time in seconds.
+    fn unix_time(&self) -> u64 {
+        self.model.created + self.started.elapsed().as_secs()
+    }
+
+    async fn answer(&self, api: TextApi, body: &[u8]) -> Result<Response, Refusal> {
+        let at = self.arrival().await;
         let (request, order) = self.model.accept::<Vec<u64>>(api, body)?;
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let blocks = self.blocks(&request, &order);
@@ -150,40 +169,25 @@ impl Server {
             Request::new(id, order.input, order.output).with_blocks(blocks).with_encoding(order.encode),
         );
         let thought = Thought::of(self.reasoning, order.output);
-        let created = self.model.created + self.started.elapsed().as_secs();
-        let head = self.model.head(api, id, order.stream, created);
+        let head = self.model.head(api, id, order.stream, self.unix_time());
         if order.stream {
             let writer = Writer::new(api, &head, order.input, order.options).thinking(thought);
             return Ok((content_type(dialect::stream_type(api)), Body::new(Stream { events, writer }))
                 .into_response());
         }
-        let (mut tokens, mut cached) = (0, None);
-        while let Some(event) = poll_fn(|cx| events.poll_next(cx)).await {
-            tokens += event.tokens;
-            cached = event.cached_tokens;
-        }
-        if !events.over() {
-            return Err(Refusal::gone());
-        }
+        let (tokens, cached) = whole(&mut events).await?;
         Ok((content_type(JSON), writer::document(&order, &head, tokens, cached, thought)).into_response())
     }
 
     /// Answers a request of items: each is a prompt of its own, and the answer comes when the last one has been read.
     async fn items(&self, api: Api, body: &[u8]) -> Result<Response, Refusal> {
-        if !self.network.is_zero() {
-            sleep(self.network).await;
-        }
-        let at = Instant::now();
+        let at = self.arrival().await;
         let order = ItemOrder::accept(&self.model, api, body)?;
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let request = Request::new(id, order.tokens(), 0).with_items(order.items.clone());
         let mut answer = self.engine.submit(at, request);
-        while poll_fn(|cx| answer.poll_next(cx)).await.is_some() {}
-        if !answer.over() {
-            return Err(Refusal::gone());
-        }
-        let created = self.model.created + self.started.elapsed().as_secs();
-        Ok((content_type(JSON), order.document(id, created, self.model.name_json())).into_response())
+        whole(&mut answer).await?;
+        Ok((content_type(JSON), order.document(id, self.unix_time(), self.model.name_json())).into_response())
     }
 
     /// Returns the block hashes by which the prefix cache identifies a request, including its answer, which is known in

@@ -93,7 +93,7 @@ pub(crate) fn knee(a: &Answer) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Amount {
     /// The quantity that it counts.
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     /// The figure of the whole server.
     pub(crate) all: String,
     /// The figure of one GPU; empty if there is one, or none is declared, or the figure is the same for both.
@@ -111,6 +111,8 @@ pub(crate) fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
     let each = |of: fn(&goodput_stats::capacity::PerGpu) -> Option<f64>| several.as_ref().and_then(of);
     let per_gpu = each(|g| Some(g.requests_per_s));
     let money = currency(run);
+    let (items_per_s, cost_of_items) =
+        (format!("{} per second", items(run)), format!("cost per 1,000 {}", items(run)));
     let rows = [
         ("requests per second", Some(c.requests_per_s), per_gpu),
         ("requests per minute", Some(c.requests_per_minute), per_gpu.map(|x| x * 60.0)),
@@ -118,55 +120,33 @@ pub(crate) fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
         ("requests per day", Some(c.requests_per_day), per_gpu.map(|x| x * 86_400.0)),
         ("output tokens per second", c.output_tokens_per_s, each(|g| g.output_tokens_per_s)),
         ("prompt tokens per second", c.prompt_tokens_per_s, each(|g| g.prompt_tokens_per_s)),
-        (item_words(run).per_second, c.items_per_s, each(|g| g.items_per_s)),
+        (&*items_per_s, c.items_per_s, each(|g| g.items_per_s)),
     ];
     let cell = |x: Option<f64>| x.map(count).unwrap_or_default();
     let mut all: Vec<Amount> = rows
         .into_iter()
         .filter(|(_, x, _)| x.is_some())
-        .map(|(name, x, each)| Amount { name, all: cell(x), per_gpu: cell(each) })
+        .map(|(name, x, each)| Amount { name: name.to_owned(), all: cell(x), per_gpu: cell(each) })
         .collect();
     all[0].all = precise(c.requests_per_s);
-    for (name, x) in [
+    let costs = [
         ("cost per million output tokens", c.cost_per_mtok),
         ("cost per 1,000 requests", c.cost_per_1000_requests),
-        (item_words(run).cost, c.cost_per_1000_items),
-    ] {
-        all.extend(x.map(|x| Amount { name, all: format!("{}{money}", figure(x)), per_gpu: String::new() }));
+        (&*cost_of_items, c.cost_per_1000_items),
+    ];
+    for (name, x) in costs {
+        all.extend(x.map(|x| Amount {
+            name: name.to_owned(),
+            all: format!("{}{money}", figure(x)),
+            per_gpu: String::new(),
+        }));
     }
     all
 }
 
-/// The names of figures of items.
-struct ItemWords {
-    plural: &'static str,
-    per_second: &'static str,
-    cost: &'static str,
-    thousand: &'static str,
-}
-
-/// Returns the names of figures of the items of a run; those of texts where there are none.
-fn item_words(run: &Run) -> ItemWords {
-    match item(run) {
-        Some(Item::Document) => ItemWords {
-            plural: Item::Document.plural(),
-            per_second: "documents per second",
-            cost: "cost per 1,000 documents",
-            thousand: "1,000 documents",
-        },
-        Some(Item::Image) => ItemWords {
-            plural: Item::Image.plural(),
-            per_second: "images per second",
-            cost: "cost per 1,000 images",
-            thousand: "1,000 images",
-        },
-        Some(Item::Text) | None => ItemWords {
-            plural: Item::Text.plural(),
-            per_second: "texts per second",
-            cost: "cost per 1,000 texts",
-            thousand: "1,000 texts",
-        },
-    }
+/// Returns the name of several items of a run; no figure has it where there are none.
+fn items(run: &Run) -> &'static str {
+    item(run).map_or("", Item::plural)
 }
 
 /// Returns the capacity in a few lines, for a terminal.
@@ -175,10 +155,10 @@ pub(crate) fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     let tokens = [(c.output_tokens_per_s, "output"), (c.prompt_tokens_per_s, "prompt")];
     let tokens: Vec<String> =
         tokens.into_iter().filter_map(|(x, what)| Some(format!("{} {what} a second", count(x?)))).collect();
-    let items = item_words(run);
+    let thousand_items = format!("1,000 {}", items(run));
     let costs = [
         (c.cost_per_mtok, "a million output tokens"),
-        (c.cost_per_1000_items, items.thousand),
+        (c.cost_per_1000_items, &thousand_items),
         (c.cost_per_1000_requests, "1,000 requests"),
     ];
     let costs: Vec<String> =
@@ -199,7 +179,7 @@ pub(crate) fn in_short(run: &Run, c: &Capacity) -> Vec<(&'static str, String)> {
     );
     [
         (REQUESTS, requests),
-        (items.plural, c.items_per_s.map(|x| format!("{} a second", count(x))).unwrap_or_default()),
+        (items(run), c.items_per_s.map(|x| format!("{} a second", count(x))).unwrap_or_default()),
         ("tokens", tokens.join(", ")),
         ("cost", costs),
         (PER_GPU, per_gpu.unwrap_or_default()),

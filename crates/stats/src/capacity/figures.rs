@@ -25,7 +25,7 @@ pub struct Capacity {
     pub output_tokens_per_s: Option<f64>,
     /// Prompt tokens per second at that rate, scaled like the output tokens.
     pub prompt_tokens_per_s: Option<f64>,
-    /// Items per second at that rate, scaled like the output tokens; `None` if answers are generated.
+    /// Items per second at that rate, scaled like the output tokens; `None` if requests are plain text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub items_per_s: Option<f64>,
     /// The rates divided by the number of GPUs; `None` if that is not declared.

@@ -1,6 +1,9 @@
 //! `/v1/chat/completions`.
 
-use super::{Dialect, PartFormat, PromptWriter, choices_fields, choices_text, escape, message_list};
+use super::{
+    Dialect, PartFormat, PromptWriter, begin_messages, choices_fields, choices_text, end_messages,
+    message_list,
+};
 use crate::client::encoder::Pinning;
 use crate::client::event;
 use goodput_core::message::Message;
@@ -18,7 +21,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     asks_for_usage: true,
     fields: choices_fields,
     length_fields: &["max_completion_tokens", "max_tokens"],
-    prompt: PromptWriter::Text { begin, end, conversation, parts: Some(PARTS) },
+    prompt: PromptWriter::Text { begin, end: end_messages, conversation, parts: Some(PARTS) },
     event: event::parse,
     document: event::parse_whole,
     answer_text: choices_text,
@@ -31,18 +34,8 @@ pub(super) const DIALECT: Dialect = Dialect {
 
 /// Begins the messages, with the shared text as the system message.
 fn begin(out: &mut Vec<u8>, system: Option<&str>) {
-    out.extend_from_slice(b"\"messages\":[");
-    if let Some(system) = system {
-        out.extend_from_slice(b"{\"role\":\"system\",\"content\":\"");
-        escape(out, system);
-        out.extend_from_slice(b"\"},");
-    }
-    out.extend_from_slice(b"{\"role\":\"user\",\"content\":\"");
-}
-
-fn end(out: &mut Vec<u8>, user: &str) {
-    escape(out, user);
-    out.extend_from_slice(b"\"}]");
+    out.extend_from_slice(b"\"messages\":");
+    begin_messages(out, system);
 }
 
 fn conversation(out: &mut Vec<u8>, messages: &[Message]) {

@@ -3,7 +3,9 @@
 //! Each event names its `type`. Content blocks are text, thinking or calls of tools, and their deltas carry the tokens. `message_delta` has
 //! the stop reason and the usage, and `message_stop` ends the answer.
 
-use super::{Dialect, PartFormat, PromptWriter, escape, message_list};
+use super::{
+    Dialect, PartFormat, PromptWriter, begin_messages, end_messages, escape, message_list, stream_fields,
+};
 use crate::client::answer_text::{AnswerText, add};
 use crate::client::encoder::Pinning;
 use crate::client::event::wire::{Count, Field, Finish};
@@ -11,8 +13,8 @@ use crate::client::event::{Event, Parsed, Usage, message, parse_json};
 use crate::client::sse::Item;
 use goodput_core::message::{Message, Role};
 use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 use std::ops::ControlFlow;
 
 /// Parts with sources.
@@ -27,9 +29,9 @@ pub(super) const DIALECT: Dialect = Dialect {
     // vLLM ignores both fields here.
     pinning: Pinning::NONE,
     asks_for_usage: false,
-    fields,
+    fields: |model, _, _| stream_fields(model),
     length_fields: &["max_tokens"],
-    prompt: PromptWriter::Text { begin, end, conversation, parts: Some(PARTS) },
+    prompt: PromptWriter::Text { begin, end: end_messages, conversation, parts: Some(PARTS) },
     event,
     document,
     answer_text,
@@ -39,13 +41,6 @@ pub(super) const DIALECT: Dialect = Dialect {
     finish_completes: false,
 };
 
-fn fields(model: &str, _pinning: Pinning, _usage: bool) -> Map<String, Value> {
-    let mut fields = Map::new();
-    fields.insert("model".into(), model.into());
-    fields.insert("stream".into(), true.into());
-    fields
-}
-
 /// Begins the messages, after the shared text as the system text.
 fn begin(out: &mut Vec<u8>, system: Option<&str>) {
     if let Some(system) = system {
@@ -53,12 +48,8 @@ fn begin(out: &mut Vec<u8>, system: Option<&str>) {
         escape(out, system);
         out.extend_from_slice(b"\",");
     }
-    out.extend_from_slice(b"\"messages\":[{\"role\":\"user\",\"content\":\"");
-}
-
-fn end(out: &mut Vec<u8>, user: &str) {
-    escape(out, user);
-    out.extend_from_slice(b"\"}]");
+    out.extend_from_slice(b"\"messages\":");
+    begin_messages(out, None);
 }
 
 /// Writes the system messages at the beginning as the system text, each on a new line.

@@ -89,9 +89,9 @@ pub(super) enum PromptWriter {
 /// The JSON of the parts of a user message with images. `begin` ends with the quote before the text, and `end` begins with the one after it.
 #[derive(Debug)]
 pub(super) struct PartFormat {
-    /// What stands before the media type of an image, between it and the base64, and after that.
+    /// The JSON before the media type of an image, between it and the base64, and after that.
     image: [&'static str; 3],
-    /// What stands before the text.
+    /// The JSON before the text.
     text: &'static str,
 }
 
@@ -158,11 +158,14 @@ pub fn parse_document(api: Api, body: &[u8]) -> Parsed {
     (Dialect::of(api).document)(body)
 }
 
+/// Returns the fields of a request that is answered with a stream.
+fn stream_fields(model: &str) -> Map<String, Value> {
+    Map::from_iter([("model".to_owned(), model.into()), ("stream".to_owned(), true.into())])
+}
+
 /// Returns the fields that the APIs with `choices` have in common.
 fn choices_fields(model: &str, pinning: Pinning, usage: bool) -> Map<String, Value> {
-    let mut fields = Map::new();
-    fields.insert("model".into(), model.into());
-    fields.insert("stream".into(), true.into());
+    let mut fields = stream_fields(model);
     if usage {
         fields.insert("stream_options".into(), json!({ "include_usage": true }));
     }
@@ -227,6 +230,23 @@ pub(super) fn joined(messages: &[Message], mut add: impl FnMut(&str)) {
         }
         add(&message.content);
     }
+}
+
+/// Appends a list of messages up to the user's text, with the text that many requests share as the system message.
+pub(super) fn begin_messages(out: &mut Vec<u8>, system: Option<&str>) {
+    out.push(b'[');
+    if let Some(system) = system {
+        out.extend_from_slice(b"{\"role\":\"system\",\"content\":\"");
+        escape(out, system);
+        out.extend_from_slice(b"\"},");
+    }
+    out.extend_from_slice(b"{\"role\":\"user\",\"content\":\"");
+}
+
+/// Appends the user's text and the end of the list.
+pub(super) fn end_messages(out: &mut Vec<u8>, user: &str) {
+    escape(out, user);
+    out.extend_from_slice(b"\"}]");
 }
 
 /// Appends a list of messages with the roles that every API knows: `role` maps that of each message.

@@ -3,7 +3,7 @@
 //! Each event names its `type`. Deltas carry the tokens; `response.completed` or `response.incomplete` ends the answer and has its usage.
 //! vLLM sends `response.completed` for both, with `incomplete_details` in an answer that reached its length.
 
-use super::{Dialect, PartFormat, PromptWriter, escape, message_list};
+use super::{Dialect, PartFormat, PromptWriter, begin_messages, end_messages, message_list, stream_fields};
 use crate::client::answer_text::{AnswerText, add};
 use crate::client::encoder::Pinning;
 use crate::client::event::wire::{Count, Details, Field, Finish};
@@ -29,7 +29,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     asks_for_usage: false,
     fields,
     length_fields: &["max_output_tokens"],
-    prompt: PromptWriter::Text { begin, end, conversation, parts: Some(PARTS) },
+    prompt: PromptWriter::Text { begin, end: end_messages, conversation, parts: Some(PARTS) },
     event,
     document,
     answer_text,
@@ -40,9 +40,7 @@ pub(super) const DIALECT: Dialect = Dialect {
 };
 
 fn fields(model: &str, pinning: Pinning, _usage: bool) -> Map<String, Value> {
-    let mut fields = Map::new();
-    fields.insert("model".into(), model.into());
-    fields.insert("stream".into(), true.into());
+    let mut fields = stream_fields(model);
     // By default the server would keep every answer, which costs it memory and is not part of the measurement.
     fields.insert("store".into(), false.into());
     if pinning.ignore_eos {
@@ -53,18 +51,8 @@ fn fields(model: &str, pinning: Pinning, _usage: bool) -> Map<String, Value> {
 
 /// Begins the input, with the shared text as the system message.
 fn begin(out: &mut Vec<u8>, system: Option<&str>) {
-    out.extend_from_slice(b"\"input\":[");
-    if let Some(system) = system {
-        out.extend_from_slice(b"{\"role\":\"system\",\"content\":\"");
-        escape(out, system);
-        out.extend_from_slice(b"\"},");
-    }
-    out.extend_from_slice(b"{\"role\":\"user\",\"content\":\"");
-}
-
-fn end(out: &mut Vec<u8>, user: &str) {
-    escape(out, user);
-    out.extend_from_slice(b"\"}]");
+    out.extend_from_slice(b"\"input\":");
+    begin_messages(out, system);
 }
 
 fn conversation(out: &mut Vec<u8>, messages: &[Message]) {

@@ -276,3 +276,12 @@ fn any_json() -> impl Strategy<Value = Value> {
         ]
     })
 }
+
+/// The plan refuses images where there is no form for them.
+#[test]
+fn an_api_takes_images_if_it_has_a_form_for_them() {
+    for api in Api::ALL {
+        let has_form = matches!(Dialect::of(api).prompt, PromptWriter::Text { parts: Some(_), .. });
+        assert_eq!(api.takes_images(), has_form, "{api:?}");
+    }
+}

@@ -1,6 +1,6 @@
 //! Encodes requests to the built-in APIs: an object whose fields are written once for a series, and a prompt and a length for each request.
 
-use super::Pinning;
+use super::{Pinning, plain_items};
 use crate::client::dialect::{Dialect, PromptWriter, token_ids};
 use crate::client::payload::{AskedLength, Payload};
 use bytes::Bytes;
@@ -9,9 +9,6 @@ use goodput_core::message::Message;
 use goodput_workload::items::ItemTexts;
 use goodput_workload::prompts::PromptText;
 use serde_json::{Map, Value};
-
-/// Query of a request that measures something else.
-pub(super) const QUERY: &str = "about";
 
 /// Encoder of requests to one built-in API for one model.
 #[derive(Debug, Clone)]
@@ -70,10 +67,7 @@ impl FieldsEncoder {
 
     /// Returns true if `min_tokens` is written: unless the plan's body sets the output length or `min_tokens`.
     fn min_tokens(&self) -> bool {
-        self.pinning.min_tokens
-            && self.generates()
-            && !self.own_length
-            && !self.fields.contains_key("min_tokens")
+        self.pinning.min_tokens && !self.own_length && !self.fields.contains_key("min_tokens")
     }
 
     /// Writes the request up to the user's text. `system` is text that many requests share: a system message, or the
@@ -91,7 +85,7 @@ impl FieldsEncoder {
         let mut out = Vec::with_capacity(user.len() + user.len() / 16 + 64);
         match self.dialect.prompt {
             PromptWriter::Text { end, .. } => end(&mut out, user),
-            PromptWriter::Items { .. } => return self.items(&self.single(user)),
+            PromptWriter::Items { .. } => return self.items(&plain_items(self.needs_query(), [user])),
         }
         self.close(&mut out, output_tokens);
         Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens), results: None }
@@ -118,8 +112,7 @@ impl FieldsEncoder {
                 self.whole_prompt(text, output_tokens, |out| conversation(out, messages))
             }
             PromptWriter::Items { .. } => {
-                let texts = messages.iter().map(|m| m.content.clone()).collect();
-                self.items(&ItemTexts { texts, ..self.single("") })
+                self.items(&plain_items(self.needs_query(), messages.iter().map(|m| m.content.as_str())))
             }
         }
     }
@@ -143,12 +136,6 @@ impl FieldsEncoder {
                 self.request(&self.prefix(None), items.texts.first().map_or("", String::as_str), 1)
             }
         }
-    }
-
-    /// Returns the item of a text, with a query of one word if the API needs one.
-    fn single(&self, text: &str) -> ItemTexts {
-        let query = self.needs_query().then(|| QUERY.to_owned());
-        ItemTexts { query, texts: vec![text.to_owned()] }
     }
 
     /// Returns true if a request has a query. [`FieldsEncoder::request`] adds one of its own.

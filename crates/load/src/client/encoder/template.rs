@@ -1,7 +1,7 @@
 //! Encodes requests to the plan's own endpoint by filling in the body of its template.
 
-use super::fields::QUERY;
-use crate::client::dialect::{escape, joined, message_list};
+use super::plain_items;
+use crate::client::dialect::{begin_messages, end_messages, escape, joined, message_list};
 use crate::client::payload::{AskedLength, Payload};
 use bytes::Bytes;
 use goodput_core::message::Message;
@@ -81,15 +81,7 @@ impl TemplateEncoder {
             self.write(&mut out, &self.before, Values { output_tokens: 0, query: "" });
         }
         match (self.prompt, system) {
-            (Placeholder::Messages, system) => {
-                out.push(b'[');
-                if let Some(system) = system {
-                    out.extend_from_slice(b"{\"role\":\"system\",\"content\":\"");
-                    escape(&mut out, system);
-                    out.extend_from_slice(b"\"},");
-                }
-                out.extend_from_slice(b"{\"role\":\"user\",\"content\":\"");
-            }
+            (Placeholder::Messages, system) => begin_messages(&mut out, system),
             (_, system) => text(&self.template, &mut out, system.unwrap_or_default()),
         }
         out.into()
@@ -98,8 +90,7 @@ impl TemplateEncoder {
     /// Writes a request from a prefix, the user's text, and the number of tokens to answer with.
     pub(super) fn request(&self, prefix: &Bytes, user: &str, output_tokens: u32) -> Payload {
         if self.prompt == Placeholder::Texts {
-            let query = self.has_query.then(|| QUERY.to_owned());
-            return self.items(&ItemTexts { query, texts: vec![user.to_owned()] });
+            return self.items(&plain_items(self.has_query, [user]));
         }
         let values = Values { output_tokens, query: "" };
         let mut out = Vec::with_capacity(user.len() + user.len() / 16 + 64);
@@ -111,8 +102,7 @@ impl TemplateEncoder {
             Bytes::new()
         };
         if self.prompt == Placeholder::Messages {
-            escape(&mut out, user);
-            out.extend_from_slice(b"\"}]");
+            end_messages(&mut out, user);
         } else {
             text(&self.template, &mut out, user);
         }
@@ -123,9 +113,7 @@ impl TemplateEncoder {
     /// Writes a request with a whole conversation and the number of tokens to answer with.
     pub(super) fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
         if self.prompt == Placeholder::Texts {
-            let query = self.has_query.then(|| QUERY.to_owned());
-            return self
-                .items(&ItemTexts { query, texts: messages.iter().map(|m| m.content.clone()).collect() });
+            return self.items(&plain_items(self.has_query, messages.iter().map(|m| m.content.as_str())));
         }
         let values = Values { output_tokens, query: "" };
         let mut out = Vec::new();

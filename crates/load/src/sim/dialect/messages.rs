@@ -1,8 +1,7 @@
 //! `/v1/messages`.
 
 use super::Dialect;
-use crate::sim::rules::EVENTS;
-use crate::sim::rules::{Refusal, json_string};
+use crate::sim::rules::{EVENTS, Refusal, json_string};
 use crate::sim::writer::{Block, Channel, Writer, words};
 use std::fmt::Write;
 

@@ -3,7 +3,7 @@ use crate::client::encoder::Encoder;
 use crate::client::event::Text;
 use crate::client::payload::Payload;
 use goodput_core::endpoint::Api;
-use serde_json::json;
+use serde_json::{Map, json};
 
 fn read(data: &str) -> Parsed {
     event(Item { data: data.as_bytes(), error: false })
