@@ -250,7 +250,7 @@ async fn connect(spec: &Spec, key: &ServerKey) -> Result<(Load, Arc<Host>)> {
         "the plan's server is simulated, and its address did not come with it"
     );
     let clients = Client::for_load(&server, api_key, host.threads(), plan.client.retries)?;
-    let (asked, model) = (clients[0].clone(), plan.server.model.clone());
+    let (asked, model) = (clients[0].clone(), plan.first_model().map(str::to_owned));
     host.run(async move { preflight::find_model(&asked, model.as_deref()).await }).await??;
     let traffic = Traffic::open(&plan.workload, &plan.counter()?)?;
     let connected = Connected { host: host.clone(), clients, tokenizer };

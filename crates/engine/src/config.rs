@@ -1,5 +1,6 @@
 //! The plan's `[server.simulated]` table: a preset and overrides of its settings.
 
+mod adapters;
 mod count;
 mod memory;
 mod presets;
@@ -16,6 +17,7 @@ use crate::{
     batch::{self, Batch, cost::Cost},
     queue::{self, Dist, Queue},
 };
+pub use adapters::Adapters;
 use goodput_core::units::{Positive, Span};
 pub use presets::{Deployment, Preset};
 pub use reasoning::Reasoning;
@@ -50,6 +52,8 @@ pub struct Simulated {
     pub reasoning: Option<Reasoning>,
     /// The vision encoder; `None` for a model that takes no images.
     pub vision: Option<Vision>,
+    /// LoRA adapters beside the model.
+    pub adapters: Option<Adapters>,
     /// Fault types with their probabilities.
     pub faults: Faults,
     /// Number of requests for tokens that are answered without faults before the first fault.

@@ -208,6 +208,16 @@ impl Plan {
         self.variants().iter().filter_map(Variant::start).for_each(|start| start.redact_secrets());
     }
 
+    /// Returns the model of requests that belong to no class, such as the first ones to the server: that of the server, or of the first class
+    /// if each has its own. `None` for the only model that the server lists.
+    pub fn first_model(&self) -> Option<&str> {
+        let classes = self.workload.classes();
+        let of_class = || {
+            classes.iter().map(|class| class.model.as_deref()).collect::<Option<Vec<_>>>()?.first().copied()
+        };
+        self.server.model.as_deref().or_else(of_class)
+    }
+
     /// Returns the token counter for texts: the plan's tokenizer, else an estimate.
     pub fn counter(&self) -> Result<Counter> {
         let Some(file) = &self.server.tokenizer else { return Ok(Counter::default()) };

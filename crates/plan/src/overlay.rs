@@ -118,6 +118,18 @@ impl Plan {
                 );
                 return Some(VariantProblem::new("search.deadline", text));
             }
+            let named = self.workload.classes();
+            if !named.is_empty()
+                && named.iter().all(|class| class.model.is_some())
+                && let Some(key) = v.set.keys().find(|key| key.replace([' ', '"'], "") == "server.model")
+            {
+                let text = format!(
+                    "{}: set \"server.model\" has no effect, since workload.model or each [[workload.class]] names the model of its requests: \
+                     set \"workload\" as a table",
+                    v.title()
+                );
+                return Some(VariantProblem::new(key, text));
+            }
             match self.of_variant(v) {
                 Err(problem) => return Some(problem),
                 Ok(plan) if v.start().is_some() && matches!(plan.server.target, Target::Simulated(_)) => {

@@ -1,5 +1,6 @@
 //! The plan's `[server]` table: the server, the transport, and the settings of requests.
 
+pub mod adapters;
 pub mod extras;
 pub mod json_path;
 pub mod key;
@@ -12,6 +13,7 @@ mod transport;
 pub use transport::{Connections, Http, PromptForm};
 
 use super::start::is_variable_name;
+use adapters::Adapters;
 use extras::{ExtraBody, Headers};
 use goodput_core::endpoint::{Answer, Api, BaseUrl, Item};
 use goodput_core::units::{NonEmpty, Span};
@@ -57,6 +59,8 @@ pub struct Server {
     pub template: Option<Template>,
     /// Model to request; `None` for the one that `/v1/models` lists.
     pub model: Option<String>,
+    /// LoRA adapters to load before the first request and to unload after the last: their names, and their paths on the server.
+    pub adapters: Adapters,
     /// Source of the API key.
     pub key: Option<KeySource>,
     /// Extra headers of every request.
@@ -94,6 +98,7 @@ impl Server {
             api: Api::default(),
             template: None,
             model: None,
+            adapters: Adapters::default(),
             key: None,
             headers: Headers::default(),
             body: ExtraBody::default(),
@@ -175,6 +180,10 @@ struct RawServer {
     template: Option<Template>,
     /// Model to request; by default the one that the server lists.
     model: Option<String>,
+    /// LoRA adapters to load before the first request and to unload after the last, through vLLM's `/v1/load_lora_adapter`: `{ sql =
+    /// "/loras/sql" }`, their names and their paths on the server. Requests name them in `model`, `class.model` or `workload.model`.
+    #[serde(default, skip_serializing_if = "Adapters::is_empty")]
+    adapters: Adapters,
     /// Environment variable with the API key, which is sent as a bearer token (with `api = "messages"` as `x-api-key` too) and never written to files.
     api_key_env: Option<String>,
     /// File with the API key, instead of an environment variable.
@@ -334,6 +343,7 @@ impl TryFrom<RawServer> for Server {
             api: r.api,
             template: r.template,
             model: r.model,
+            adapters: r.adapters,
             key,
             headers: r.headers,
             body: r.body,
@@ -376,6 +386,7 @@ impl From<Server> for RawServer {
             api: s.api,
             template: s.template,
             model: s.model,
+            adapters: s.adapters,
             api_key_env,
             api_key_file,
             http: s.http,

@@ -19,6 +19,11 @@ impl Plan {
                 started.name
             ));
         }
+        if !self.server.adapters.is_empty() || variants.iter().any(|v| sets_adapters(&v.set)) {
+            return problem(
+                "server.adapters are loaded for one variant at a time: leave them out, and have the servers load them",
+            );
+        }
         if !matches!(self.search.mode, Mode::Rates(_)) || self.search.baseline {
             return problem("write a list of rates, search.rates = [4, 8], without a baseline");
         }
@@ -59,6 +64,14 @@ impl Plan {
         }
         self
     }
+}
+
+/// Returns true if the overrides of a variant load adapters.
+fn sets_adapters(set: &toml::Table) -> bool {
+    set.iter().any(|(key, value)| {
+        let key = key.replace([' ', '"'], "");
+        key.starts_with("server.adapters") || (key == "server" && value.get("adapters").is_some())
+    })
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ impl<'a> Sweep<'a> {
             None => self.in_sequence(runner).await,
         };
         let done = measured.is_ok() && self.is_served_measured(&runner.servers);
+        runner.ready.release(&runner.host).await;
         let stopped = runner.servers.end(done).await;
         if self.plan.alternate.is_some() {
             runner.servers.all_done(|name| {
@@ -119,6 +120,7 @@ impl<'a> Sweep<'a> {
             let spent = self.clock.now();
             if runner.servers.any() {
                 let done = self.is_served_measured(&runner.servers);
+                runner.ready.release(&runner.host).await;
                 runner.servers.end(done).await?;
                 self.write_result(&runner.servers)?;
             }

@@ -1,6 +1,7 @@
 //! The director, which joins all parts of a sweep: it gets a level from the search, has it measured, and writes the
 //! results, until the search is done.
 
+mod adapters;
 mod alternate;
 mod answers;
 pub mod bare;

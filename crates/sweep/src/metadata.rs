@@ -90,6 +90,7 @@ pub(super) fn meta(plan: &Plan, ready: Option<&Prepared>, virtual_time: bool) ->
         words: ready.map(|r| r.load.terms().words.clone()),
         calibration: None,
         facts: ready.map(|r| r.facts.clone()).unwrap_or_default(),
+        first_requests: ready.map(|r| r.first_requests.clone()).unwrap_or_default(),
         environment: plan.environment.clone().into(),
         resumed: Vec::new(),
         variants: Vec::new(),

@@ -1,5 +1,6 @@
 //! Preparation before the first step: the model, the supported fields, the calibration of lengths, and the warm-up.
 
+use super::adapters::{FirstProbe, LoadedAdapters};
 use super::answers::Reader;
 use super::calibrate;
 use super::scrape::Scraper;
@@ -19,6 +20,7 @@ use goodput_load::load::spec::{Selection, Spec, StepSpec, Terms, plan_encoder};
 use goodput_load::sim::serve::Embedded;
 use goodput_plan::server::{Connections, PromptForm, Server, Target};
 use goodput_plan::{Plan, Series, Timeout};
+use goodput_run::rundir::FirstRequests;
 use goodput_stats::server::facts::Facts;
 use goodput_workload::draw::StepKey;
 use goodput_workload::part::StepPart;
@@ -60,6 +62,10 @@ pub(crate) struct Prepared {
     pub(crate) scraper: Scraper,
     /// Facts that the servers report about themselves.
     pub(crate) facts: Vec<Facts>,
+    /// The first requests to each model.
+    pub(crate) first_requests: Vec<FirstRequests>,
+    /// The adapters to unload when nothing more is measured.
+    adapters: LoadedAdapters,
     /// False after the server has reported that it cannot empty its prefix cache.
     pub(crate) resets: bool,
     /// The embedded simulated server, which stops when this is dropped.
@@ -79,7 +85,8 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     let (clients, aside, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
-    let (asked, wanted) = (client.clone(), plan.server.model.clone());
+    let adapters = LoadedAdapters::load(host, &client, &plan.server.adapters).await?;
+    let (asked, wanted) = (client.clone(), plan.first_model().map(str::to_owned));
     let served = host.run(async move { preflight::find_model(&asked, wanted.as_deref()).await }).await??;
     check_classes(plan, &client, host).await?;
     check_length(&traffic, served.max_model_len)?;
@@ -95,6 +102,8 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
         })
         .await??;
     let encoder = plan_encoder(plan, &served.id, negotiated.pinning, negotiated.usage);
+    let first = FirstProbe { host, client: &client, encoder: &encoder, model: &served.id, timeout };
+    let first_requests = first.time(plan, &adapters).await?;
     let mut noted = negotiated.caveats;
     let told = negotiated.probe.record.token_source;
     let told = matches!(told, Some(TokenSource::Usage | TokenSource::Continuous));
@@ -131,6 +140,8 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
         noted,
         scraper: found.scraper,
         facts: found.facts,
+        first_requests,
+        adapters,
         resets: true,
         embedded_url: embedded.as_ref().and_then(|e| e.url.parse().ok()),
         _embedded: embedded,
@@ -159,6 +170,11 @@ impl Prepared {
             check_length(&traffic.with_rates(words), self.max_model_len).with_context(context)?;
         }
         Ok(())
+    }
+
+    /// Unloads the adapters that were loaded for the sweep.
+    pub(crate) async fn release(&mut self, host: &Host) {
+        self.adapters.unload(host, self.load.client()).await;
     }
 
     /// Reads the text of an answer that has arrived.

@@ -216,7 +216,7 @@ impl Servers {
                 let started = current.launched.as_ref().filter(|_| !is_stored);
                 run.ready_s = started.map(|_| began.elapsed().as_secs_f64());
                 (run.model, run.words) = (Some(ready.model.clone()), Some(ready.load.terms().words.clone()));
-                run.facts = ready.facts.clone();
+                (run.facts, run.first_requests) = (ready.facts.clone(), ready.first_requests.clone());
                 // This caveat is recorded for the whole run.
                 run.noted = ready
                     .noted

@@ -3,6 +3,7 @@
 use super::arrivals::{Arrivals, GammaShape};
 use super::conversation::{Conversation, Think};
 use super::kind::{FileSummary, Kind, RequestSource};
+use super::models::ModelChoices;
 use super::sources::Prompts;
 use super::summary::{Pacing, RequestKind, WorkloadSummary};
 use super::synthetic::SharedPrefix;
@@ -115,6 +116,10 @@ struct RawWorkload {
     /// Measures each class of a mix alone as well, to show the cost of mixing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     alone: bool,
+    /// Models or LoRA adapters of the server that requests (conversations) are spread over at random. Each is a class of its name, with
+    /// statistics of its own; the plan of a run folder lists these classes instead. In a mix, classes without a model are spread.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    model: Option<ModelChoices>,
     /// Source of prompts. Exactly one of `prompts`, `trace` and `[[workload.class]]` is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     prompts: Option<Prompts>,
@@ -131,6 +136,10 @@ struct RawWorkload {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     found: Vec<FileSummary>,
 }
+
+/// Error for a table of conversations beside classes.
+const NOT_OF_CLASSES: &str = "[workload.conversation] does not apply to [[workload.class]]: give each class that has turns its own \
+                              [workload.class.conversation]";
 
 impl RawWorkload {
     fn poisson() -> Arrivals {
@@ -150,11 +159,16 @@ impl TryFrom<RawWorkload> for Workload {
                 return Err("[workload] takes only one of prompts, trace, [[workload.class]]".into());
             }
         };
+        let (source, conversation) = match (&r.model, r.conversation) {
+            (Some(_), Some(_)) if matches!(source, Source::Mix(_)) => return Err(NOT_OF_CLASSES.into()),
+            (Some(models), conversation) => (models.spread(source, conversation)?, None),
+            (None, conversation) => (source, conversation),
+        };
         let w = Workload {
             arrivals: r.arrivals,
             cache: r.cache,
             source,
-            conversation: r.conversation,
+            conversation,
             pace: r.pace,
             alone: r.alone,
             file_summaries: r.found,
@@ -177,6 +191,7 @@ impl From<Workload> for RawWorkload {
             cache: w.cache,
             pace: w.pace,
             alone: w.alone,
+            model: None,
             prompts,
             conversation: w.conversation,
             trace,
@@ -382,11 +397,7 @@ impl Workload {
             );
         }
         if self.conversation.is_some() && !self.classes().is_empty() {
-            return Some(
-                "[workload.conversation] does not apply to [[workload.class]]: give each class that has turns its own \
-                 [workload.class.conversation]"
-                    .into(),
-            );
+            return Some(NOT_OF_CLASSES.into());
         }
         self.kinds().iter().find_map(|k| {
             let class = k.name.map(|n| format!(" of class {n}")).unwrap_or_default();

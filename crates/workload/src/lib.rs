@@ -16,6 +16,7 @@ pub mod images;
 pub mod items;
 pub mod kind;
 pub mod lengths;
+pub mod models;
 pub mod part;
 pub mod prefix;
 pub mod prompts;

@@ -1,7 +1,7 @@
 //! A simulated server as results keep it.
 
 use super::table::is_normal_speed;
-use super::{Engine, Preset, Reasoning, Simulated, Vision};
+use super::{Adapters, Engine, Preset, Reasoning, Simulated, Vision};
 use crate::fault::Faults;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -20,6 +20,9 @@ pub struct SimulatedSummary {
     /// The vision encoder; `None` for a model that takes no images.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vision: Option<Vision>,
+    /// LoRA adapters beside the model; `None` without any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<Adapters>,
     /// The faults that it plays.
     #[serde(default, skip_serializing_if = "Faults::is_empty")]
     pub faults: Faults,
@@ -57,6 +60,7 @@ impl Simulated {
             settings: settings.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             reasoning: self.reasoning,
             vision: self.vision,
+            adapters: self.adapters.clone(),
             faults: self.faults.clone(),
         }
     }
@@ -70,6 +74,7 @@ impl fmt::Display for SimulatedSummary {
             self.settings.iter().map(|(name, value)| format!("{name} {value}")).collect();
         settings.extend(self.reasoning.map(|reasoning| reasoning.to_string()));
         settings.extend(self.vision.map(|vision| vision.to_string()));
+        settings.extend(self.adapters.as_ref().map(ToString::to_string));
         if !self.faults.is_empty() {
             settings.push(format!("faults: {}", self.faults));
         }

@@ -1,7 +1,7 @@
 //! The TOML form of the table, and its conversion.
 
 use super::startup::{BatchLimitsGiven, derive_limits};
-use super::{Deployment, Engine, Preset, Reasoning, Simulated, Speed, Vision};
+use super::{Adapters, Deployment, Engine, Preset, Reasoning, Simulated, Speed, Vision};
 use crate::batch::cost::Cost;
 use crate::fault::Faults;
 use goodput_core::units::{Fraction, Positive, Span};
@@ -78,6 +78,9 @@ pub(super) struct Raw {
     /// square of 28 pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     vision: Option<Vision>,
+    /// LoRA adapters beside the model: `{ names = ["sql"], load-time = "300ms" }`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    adapters: Option<Adapters>,
     /// Faults injected into requests for tokens, each with its probability: `{ stall = 0.02, status-500 = 0.01 }`. They
     /// add up to at most 1. `docs/faults.md` describes each fault and how a client sees it.
     #[serde(default, skip_serializing_if = "Faults::is_empty")]
@@ -152,6 +155,7 @@ impl Raw {
             network: no_time(),
             reasoning: None,
             vision: None,
+            adapters: None,
             fault: Faults::default(),
             fault_after: 0,
         }
@@ -256,6 +260,7 @@ impl TryFrom<Raw> for Simulated {
             network: raw.network,
             reasoning: raw.reasoning,
             vision: raw.vision,
+            adapters: raw.adapters,
             faults: raw.fault,
             fault_after: raw.fault_after,
         })
@@ -267,7 +272,7 @@ impl From<Simulated> for Raw {
         let mut raw = Self::preset(sim.engine.preset());
         (raw.model, raw.max_model_len, raw.seed) = (sim.model, Some(sim.max_model_len), sim.seed);
         (raw.slow_down, raw.reasoning, raw.vision) = (sim.slow_down, sim.reasoning, sim.vision);
-        (raw.speed, raw.network) = (sim.speed, sim.network);
+        (raw.speed, raw.network, raw.adapters) = (sim.speed, sim.network, sim.adapters);
         (raw.fault, raw.fault_after) = (sim.faults, sim.fault_after);
         match sim.engine {
             Engine::Md1 { service, decode } | Engine::Mm1 { service, decode } => {

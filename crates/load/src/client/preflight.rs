@@ -36,6 +36,8 @@ struct Listed {
     max_model_len: Option<u32>,
     #[serde(default)]
     aliases: Vec<String>,
+    /// The model of a LoRA adapter, in vLLM; the list tells the context length of the model alone.
+    parent: Option<String>,
     meta: Option<Meta>,
 }
 
@@ -50,9 +52,13 @@ impl Listed {
         self.id == name || self.aliases.iter().any(|a| a == name)
     }
 
-    fn served(&self, name: &str) -> ServedModel {
-        let max_model_len = self.max_model_len.or_else(|| self.meta.as_ref()?.n_ctx);
-        ServedModel { id: name.to_owned(), max_model_len }
+    fn own_length(&self) -> Option<u32> {
+        self.max_model_len.or_else(|| self.meta.as_ref()?.n_ctx)
+    }
+
+    fn served(&self, name: &str, list: &[Self]) -> ServedModel {
+        let of_parent = || list.iter().find(|m| Some(&m.id) == self.parent.as_ref())?.own_length();
+        ServedModel { id: name.to_owned(), max_model_len: self.own_length().or_else(of_parent) }
     }
 }
 
@@ -167,9 +173,9 @@ fn choose(list: &[Listed], base: &BaseUrl, wanted: Option<&str>) -> anyhow::Resu
         (Some(name), _) => list
             .iter()
             .find(|m| m.answers_to(name))
-            .map(|m| m.served(name))
+            .map(|m| m.served(name, list))
             .ok_or_else(|| anyhow!("{base} does not serve the model \"{name}\"; it serves: {}", names())),
-        (None, [only]) => Ok(only.served(&only.id)),
+        (None, [only]) => Ok(only.served(&only.id, list)),
         (None, _) => {
             bail!(
                 "{base} serves several models: choose one with model = \"…\" in [server] or --model: {}",

@@ -25,7 +25,7 @@ use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
 use goodput_plan::client::Retries;
 use goodput_plan::server::{Connections, Http, Server};
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use reqwest::Url;
 use std::{
     borrow::Cow,
@@ -87,6 +87,26 @@ struct Inner {
     gate: Gate,
     /// Index of the next URL.
     turn: AtomicU64,
+}
+
+/// A request beside the load.
+struct Aside<'a> {
+    method: Method,
+    /// Index of the URL.
+    target: usize,
+    path: &'a str,
+    /// The body, if it has one.
+    json: Option<&'a serde_json::Value>,
+    /// Limit on the total time.
+    limit: Duration,
+    /// Maximum size of the answer in bytes.
+    most: usize,
+}
+
+impl<'a> Aside<'a> {
+    const fn get(target: usize, path: &'a str, limit: Duration, most: usize) -> Self {
+        Self { method: Method::GET, target, path, json: None, limit, most }
+    }
 }
 
 struct Endpoints {
@@ -299,9 +319,34 @@ impl Client {
     /// # Errors
     /// As [`Client::get_from`], with `time` in place of 30 s.
     pub async fn post(&self, target: usize, path: &str, time: Duration) -> anyhow::Result<u16> {
+        self.posted(target, path, None, time).await.map(|(status, _)| status)
+    }
+
+    /// Sends a `POST` with a document, like [`Client::post`]. Returns its status and body.
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub async fn post_json(
+        &self,
+        target: usize,
+        path: &str,
+        json: &serde_json::Value,
+        time: Duration,
+    ) -> anyhow::Result<(u16, Bytes)> {
+        self.posted(target, path, Some(json), time).await
+    }
+
+    async fn posted(
+        &self,
+        target: usize,
+        path: &str,
+        json: Option<&serde_json::Value>,
+        time: Duration,
+    ) -> anyhow::Result<(u16, Bytes)> {
         let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
-        let called = self.answered(Method::POST, target, path, self.0.connect_timeout + time, GET_MAX).await;
-        called.map(|(status, _)| status).map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))
+        let limit = self.0.connect_timeout + time;
+        let aside = Aside { method: Method::POST, target, path, json, limit, most: GET_MAX };
+        self.answered(aside).await.map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))
     }
 
     /// Fetches a page of the `target`-th URL, with a limit on the total time and a maximum size in bytes (`most`).
@@ -315,7 +360,7 @@ impl Client {
         limit: Duration,
         most: usize,
     ) -> Result<Bytes, String> {
-        match self.answered(Method::GET, target, path, limit, most).await {
+        match self.answered(Aside::get(target, path, limit, most)).await {
             Ok((200..=299, body)) => Ok(body),
             Ok((status, _)) => Err(format!("HTTP {status}")),
             Err(e) => Err(e.text),
@@ -323,24 +368,23 @@ impl Client {
     }
 
     pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
-        self.answered(Method::GET, target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX).await
+        self.answered(Aside::get(target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX)).await
     }
 
-    async fn answered(
-        &self,
-        method: Method,
-        target: usize,
-        path: &str,
-        limit: Duration,
-        most: usize,
-    ) -> Result<(u16, Bytes), Broken> {
+    async fn answered(&self, aside: Aside<'_>) -> Result<(u16, Bytes), Broken> {
+        let Aside { method, target, path, json, limit, most } = aside;
         let inner = &*self.0;
         let url = inner.targets[target].base.join(path);
         let mut headers = inner.headers.clone();
         headers.remove(header::CONTENT_TYPE);
+        let mut payload = Payload::default();
+        if let Some(json) = json {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            payload.tail = json.to_string().into();
+        }
         let get = async {
             let call = Call { target, route: Route::Pooled, method, url: &url, headers: &headers };
-            let answer = inner.transport.send(call, Payload::default()).await?;
+            let answer = inner.transport.send(call, payload).await?;
             let status = answer.status.as_u16();
             // The body of a redirect says less than its target.
             if let Some(to) = &answer.location {

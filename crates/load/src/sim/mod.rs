@@ -4,6 +4,7 @@
 //! ([`router`]), and bare, without HTTP ([`goodput_engine::Model`]).
 
 mod actor;
+mod adapters;
 pub mod dialect;
 mod fault;
 mod items;

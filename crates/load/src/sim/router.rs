@@ -3,6 +3,7 @@
 
 use crate::load::pacer::Clock;
 use crate::sim::actor::{Answer, Handle};
+use crate::sim::adapters::AdapterCall;
 use crate::sim::dialect::{self, TEMPLATE_TOKEN, TextApi};
 use crate::sim::fault::play;
 use crate::sim::items::ItemOrder;
@@ -21,6 +22,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use goodput_core::endpoint::Api;
+use goodput_core::hash::fnv1a;
 use goodput_engine::blocks::blocks_of;
 use goodput_engine::config::{Reasoning, Simulated};
 use goodput_engine::fault::FaultInjector;
@@ -71,7 +73,9 @@ pub(super) fn with_faults(sim: &Simulated, faults: Arc<FaultInjector>, clock: Cl
         engine: Handle::start(engine, sim.network.0, clock),
         network: sim.network.0,
         started: Instant::now(),
-        model: ServedModel::new(&sim.model, sim.max_model_len).with_vision(sim.vision),
+        model: ServedModel::new(&sim.model, sim.max_model_len)
+            .with_vision(sim.vision)
+            .with_adapters(sim.adapters.as_ref()),
         reasoning: sim.reasoning,
         requests: AtomicU64::new(0),
         faults,
@@ -106,6 +110,7 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
         Route::Metrics => return server.metrics().await.into_response(),
         Route::Answer(api) => Served::Text(api),
         Route::Items(api) => Served::Items(api),
+        Route::Adapter(adapter) => return server.adapter(adapter, call).await.into_response(),
     };
     let connection = call.extensions().get::<ConnectionHandle>().cloned();
     let body = match Bytes::from_request(call, &()).await {
@@ -162,6 +167,7 @@ impl Server {
     async fn answer(&self, api: TextApi, body: &[u8]) -> Result<Response, Refusal> {
         let at = self.arrival().await;
         let (request, order) = self.model.accept::<Vec<u64>>(api, body)?;
+        let at = at + self.load_adapter(request.model.as_deref()).await;
         let id = self.requests.fetch_add(1, Ordering::Relaxed);
         let blocks = self.blocks(&request, &order);
         let mut events = self.engine.submit(
@@ -197,7 +203,34 @@ impl Server {
         let parts = dialect::prompt(order.api, request).into_iter().flat_map(|(parts, _)| parts);
         let template = iter::repeat_n(TEMPLATE_TOKEN, dialect::own_template_tokens(order.api));
         let prompt = template.chain(parts.flat_map(|words| words.tokens.iter().copied()));
-        blocks_of(prompt.chain(writer::answer_tokens().take(order.output as usize)), cache.block_size)
+        // Other weights make other keys and values of the same tokens.
+        let adapter = request.model.as_deref().filter(|name| self.model.adapters.has(name));
+        let salt = adapter.map_or(0, |name| fnv1a(name.as_bytes()));
+        let tokens = prompt.chain(writer::answer_tokens().take(order.output as usize));
+        blocks_of(tokens.map(|token| token ^ salt), cache.block_size)
+    }
+
+    /// Loads the adapter that a request names, if that has not been done yet, and returns the time that it took.
+    async fn load_adapter(&self, name: Option<&str>) -> Duration {
+        let wait = self.model.adapters.wait_for(name);
+        if !wait.is_zero() {
+            sleep(wait).await;
+        }
+        wait
+    }
+
+    /// Loads or unloads an adapter on request.
+    async fn adapter(&self, which: AdapterCall, call: Call) -> Page {
+        let Ok(body) = Bytes::from_request(call, &()).await else {
+            return Refusal::bad(None, "the body of the request cannot be read".into()).into();
+        };
+        match self.model.adapters.call(which, self.model.name(), &body) {
+            Ok((page, time)) => {
+                sleep(time).await;
+                page
+            }
+            Err(refusal) => refusal.into(),
+        }
     }
 
     async fn metrics(&self) -> Page {

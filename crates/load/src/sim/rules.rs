@@ -2,12 +2,13 @@
 //! vLLM's words. The two front ends, [`super::router`] and [`super::null`], only transport
 //! them.
 
+use crate::sim::adapters::{AdapterCall, AdapterStore};
 use crate::sim::dialect::{self, Dialect, TextApi, openai_error};
 use crate::sim::metrics::{Counters, prometheus};
 use crate::sim::request::{ApiRequest, StreamOptions};
 use goodput_core::endpoint::Api;
 use goodput_engine::KvCache;
-use goodput_engine::config::Vision;
+use goodput_engine::config::{Adapters, Vision};
 use http::StatusCode;
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -20,7 +21,7 @@ pub(super) const MAX_BODY: usize = 32 << 20;
 pub(super) const JSON: &str = "application/json";
 pub(super) const EVENTS: &str = "text/event-stream; charset=utf-8";
 pub(super) const LINES: &str = "application/x-ndjson";
-const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+pub(super) const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The part of the server that a request is addressed to.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) enum Route {
     Answer(TextApi),
     /// A result for each of several items.
     Items(Api),
+    /// Loading or unloading of an adapter.
+    Adapter(AdapterCall),
     /// The page of metrics.
     Metrics,
     /// Another page, or an error.
@@ -69,6 +72,8 @@ pub(super) struct ServedModel {
     max_model_len: u32,
     /// The vision encoder; `None` if the model takes no images.
     vision: Option<Vision>,
+    /// LoRA adapters, which requests name in place of the model.
+    pub(super) adapters: AdapterStore,
     /// Unix time of the server's start, in seconds.
     pub(super) created: u64,
 }
@@ -95,6 +100,7 @@ impl ServedModel {
             name_json: json_string(name),
             max_model_len: max_model_len.get(),
             vision: None,
+            adapters: AdapterStore::default(),
             created,
         }
     }
@@ -102,6 +108,11 @@ impl ServedModel {
     /// Makes the model take images, if there is an encoder.
     pub(super) fn with_vision(self, vision: Option<Vision>) -> Self {
         Self { vision, ..self }
+    }
+
+    /// Gives the model LoRA adapters.
+    pub(super) fn with_adapters(self, adapters: Option<&Adapters>) -> Self {
+        Self { adapters: adapters.map(AdapterStore::new).unwrap_or_default(), ..self }
     }
 
     /// Returns the time to encode images of so many tokens.
@@ -126,13 +137,18 @@ impl ServedModel {
                 Route::Page(Page::new(StatusCode::OK, JSON, version))
             }
             "/metrics" => Route::Metrics,
-            _ => match (Api::of_path(path), TextApi::of_path(path)) {
-                (Some(api), _) => TextApi::of(api).map_or(Route::Items(api), Route::Answer),
-                (None, Some(api)) => Route::Answer(api),
-                (None, None) => return Route::Page(Page::not_found()),
+            _ => match (Api::of_path(path), TextApi::of_path(path), AdapterCall::of_path(path)) {
+                (Some(api), _, _) => TextApi::of(api).map_or(Route::Items(api), Route::Answer),
+                (None, Some(api), _) => Route::Answer(api),
+                (None, None, Some(call)) => Route::Adapter(call),
+                (None, None, None) => return Route::Page(Page::not_found()),
             },
         };
-        let methods = if matches!(found, Route::Answer(_) | Route::Items(_)) { "POST" } else { "GET,HEAD" };
+        let methods = if matches!(found, Route::Answer(_) | Route::Items(_) | Route::Adapter(_)) {
+            "POST"
+        } else {
+            "GET,HEAD"
+        };
         if methods.split(',').any(|allowed| allowed == method) {
             return found;
         }
@@ -140,11 +156,12 @@ impl ServedModel {
         Route::Page(Page { allow: Some(methods), ..page })
     }
 
-    /// Formats the list of models, with a single entry.
+    /// Formats the list of models: its own, and its adapters.
     fn models(&self) -> String {
         let Self { name_json: name, max_model_len, created, .. } = self;
+        let adapters = self.adapters.cards(name, *created);
         format!(
-            r#"{{"object":"list","data":[{{"id":{name},"object":"model","created":{created},"owned_by":"goodput","root":{name},"parent":null,"max_model_len":{max_model_len},"permission":[]}}]}}"#
+            r#"{{"object":"list","data":[{{"id":{name},"object":"model","created":{created},"owned_by":"goodput","root":{name},"parent":null,"max_model_len":{max_model_len},"permission":[]}}{adapters}]}}"#
         )
     }
 
@@ -182,6 +199,10 @@ impl ServedModel {
         self.max_model_len
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns the name as a JSON string.
     pub(super) fn name_json(&self) -> &str {
         &self.name_json
@@ -189,7 +210,8 @@ impl ServedModel {
 
     /// Checks the name of the model that a request names.
     pub(super) fn check_name(&self, model: Option<&str>) -> Result<(), Refusal> {
-        let Some(model) = model.filter(|name| *name != self.name) else { return Ok(()) };
+        let unknown = |name: &&str| *name != self.name && !self.adapters.has(name);
+        let Some(model) = model.filter(unknown) else { return Ok(()) };
         let message = format!("The model `{model}` does not exist. Valid aliases: {}.", self.name);
         Err(Refusal {
             status: StatusCode::NOT_FOUND,

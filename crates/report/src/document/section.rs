@@ -104,6 +104,8 @@ pub(crate) enum Kind {
     Client,
     /// The load machines, if several sent.
     Workers,
+    /// The first requests to each model.
+    FirstRequests,
     /// The server's own counters.
     ServerView,
     /// One of several series.
@@ -151,6 +153,7 @@ impl Kind {
             Self::Checks => "Answer checks",
             Self::Client => "The client",
             Self::Workers => "Load machines",
+            Self::FirstRequests => "First requests",
             Self::ServerView => "The server's own view",
             Self::Server => "The server",
             Self::Reproduce => "How to reproduce",

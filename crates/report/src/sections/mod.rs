@@ -15,6 +15,7 @@ pub mod comparison;
 mod decisions;
 mod failures;
 mod figures;
+mod first_requests;
 pub mod fit;
 mod groups;
 mod knobs;

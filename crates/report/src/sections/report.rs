@@ -2,10 +2,10 @@
 //! measurement.
 
 use super::{
-    amounts, answer, cards, caveats, checks, client, decisions, failures, groups, limits, matrix, mixing,
-    offline, pair, percentiles, pictures, question, recovery, replayed, replicas, reproduce, roofline, scale,
-    sensitivity, sent, server, several, steps, stopped, throughput, variant_decisions, variants, why,
-    workers,
+    amounts, answer, cards, caveats, checks, client, decisions, failures, first_requests, groups, limits,
+    matrix, mixing, offline, pair, percentiles, pictures, question, recovery, replayed, replicas, reproduce,
+    roofline, scale, sensitivity, sent, server, several, steps, stopped, throughput, variant_decisions,
+    variants, why, workers,
 };
 use crate::charts::{Chart, Set};
 use crate::document::{Block, Document, Kind, Section};
@@ -58,6 +58,7 @@ const OF_SEVERAL: &[(Kind, Blocks)] = &[
 /// The sections that every report ends with.
 const AT_THE_END: &[(Kind, Blocks)] = &[
     (Kind::Workers, workers::section),
+    (Kind::FirstRequests, first_requests::section),
     (Kind::Server, server::facts),
     (Kind::Reproduce, reproduce::section),
     (Kind::Notes, reproduce::notes),

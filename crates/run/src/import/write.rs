@@ -257,6 +257,7 @@ fn meta(
         words: None,
         calibration: None,
         facts: Vec::new(),
+        first_requests: Vec::new(),
         environment: plan.environment.clone().into(),
         resumed: Vec::new(),
         variants: Vec::new(),

@@ -10,6 +10,7 @@ pub mod derive;
 #[path = "documentation/tests.rs"]
 mod documentation;
 pub mod files;
+mod first_requests;
 pub mod forecasts;
 mod gauges;
 mod imported;
@@ -41,6 +42,7 @@ mod write;
 pub use cache::{At, Gain, Medians, Pair, common_level};
 pub use clear::{check_free, remove_unfinished};
 pub use files::{make_folder, no_link, replace};
+pub use first_requests::FirstRequests;
 pub use gauges::GaugeSamples;
 pub use goodput_stats::search::view::Terms;
 pub use imported::{Imported, ImportedStep, Tool};
@@ -157,6 +159,9 @@ pub struct Meta {
     /// Facts reported by the servers: version, lengths, flags, and the metrics that are read from them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Facts>,
+    /// The first requests to each model; empty if all requests go to one model that was there before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_requests: Vec<FirstRequests>,
     /// Free-form facts about the server declared by the plan: driver, precision, command, notes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,

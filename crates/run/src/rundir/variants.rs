@@ -1,6 +1,6 @@
 //! The variants of a run: the state of each variant's server, and the results of each.
 
-use super::{Run, derive};
+use super::{FirstRequests, Run, derive};
 use goodput_core::caveat::Caveat;
 use goodput_core::level::{Control, Level};
 use goodput_core::slo::{AnswerPart, Metric};
@@ -81,6 +81,9 @@ pub struct VariantRun {
     /// Facts reported by the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Facts>,
+    /// The first requests to each model, if there are several or adapters were loaded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_requests: Vec<FirstRequests>,
     /// Caveats about the server raised before anything was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noted: Vec<Caveat>,

@@ -128,7 +128,8 @@ impl Server {
         match self.model.route(request.method, request.path) {
             Route::Page(page) => Reply::Page(page),
             Route::Metrics => Reply::Page(self.model.metrics(&self.state().counters, None)),
-            Route::Items(_)
+            Route::Adapter(_)
+            | Route::Items(_)
             | Route::Answer(
                 TextApi::Responses | TextApi::Messages | TextApi::Tgi | TextApi::TgiStream | TextApi::Ollama,
             ) => Reply::Page(Page::not_found()),
