@@ -2,6 +2,8 @@
 //! would be linked for longer than it runs, and tests that wait for sockets leave the cores to those that compute.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+#[path = "commands/adapters.rs"]
+mod adapters;
 #[path = "commands/adaptive.rs"]
 mod adaptive;
 #[path = "commands/bad_input.rs"]

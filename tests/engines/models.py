@@ -8,10 +8,12 @@ documentation. `tiny` is for recordings; `small` is for measurements: a request 
 Needs torch, transformers and tokenizers, which vLLM brings along.
 """
 import argparse
+import json
 import os
 import pathlib
 import pydoc_data.topics
 
+import safetensors.torch
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
@@ -99,6 +101,22 @@ def chat(size, path):
     tok.save_pretrained(path)
 
 
+def lora(size, path):
+    """A LoRA adapter of rank 8 for the chat model, in the files that PEFT writes."""
+    hidden, layers, heads, _ = SIZES[size]
+    outputs = {"q_proj": hidden, "v_proj": hidden // heads * (heads // 2)}
+    weights = {}
+    for layer in range(layers):
+        for target, out in outputs.items():
+            name = f"base_model.model.model.layers.{layer}.self_attn.{target}"
+            weights[f"{name}.lora_A.weight"] = 0.1 * torch.randn(8, hidden)
+            weights[f"{name}.lora_B.weight"] = 0.1 * torch.randn(out, 8)
+    path.mkdir(parents=True, exist_ok=True)
+    safetensors.torch.save_file(weights, path / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 8, "lora_alpha": 16, "bias": "none", "target_modules": list(outputs)}
+    (path / "adapter_config.json").write_text(json.dumps(config))
+
+
 def vision(size, path):
     """A Qwen2-VL: an image is `image_grid / merge_size²` tokens in the prompt."""
     hidden, layers, heads, ffn = SIZES[size]
@@ -131,6 +149,8 @@ def mrope(head):
 
 KINDS = {
     "chat": chat,
+    "lora-a": lora,
+    "lora-b": lora,
     "embedder": embedder,
     "reranker": lambda size, path: sequence_classifier(size, path, 1),
     "classifier": lambda size, path: sequence_classifier(size, path, 5),

@@ -23,6 +23,7 @@ sweeps!(
     "cache-pair-local",
     "llamacpp-local",
     "mix",
+    "adapters",
     "conversation",
     "responses",
     "messages",

@@ -23,6 +23,6 @@ const fn at_once() -> Span {
 
 impl fmt::Display for Adapters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} LoRA adapters, each loaded in {}", self.names.len(), self.load_time)
+        write!(f, "LoRA adapters {}, each loaded in {}", self.names.join(" "), self.load_time)
     }
 }

@@ -67,6 +67,13 @@ mod tests {
             second_s: 0.024,
         };
         run.meta.first_requests = vec![times("base", None, 0.025), times("sql", Some(1.5), 0.8124)];
-        insta::assert_snapshot!(blocks(&section(&run), 3), @"");
+        insta::assert_snapshot!(blocks(&section(&run), 3), @r"
+        Two requests of a few tokens to each model, one after the other, before anything else was sent: where the first takes longer, it waited for the weights of its adapter. No step counts them. A server with more adapters than it can hold loads some of them again and again; that is part of every latency measured here.
+
+        | model | first, ms | second, ms | loading, ms |
+        | --- | ---: | ---: | ---: |
+        | base | 25 | 24 | – |
+        | sql | 812 | 24 | 1,500 |
+        ");
     }
 }

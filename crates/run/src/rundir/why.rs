@@ -102,10 +102,15 @@ pub fn facts(plan: &Plan, run: &Run, dir: &Path) -> Result<Facts> {
     })
 }
 
-/// Returns the check whether the plan of the run folder takes overrides.
+/// Returns the check whether the plan of the run folder takes overrides. Prompts of one kind in place of classes, or lengths from token counts that
+/// include images, would measure other requests, not the same ones with one change.
 fn accepts(plan: &Plan, virtual_time: bool) -> Accepts {
     let plan = plan.clone();
+    let has_own_prompts = !plan.workload.classes().is_empty() || plan.workload.has_images();
     Accepts::new(move |sets| {
+        if has_own_prompts && sets.iter().any(|set| set.starts_with("workload.prompts")) {
+            return false;
+        }
         let taken = plan.with_overrides(sets);
         taken.is_ok_and(|plan| !virtual_time || plan.check_virtual().is_ok())
     })
