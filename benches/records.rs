@@ -186,6 +186,7 @@ fn meta(plan: &Plan) -> Meta {
         plan: None,
         left_alone: std::collections::BTreeMap::new(),
         facts: vec![],
+        first_requests: vec![],
         environment: std::collections::BTreeMap::new(),
     }
 }

@@ -98,7 +98,7 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Finished>, String> {
 const ROW: usize = 65;
 
 /// Number of optional values of a row.
-const OPTIONS: usize = 24;
+const OPTIONS: usize = 25;
 
 /// Writes the values of a row. A bit of the row says for each optional value if it is there.
 struct Writer<'a> {
@@ -202,6 +202,7 @@ fn write_record(record: &Record, w: &mut Writer<'_>) {
     w.to.extend([place(&Outcome::ALL, outcome)]);
     w.option(failure.map(|f| [place(&Failure::ALL, &f)]));
     w.option(status.map(u16::to_le_bytes));
+    w.maybe_time(record.uploaded);
     // Whether the checks passed is found out by the leader, from the text.
     debug_assert_eq!(*check, None);
 }
@@ -324,6 +325,7 @@ impl Reader<'_, '_> {
         r.outcome = self.of(&Outcome::ALL)?;
         r.failure = self.option(p, |s| s.of(&Failure::ALL))?;
         r.status = self.option(p, Self::u16)?;
+        r.uploaded = self.option(p, Self::time)?;
         Some(r)
     }
 }
@@ -345,7 +347,7 @@ mod tests {
     fn record() -> impl Strategy<Value = Record> {
         let names =
             (any::<u64>(), 0..4_usize, any::<(u16, u16, u16, u8)>(), of(any::<u64>()), of(any::<bool>()));
-        let times = (time(), proptest::collection::vec(of(time()), 7), time());
+        let times = (time(), proptest::collection::vec(of(time()), 8), time());
         let counts = (any::<[u32; 4]>(), proptest::collection::vec(of(any::<u32>()), 5), any::<(u64, u16)>());
         let ends =
             (of(0..4_usize), 0..Outcome::ALL.len(), of(0..Failure::ALL.len()), of(any::<u16>()), text());
@@ -366,6 +368,7 @@ mod tests {
                 attempts,
                 due,
                 sent: at[0],
+                uploaded: at[7],
                 headers: at[1],
                 first_event: at[2],
                 first_token: at[3],

@@ -129,6 +129,8 @@ pub struct Record {
     pub due: Duration,
     /// When it was handed to the connection.
     pub sent: Option<Duration>,
+    /// When the connection took the last piece of a request of at least 256 KiB; `None` for a smaller one.
+    pub uploaded: Option<Duration>,
     /// When the response head arrived.
     pub headers: Option<Duration>,
     /// When the first event of any kind arrived.
@@ -199,6 +201,7 @@ impl Record {
             attempts: 0,
             due,
             sent: None,
+            uploaded: None,
             headers: None,
             first_event: None,
             first_token: None,

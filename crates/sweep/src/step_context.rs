@@ -116,6 +116,12 @@ impl StepContext<'_> {
         let urls = self.plan.server.target.urls();
         let classes: Vec<&str> = self.plan.workload.classes().iter().map(|c| c.name.as_str()).collect();
         let refused = tally.refused(before);
-        Step { refused, replicas: replicas(&tally.kept, urls), ..summarize(&self.input(tally, &classes)) }
+        Step {
+            refused,
+            replicas: replicas(&tally.kept, urls),
+            upload_p50_ms: tally.upload_ms(50.0),
+            upload_p99_ms: tally.upload_ms(99.0),
+            ..summarize(&self.input(tally, &classes))
+        }
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct StepTally {
     /// Input tokens of measured answers that came from the server's prefix cache, and all of their input tokens. `None`
     /// if the server does not report them with answers.
     cached: Option<(u64, u64)>,
+    /// Upload times of measured requests in microseconds: sent → uploaded; `None` if no request was large enough to be timed.
+    uploads: Option<Histogram<u64>>,
 }
 
 /// Counts of the finished measured requests under one tier.
@@ -142,6 +144,11 @@ impl LimitCounts {
     }
 }
 
+/// Makes a histogram of times in microseconds.
+fn microseconds() -> Histogram<u64> {
+    Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range")
+}
+
 impl StepTally {
     /// Makes an empty tally for a step that these tiers judge.
     pub(crate) fn new(tiers: &[Slo]) -> Self {
@@ -154,7 +161,7 @@ impl StepTally {
             itl: buffers.itl.unwrap_or_else(|| ItlTally::new(tiers)),
             tiers: tiers.iter().map(TierCounts::new).collect(),
             measured: 0,
-            response: Histogram::new_with_max(HOUR_US, 3).expect("an hour at three digits is a valid range"),
+            response: microseconds(),
             unreachable: (0, Duration::ZERO),
             last_home: Duration::ZERO,
             last_end: None,
@@ -165,6 +172,7 @@ impl StepTally {
             refused: (0, 0),
             wait_until: None,
             cached: None,
+            uploads: None,
         }
     }
 
@@ -178,6 +186,10 @@ impl StepTally {
             // A non-streaming answer has no TTFT.
             if let Some(response) = r.ttft().or_else(|| r.e2e()) {
                 self.response.saturating_record(response.as_micros() as u64);
+            }
+            if let (Some(sent), Some(uploaded)) = (r.sent, r.uploaded) {
+                let uploads = self.uploads.get_or_insert_with(microseconds);
+                uploads.saturating_record(uploaded.saturating_sub(sent).as_micros() as u64);
             }
             if let (Some(cached), Some(input)) = (r.cached_tokens, r.input_tokens) {
                 let sums = self.cached.get_or_insert((0, 0));
@@ -292,6 +304,11 @@ impl StepTally {
     /// Returns the p99 TTFT of the measured requests so far, in milliseconds; p99 e2e if answers are not streamed.
     pub(crate) fn response_p99(&self) -> Option<f64> {
         (!self.response.is_empty()).then(|| ms(Duration::from_micros(self.response.value_at_quantile(0.99))))
+    }
+
+    /// Returns a percentile of the upload times of measured requests in milliseconds, if any was timed.
+    pub(crate) fn upload_ms(&self, percentile: f64) -> Option<f64> {
+        self.uploads.as_ref().map(|uploads| uploads.value_at_percentile(percentile) as f64 / 1e3)
     }
 
     /// Returns the share of the measured requests' input tokens that came from the server's prefix cache, if the server

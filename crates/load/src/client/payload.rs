@@ -5,11 +5,18 @@ use http_body::{Body, Frame, SizeHint};
 use std::{
     convert::Infallible,
     pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
 };
+use tokio::time::Instant;
+
+/// Size in bytes from which the upload of a body is timed. A smaller one fits into the buffers of a socket at once.
+const LARGE: usize = 256 << 10;
+/// Size in bytes of the pieces that a large body is sent in: its upload is over when the last of them is taken by the connection.
+const PIECE: usize = 64 << 10;
 
 /// A request body. Cheap to clone, and sent without joining its pieces.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct Payload {
     /// The shared prefix.
     pub head: Bytes,
@@ -19,6 +26,24 @@ pub struct Payload {
     pub asked: Option<AskedLength>,
     /// Number of results that a sound answer has; `None` if it is generated, or the plan's body asks for some of them only.
     pub results: Option<u32>,
+    /// Notes the end of the upload; `None` for a body that is not large.
+    upload: Option<Upload>,
+}
+
+/// The time at which the connection took the last piece of a large body. What the connection has taken may wait in its buffers, some hundred
+/// KiB, and in those of the system.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Upload(Arc<Mutex<Option<Instant>>>);
+
+impl Upload {
+    fn end(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Returns the time, that of the last attempt if there were several; `None` if no attempt came so far.
+    pub(crate) fn ended(&self) -> Option<Instant> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The multiple of the requested tokens beyond which an answer is aborted …
@@ -49,6 +74,17 @@ impl Payload {
         self.head.len() + self.tail.len()
     }
 
+    /// Makes a body.
+    pub(crate) fn new(head: Bytes, tail: Bytes, asked: Option<AskedLength>, results: Option<u32>) -> Self {
+        Self { head, tail, asked, results, upload: None }
+    }
+
+    /// Times the upload from now on, if the body is large.
+    pub(crate) fn time_upload(&mut self) -> Option<Upload> {
+        self.upload = (self.len() >= LARGE).then(Upload::default);
+        self.upload.clone()
+    }
+
     /// Returns true if there is nothing to send.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -64,8 +100,14 @@ impl Body for Payload {
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         let this = &mut *self;
-        let piece = if this.head.is_empty() { &mut this.tail } else { &mut this.head };
-        let piece = std::mem::take(piece);
+        let rest = if this.head.is_empty() { &mut this.tail } else { &mut this.head };
+        let piece = match &this.upload {
+            Some(_) if rest.len() > PIECE => rest.split_to(PIECE),
+            Some(_) | None => std::mem::take(rest),
+        };
+        if let Some(upload) = this.upload.as_ref().filter(|_| this.head.is_empty() && this.tail.is_empty()) {
+            upload.end();
+        }
         Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
     }
 
@@ -86,14 +128,39 @@ mod tests {
     #[tokio::test]
     async fn both_pieces_are_sent_in_order_and_announced() {
         for (head, tail) in [("ab", "cd"), ("", "cd"), ("ab", ""), ("", "")] {
-            let p = Payload {
-                head: Bytes::from_static(head.as_bytes()),
-                tail: Bytes::from_static(tail.as_bytes()),
-                ..Payload::default()
-            };
+            let [h, t] = [head, tail].map(|text| Bytes::from_static(text.as_bytes()));
+            let p = Payload::new(h, t, None, None);
             assert_eq!(p.size_hint().exact(), Some(p.len() as u64));
             let whole = p.collect().await.unwrap().to_bytes();
             assert_eq!(whole, format!("{head}{tail}"));
         }
+    }
+
+    #[tokio::test]
+    async fn the_upload_of_a_large_body_ends_with_its_last_piece() {
+        let body = |head: usize, tail: usize| {
+            let bytes: Vec<u8> = (0..head + tail).map(|i| (i % 251) as u8).collect();
+            let mut payload = Payload::new(
+                Bytes::copy_from_slice(&bytes[..head]),
+                Bytes::copy_from_slice(&bytes[head..]),
+                None,
+                None,
+            );
+            let upload = payload.time_upload();
+            (payload, upload, bytes)
+        };
+        for (head, tail) in [(0, 1 << 20), (300_000, 1), (100_000, 200_000)] {
+            let (mut payload, upload, bytes) = body(head, tail);
+            let upload = upload.unwrap();
+            let mut sent = Vec::new();
+            while let Some(frame) = payload.frame().await {
+                assert_eq!(upload.ended().is_some(), payload.is_end_stream(), "{head}, {tail}");
+                let piece = frame.unwrap().into_data().unwrap();
+                assert!(piece.len() <= PIECE);
+                sent.extend_from_slice(&piece);
+            }
+            assert!(sent == bytes && upload.ended().is_some());
+        }
+        assert!(body(1000, 200_000).1.is_none());
     }
 }

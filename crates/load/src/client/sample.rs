@@ -146,7 +146,7 @@ mod tests {
     }
 
     fn payload(head: &str, tail: &str) -> Payload {
-        Payload { head: head.to_owned().into(), tail: tail.to_owned().into(), ..Payload::default() }
+        Payload::new(head.to_owned().into(), tail.to_owned().into(), None, None)
     }
 
     /// Rows: the server's response, and the sample of it.

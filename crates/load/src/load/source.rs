@@ -245,7 +245,8 @@ mod tests {
                 .flat_map(|part| builder().thread(part, of).take(12 / of).collect::<Vec<_>>())
                 .collect();
             dealt.sort_by_key(|r| r.chain.turns[0].request.id);
-            let same = |(a, b): (&Ready, &Ready)| a.chain == b.chain && a.first == b.first;
+            let bytes = |ready: &Ready| (ready.first.head.clone(), ready.first.tail.clone());
+            let same = |(a, b): (&Ready, &Ready)| a.chain == b.chain && bytes(a) == bytes(b);
             assert!(dealt.len() == 12 && whole.iter().zip(&dealt).all(same), "dealt to {of}");
             let mut sent: Vec<u64> = (0..of)
                 .flat_map(|part| first(10).thread(part, of))

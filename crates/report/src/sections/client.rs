@@ -26,6 +26,10 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         fields
             .push(field("connections reset", |s| Cell::figure(s.resets.to_string(), Some(s.resets as f64))));
     }
+    if run.steps.iter().any(|s| s.upload_p50_ms.is_some()) {
+        fields.push(field("upload p50 ms", |s| Cell::number(s.upload_p50_ms)));
+        fields.push(field("upload p99 ms", |s| Cell::number(s.upload_p99_ms)));
+    }
     let steps: Vec<&Step> = run.steps.iter().collect();
     let said = "Lateness is sent − due: the client's own fault. It is part of every latency above. How far the client was from its own limits:";
     vec![
@@ -48,6 +52,17 @@ mod tests {
         (run.steps[1].attempts, run.steps[1].resets) = (2689, 289);
         let with = shown(&run);
         for part in ["connections reset", "attempts", "2689", "289"] {
+            assert!(with.contains(part), "{part}");
+        }
+    }
+
+    #[test]
+    fn the_upload_of_large_requests_is_shown() {
+        let (_, mut run) = fixture::cases().into_iter().find(|(name, _)| *name == "found").unwrap();
+        assert!(!format!("{:?}", section(&run)).contains("upload"));
+        (run.steps[1].upload_p50_ms, run.steps[1].upload_p99_ms) = (Some(3.25), Some(41.5));
+        let with = format!("{:?}", section(&run));
+        for part in ["upload p50 ms", "upload p99 ms", "Number(3.25)", "Number(41.5)"] {
             assert!(with.contains(part), "{part}");
         }
     }

@@ -423,6 +423,11 @@ pub struct Step {
     pub lateness_p99_ms: Option<f64>,
     /// 99th percentile of the delay between "socket readable" and the timestamp, in milliseconds.
     pub receive_lag_p99_ms: Option<f64>,
+    /// Median of the time to upload a measured request of at least 256 KiB, which is part of its TTFT, in milliseconds; `None` if all requests
+    /// were smaller.
+    pub upload_p50_ms: Option<f64>,
+    /// 99th percentile of the time to upload a request, in milliseconds.
+    pub upload_p99_ms: Option<f64>,
     /// Connections opened during the measured window.
     pub conn_new: u64,
     /// Summary of the server's own counters.

@@ -88,7 +88,7 @@ impl FieldsEncoder {
             PromptWriter::Items { .. } => return self.items(&plain_items(self.needs_query(), [user])),
         }
         self.close(&mut out, output_tokens);
-        Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens), results: None }
+        Payload::new(prefix.clone(), out.into(), self.asked(output_tokens), None)
     }
 
     /// As [`Encoder::illustrated`](super::Encoder::illustrated).
@@ -128,9 +128,10 @@ impl FieldsEncoder {
         match self.dialect.prompt {
             PromptWriter::Items { write, .. } => {
                 let size = items.texts.iter().map(|text| text.len() + 8).sum();
-                let payload = self.whole_prompt(size, 0, |out| write(out, items));
+                let mut payload = self.whole_prompt(size, 0, |out| write(out, items));
                 let all = !self.fields.contains_key("top_n");
-                Payload { results: all.then_some(items.texts.len() as u32), ..payload }
+                payload.results = all.then_some(items.texts.len() as u32);
+                payload
             }
             PromptWriter::Text { .. } => {
                 self.request(&self.prefix(None), items.texts.first().map_or("", String::as_str), 1)
@@ -154,7 +155,7 @@ impl FieldsEncoder {
         out.extend_from_slice(self.common.as_bytes());
         prompt(&mut out);
         self.close(&mut out, output_tokens);
-        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens), results: None }
+        Payload::new(Bytes::new(), out.into(), self.asked(output_tokens), None)
     }
 
     /// Returns the length that a request asks for, given the plan's number of tokens; `None` if the plan's body leaves the length open.

@@ -107,7 +107,7 @@ impl TemplateEncoder {
             text(&self.template, &mut out, user);
         }
         self.write(&mut out, &self.after, values);
-        Payload { head, tail: out.into(), asked: self.asked(output_tokens), results: None }
+        Payload::new(head, out.into(), self.asked(output_tokens), None)
     }
 
     /// Writes a request with a whole conversation and the number of tokens to answer with.
@@ -124,7 +124,7 @@ impl TemplateEncoder {
             joined(messages, |piece| text(&self.template, &mut out, piece));
         }
         self.write(&mut out, &self.after, values);
-        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens), results: None }
+        Payload::new(Bytes::new(), out.into(), self.asked(output_tokens), None)
     }
 
     /// Writes a request of items. Where answers are generated, it has the first text as its prompt.
@@ -140,7 +140,7 @@ impl TemplateEncoder {
         // As in the built-in APIs, the server may return only the best.
         let all = !self.template.body.as_str().contains("\"top_n\"");
         let results = all.then_some(items.texts.len() as u32);
-        Payload { head: Bytes::new(), tail: out.into(), asked: None, results }
+        Payload::new(Bytes::new(), out.into(), None, results)
     }
 
     /// Returns true if a request has a query.

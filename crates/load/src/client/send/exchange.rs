@@ -3,7 +3,7 @@
 use super::Inner;
 use crate::client::broken::Broken;
 use crate::client::event::{Parsed, error_message};
-use crate::client::payload::Payload;
+use crate::client::payload::{Payload, Upload};
 use crate::client::protocol::Protocol;
 use crate::client::sample::{keep, sample, without_echo};
 use crate::client::splitter::Splitter;
@@ -37,6 +37,8 @@ pub(super) struct Exchange {
     stream: bool,
     server_ttft: Option<Duration>,
     retry_after: Option<Duration>,
+    /// The end of the upload, if the request is large.
+    upload: Option<Upload>,
     /// True if reading must stop, even at the cost of the connection.
     given_up: bool,
 }
@@ -77,6 +79,7 @@ impl Exchange {
             stream: inner.stream,
             server_ttft: None,
             retry_after: None,
+            upload: None,
             given_up: false,
         }
     }
@@ -85,7 +88,8 @@ impl Exchange {
         self.began.elapsed()
     }
 
-    pub(super) async fn run(&mut self, inner: &Inner, payload: Payload) -> End {
+    pub(super) async fn run(&mut self, inner: &Inner, mut payload: Payload) -> End {
+        self.upload = payload.time_upload();
         let target = usize::from(self.record.target);
         let url = &inner.targets[target].generate;
         self.tally.expect(payload.asked);
@@ -234,6 +238,8 @@ impl Exchange {
 
     pub(super) fn finish(mut self, end: End, sent: &Payload, secrets: &Redactor) -> Finished {
         let at = self.now();
+        let uploaded = self.upload.as_ref().and_then(Upload::ended);
+        self.record.uploaded = uploaded.map(|uploaded| uploaded.saturating_duration_since(self.began));
         let tallied = self.tally.finish(end, at, &mut self.record);
         // The offending payload; or else the beginning of the body, or the error of the transport.
         let seen = tallied.seen.filter(|s| !s.is_empty());

@@ -82,7 +82,9 @@ impl TableRow for Step {
         c.cell("halted_ms", &mut self.halted_ms)?;
         c.later("attempts", &mut self.attempts)?;
         c.later("resets", &mut self.resets)?;
-        c.later("items_per_s", &mut self.items_per_s)
+        c.later("items_per_s", &mut self.items_per_s)?;
+        c.cell("upload_p50_ms", &mut self.upload_p50_ms)?;
+        c.cell("upload_p99_ms", &mut self.upload_p99_ms)
     }
 }
 
