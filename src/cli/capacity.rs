@@ -12,7 +12,7 @@ use std::path::PathBuf;
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("offered").args(["runs", "goodput", "schema"]).required(true)),
-    group(ArgGroup::new("asked").args(["daily_volume", "rate", "profile", "trace", "schema"]).required(true).multiple(true)),
+    group(ArgGroup::new("asked").args(["daily_volume", "daily_items", "rate", "profile", "trace", "schema"]).required(true).multiple(true)),
     after_help = "Exit codes:
   0    sized, within the cost limit if there is one
   1    error
@@ -43,8 +43,11 @@ pub struct CapacityArgs {
     /// Requests per day: 5M, 5,000,000 or 5e6. With a profile or a trace: scale its shape to this volume.
     #[arg(long, value_name = "VOLUME")]
     pub daily_volume: Option<Volume>,
+    /// Texts, documents or images per day, instead of requests: the run tells how many of them a request has.
+    #[arg(long, value_name = "VOLUME", conflicts_with_all = ["daily_volume", "goodput"])]
+    pub daily_items: Option<Volume>,
     /// Mean requests/s over a day, instead of a volume.
-    #[arg(long, value_name = "R", conflicts_with_all = ["daily_volume", "profile", "trace"], value_parser = rate)]
+    #[arg(long, value_name = "R", conflicts_with_all = ["daily_volume", "daily_items", "profile", "trace"], value_parser = rate)]
     pub rate: Option<Rate>,
     /// Hourly profile: a CSV file with the header hour,requests and one row per hour, for one or more whole days.
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]

@@ -2,7 +2,7 @@
 
 use crate::capacity::demand::Demand;
 use crate::capacity::fleet::{Replica, Reserve};
-use crate::capacity::sizing::{Candidate, Sizing, ranked};
+use crate::capacity::sizing::{Candidate, ItemsOfRequest, Sizing, ranked};
 use crate::capacity::{Hardware, Volume, profile, trace};
 use crate::cli::CapacityArgs;
 use crate::cmd::{pretty, print_line, print_result, warn_if_unprinted};
@@ -12,7 +12,7 @@ use crate::report::sections::capacity::candidate::{HardwareOverrides, of_run};
 use crate::report::sections::capacity::refused::Refused;
 use crate::report::sections::capacity::{Capacity, brief, json, page, schema};
 use crate::rundir;
-use crate::units::Positive;
+use crate::units::{Positive, short};
 use crate::workload::trace::{Columns, Trace, TraceSource};
 use anyhow::{Context, Result, anyhow, bail};
 use std::fs;
@@ -26,9 +26,9 @@ pub(crate) fn capacity(args: &CapacityArgs) -> Result<ExitCode> {
     if args.schema {
         return print_line(&pretty(&schema())?).map(|()| ExitCode::SUCCESS);
     }
-    let demand = demand(args)?;
     let reserve = Reserve { headroom: args.headroom, spares: args.spare_replicas };
     let (candidates, refused) = candidates(args)?;
+    let demand = demand(args, daily_volume(args, &candidates)?)?;
     let sized = candidates.into_iter().map(|c| Sizing::of(c, &demand, &reserve)).collect();
     let c = Capacity { demand, reserve, all: ranked(sized), refused, explain: args.explain };
     check(args, &c)?;
@@ -71,8 +71,41 @@ fn check(args: &CapacityArgs, c: &Capacity) -> Result<()> {
     Ok(())
 }
 
-fn demand(args: &CapacityArgs) -> Result<Demand> {
-    let scaled = |shape: Demand| match args.daily_volume {
+/// Returns the requests per day, if they were given, by themselves or in items.
+fn daily_volume(args: &CapacityArgs, candidates: &[Candidate]) -> Result<Option<Volume>> {
+    let Some(items) = args.daily_items else { return Ok(args.daily_volume) };
+    let mut sizes = Vec::with_capacity(candidates.len());
+    for c in candidates {
+        let size = c.items.with_context(|| {
+            format!(
+                "--daily-items: the requests of {} are no texts, documents or images: give --daily-volume",
+                c.name
+            )
+        })?;
+        sizes.push((size, &c.name));
+    }
+    let Some(((first, name), others)) = sizes.split_first() else {
+        bail!("--daily-items needs a run, which tells how many items a request has: give --daily-volume");
+    };
+    if let Some((other, other_name)) = others.iter().find(|(other, _)| !is_alike(first, other)) {
+        bail!(
+            "--daily-items: a request of {name} has {} {}, and one of {other_name} {} {}: size them one by one",
+            short(first.per_request),
+            first.item.plural(),
+            short(other.per_request),
+            other.item.plural()
+        );
+    }
+    Volume::try_from(items.get() / first.per_request).map(Some).map_err(anyhow::Error::msg)
+}
+
+/// Returns true if requests have the same items, and as many of them but for chance.
+fn is_alike(a: &ItemsOfRequest, b: &ItemsOfRequest) -> bool {
+    a.item == b.item && (a.per_request / b.per_request - 1.0).abs() < 0.05
+}
+
+fn demand(args: &CapacityArgs, daily_volume: Option<Volume>) -> Result<Demand> {
+    let scaled = |shape: Demand| match daily_volume {
         Some(volume) => shape.scaled_to(volume),
         None => shape,
     };
@@ -88,9 +121,8 @@ fn demand(args: &CapacityArgs) -> Result<Demand> {
     if let Some(rate) = args.rate {
         return Ok(Demand::of_rate(rate.get(), args.peak_to_mean));
     }
-    let volume: Volume = args
-        .daily_volume
-        .context("the demand is missing: add --daily-volume, --rate, --profile or --trace")?;
+    let volume =
+        daily_volume.context("the demand is missing: add --daily-volume, --rate, --profile or --trace")?;
     Ok(Demand::of_volume(volume, args.peak_to_mean))
 }
 
@@ -175,6 +207,7 @@ fn given_rate(args: &CapacityArgs, given: &HardwareOverrides) -> Result<Candidat
         measured: None,
         notes: vec!["The rate was given with --goodput; its SLO and workload are unknown.".into()],
         moved: Vec::new(),
+        items: None,
     })
 }
 

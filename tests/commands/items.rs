@@ -1,6 +1,7 @@
 //! Requests of items, each with a result, and prompts with images.
 
 use crate::common::{column, goodput, result, sweep};
+use std::path::Path;
 
 /// An embedder that reads one text after the other, 50 ms each: requests of two texts wait as in a queue M/D/1 with 100 ms.
 fn embedder(search: &str) -> String {
@@ -30,11 +31,33 @@ fn an_embedder_is_judged_by_e2e_and_told_in_texts() {
     let per_s = capacity["items_per_s"].as_f64().unwrap();
     assert!((capacity["cost_per_1000_items"].as_f64().unwrap() - 1.0 / per_s).abs() < 1e-9, "{capacity}");
     assert!(column(&dir.path().join("run/requests.csv"), "items").iter().all(|n| n == "2"));
+    sized_in_texts(&run, per_s);
     let report = std::fs::read_to_string(dir.path().join("run/report.md")).unwrap();
     assert!(report.contains("2 texts of 40 tokens") && report.contains("texts/s"), "{report}");
     for word in ["TTFT", "TPOT", "[DONE]", "sent no usage", "NaN"] {
         assert!(!report.contains(word), "{word}: {report}");
     }
+}
+
+/// Sizes a fleet for a demand in texts, and compares the run with itself in texts.
+fn sized_in_texts(run: &Path, per_s: f64) {
+    let json = |args: &[&str]| -> serde_json::Value {
+        let output = goodput().args(args).arg(run).arg("--json").assert().success().get_output().stdout.clone();
+        serde_json::from_slice(&output).unwrap()
+    };
+    let sized = json(&["capacity", "--daily-items", "4M"]);
+    assert_eq!(sized["demand"]["per_day"], 2e6, "two texts a request: {sized}");
+    let run_path = run.to_str().unwrap();
+    let compared = json(&["compare", run_path]);
+    let rows = compared["rows"].as_array().unwrap();
+    let texts = rows.iter().find(|row| row["name"] == "items").unwrap();
+    assert_eq!(texts["unit"], "texts/s");
+    assert!((texts["values"][0].as_f64().unwrap() - per_s).abs() < 1e-9, "{texts}");
+    let table = goodput().args(["capacity", "--daily-items", "4M"]).arg(run).assert().success();
+    let table = String::from_utf8_lossy(&table.get_output().stdout).into_owned();
+    assert!(table.contains("… texts/s") && table.contains("cost of 1,000 texts"), "{table}");
+    let tokens = ["capacity", "--goodput", "5", "--daily-items", "4M"];
+    goodput().args(tokens).assert().failure();
 }
 
 #[test]

@@ -9,7 +9,7 @@ use goodput_plan::MeasuredWorkload;
 use goodput_run::rundir::{Meta, Run};
 use goodput_stats::search::answer::Answer;
 use goodput_stats::stats::step::Step;
-use goodput_workload::summary::{Pacing, PromptSource, WorkloadSummary};
+use goodput_workload::summary::{Pacing, WorkloadSummary};
 
 /// Returns the workload in one line. The arrival process of the plan is left out for a closed loop, which has none.
 pub(crate) fn workload(run: &Run) -> String {
@@ -23,27 +23,14 @@ pub(crate) fn workload(run: &Run) -> String {
     }
 }
 
-/// Returns the parts of requests that rates and costs are told in besides requests: texts, documents, images.
+/// Returns the parts of requests that rates and costs are told in besides requests.
 pub(crate) fn item(run: &Run) -> Option<Item> {
-    let image = |prompts: &PromptSource| matches!(prompts, PromptSource::Synthetic(s) if s.images.is_some());
-    result_item(run).or_else(|| sources(run).any(image).then_some(Item::Image))
+    run.item()
 }
 
-/// Returns the items that an answer has a result for, each; `None` if answers are generated. Such an answer has no tokens, and so neither a
-/// first one nor a pace.
+/// Returns the items that an answer has a result for, each.
 pub(crate) fn result_item(run: &Run) -> Option<Item> {
-    sources(run).find_map(|prompts| match prompts {
-        PromptSource::Items(items) => Some(items.item()),
-        PromptSource::Synthetic(_) | PromptSource::Measured(_) | PromptSource::Files(_) => None,
-    })
-}
-
-fn sources(run: &Run) -> impl Iterator<Item = &PromptSource> {
-    let workload = match &run.meta.workload {
-        MeasuredWorkload::Traffic(workload) => Some(workload),
-        _ => None,
-    };
-    workload.into_iter().flat_map(|workload| workload.requests.iter().map(|kind| &kind.prompts))
+    run.result_item()
 }
 
 /// Returns true if several GPUs were measured, so that the subject is plural.

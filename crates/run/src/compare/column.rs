@@ -24,8 +24,12 @@ pub enum Column {
     PerGpu,
     /// Output tokens per second, at the goodput or at a level.
     OutputTokens,
+    /// Items (texts, documents, images) per second at the goodput.
+    Items,
     /// Cost per million output tokens at the goodput.
     CostPerMtok,
+    /// Cost of 1,000 items at the goodput.
+    CostPer1000Items,
     /// Number of preemptions, in all steps under load or at a level.
     Preemptions,
     /// Share of prompt tokens from the server's prefix cache.
@@ -42,7 +46,7 @@ pub enum Column {
 
 impl Column {
     /// Figures of a whole run, in display order.
-    pub const WHOLE: [Self; 10] = [
+    pub const WHOLE: [Self; 12] = [
         Self::Goodput,
         Self::SafeRate,
         Self::JointGoodput,
@@ -50,7 +54,9 @@ impl Column {
         Self::GoodRate,
         Self::PerGpu,
         Self::OutputTokens,
+        Self::Items,
         Self::CostPerMtok,
+        Self::CostPer1000Items,
         Self::Preemptions,
         Self::HitRate,
     ];
@@ -86,7 +92,9 @@ impl Column {
             Self::GoodRate => "good-rate",
             Self::PerGpu => "per-gpu",
             Self::OutputTokens => "output-tokens",
+            Self::Items => "items",
             Self::CostPerMtok => "cost-per-mtok",
+            Self::CostPer1000Items => "cost-per-1000-items",
             Self::Preemptions => "preemptions",
             Self::HitRate => "hit-rate",
             Self::Attainment => "attainment",
@@ -105,7 +113,8 @@ impl Column {
             }
             Self::GoodRate | Self::AchievedRate => "req/s".to_owned(),
             Self::OutputTokens => "tok/s".to_owned(),
-            Self::CostPerMtok => currency.to_owned(),
+            Self::Items => "items/s".to_owned(),
+            Self::CostPerMtok | Self::CostPer1000Items => currency.to_owned(),
             Self::Preemptions => String::new(),
             Self::HitRate | Self::Attainment | Self::Failures => "share".to_owned(),
             Self::Latency(..) => "ms".to_owned(),
@@ -121,9 +130,14 @@ impl Column {
             | Self::GoodRate
             | Self::PerGpu
             | Self::OutputTokens
+            | Self::Items
             | Self::Attainment
             | Self::AchievedRate => Some(true),
-            Self::CostPerMtok | Self::Preemptions | Self::Failures | Self::Latency(..) => Some(false),
+            Self::CostPerMtok
+            | Self::CostPer1000Items
+            | Self::Preemptions
+            | Self::Failures
+            | Self::Latency(..) => Some(false),
             Self::Knee | Self::HitRate => None,
         }
     }

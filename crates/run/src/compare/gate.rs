@@ -235,7 +235,14 @@ impl Gate {
         row: &ComparedFigure,
         other: usize,
     ) -> Option<(GateResult, GateReason)> {
-        let follows = matches!(self.column, Column::SafeRate | Column::OutputTokens | Column::CostPerMtok);
+        let follows = matches!(
+            self.column,
+            Column::SafeRate
+                | Column::OutputTokens
+                | Column::Items
+                | Column::CostPerMtok
+                | Column::CostPer1000Items
+        );
         let gone = row.values[0].is_some() && row.values[other + 1].is_none();
         if !follows || row.place != Scope::Whole || !gone || self.towards() != Some(self.bound) {
             return None;

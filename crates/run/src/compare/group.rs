@@ -243,7 +243,13 @@ fn noise(row: &ComparedFigure, side: &Side) -> Option<Option<Study>> {
         (Scope::Whole, Column::JointGoodput) => Some(answer.and_then(|a| study(&a.joint_goodput))),
         (
             Scope::Whole,
-            Column::Goodput | Column::SafeRate | Column::PerGpu | Column::OutputTokens | Column::CostPerMtok,
+            Column::Goodput
+            | Column::SafeRate
+            | Column::PerGpu
+            | Column::OutputTokens
+            | Column::Items
+            | Column::CostPerMtok
+            | Column::CostPer1000Items,
         ) => Some(answer.and_then(|a| study(&a.goodput))),
         _ => None,
     }

@@ -25,7 +25,11 @@ fn row(column: Column, sides: &[Side]) -> Option<ComparedFigure> {
     }
     let change = |i: usize| match (&figures[0], &figures[i]) {
         // Costs in different currencies have no difference.
-        _ if column == Column::CostPerMtok && !one_currency(&sides[0], &sides[i]) => Change::bare(None, None),
+        _ if matches!(column, Column::CostPerMtok | Column::CostPer1000Items)
+            && !one_currency(&sides[0], &sides[i]) =>
+        {
+            Change::bare(None, None)
+        }
         (Some(old), Some(new)) => new.against(old),
         (old, new) => Change::bare(old.as_ref().map(|f| f.value), new.as_ref().map(|f| f.value)),
     };
@@ -36,7 +40,10 @@ fn row(column: Column, sides: &[Side]) -> Option<ComparedFigure> {
     Some(ComparedFigure {
         name: column.name(),
         column,
-        unit: column.unit(unit.trim(), &currency),
+        unit: match sides[0].run.item() {
+            Some(item) if column == Column::Items => format!("{}/s", item.plural()),
+            Some(_) | None => column.unit(unit.trim(), &currency),
+        },
         place: Scope::Whole,
         values: figures.iter().map(|f| f.as_ref().map(|f| f.value)).collect(),
         intervals: figures.iter().map(|f| f.as_ref().and_then(|f| f.shown)).collect(),
@@ -93,7 +100,9 @@ impl Figure {
                 goodput().map(|g| g.by(1.0 / gpus))
             }
             Column::OutputTokens => capacity()?.output_tokens_per_s.map(|v| scaled(v).unshown()),
+            Column::Items => capacity()?.items_per_s.map(|v| scaled(v).unshown()),
             Column::CostPerMtok => capacity()?.cost_per_mtok.map(|v| scaled(v).unshown().turned()),
+            Column::CostPer1000Items => capacity()?.cost_per_1000_items.map(|v| scaled(v).unshown().turned()),
             Column::GoodRate => {
                 let answer = answer?;
                 side.run.good_step(answer).map(|s| plain(s.good_rate_of(&answer.tier)))

@@ -14,6 +14,7 @@ mod first_requests;
 pub mod forecasts;
 mod gauges;
 mod imported;
+mod items;
 pub mod json;
 pub mod knobs;
 pub mod matrix;

@@ -4,6 +4,7 @@ use super::demand::Demand;
 use super::fleet::{Fleet, Replica, Reserve};
 use super::limit::CostVerdict;
 use super::workload_change::{FleetBand, WorkloadChange};
+use goodput_core::endpoint::Item;
 use serde::Serialize;
 
 /// A server that may serve the demand: either measured, or given by its rate.
@@ -29,6 +30,17 @@ pub struct Candidate {
     pub notes: Vec<String>,
     /// Effect of changes of the workload on the rate, as far as measured; the largest effect first.
     pub moved: Vec<WorkloadChange>,
+    /// The items of its requests; `None` if rates are told in requests alone.
+    pub items: Option<ItemsOfRequest>,
+}
+
+/// The texts, documents or images of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
+pub struct ItemsOfRequest {
+    /// What they are.
+    pub item: Item,
+    /// Mean number of them in a request, as measured.
+    pub per_request: f64,
 }
 
 /// Conditions of a measurement. Candidates that differ in them are not comparable.
@@ -259,6 +271,7 @@ mod tests {
             measured: None,
             notes: Vec::new(),
             moved: Vec::new(),
+            items: None,
         }
     }
 

@@ -12,7 +12,7 @@ use goodput_run::rundir::Run;
 use goodput_run::rundir::derive::usable_safe_rate;
 use goodput_run::rundir::variants::State;
 use goodput_stats::capacity::fleet::Replica;
-use goodput_stats::capacity::sizing::{Candidate, MeasurementConditions};
+use goodput_stats::capacity::sizing::{Candidate, ItemsOfRequest, MeasurementConditions};
 use goodput_stats::capacity::workload_change::WorkloadChange;
 use goodput_stats::capacity::{Capacity, Hardware};
 use goodput_stats::search::answer::{Answer, Status};
@@ -170,6 +170,10 @@ pub(crate) fn candidate(
         measured: None,
         notes: notes(run, answer, &hardware).into_iter().chain(told).collect(),
         moved: moved(run),
+        items: run
+            .item()
+            .zip(goodput.items_per_s)
+            .map(|(item, rate)| ItemsOfRequest { item, per_request: rate / goodput.requests_per_s }),
     }))
 }
 

@@ -54,6 +54,10 @@ fn replicas<'a>(demand: &Demand, reserve: &Reserve, s: &Sizing) -> Vec<FleetFigu
         format!("one replica ({of}) takes, requests/s"),
         Box::new(|f: &Fleet| Some(Cell::Precise(f.replica.rate))),
     )];
+    if let Some(items) = s.candidate.items {
+        let takes = move |f: &Fleet| Some(Cell::Precise(f.replica.rate * items.per_request));
+        rows.push((format!("… {}/s", items.item.plural()), Box::new(takes)));
+    }
     let plain = if is_one(demand.peak_to_mean) { "replicas for the mean" } else { "replicas for the peak" };
     rows.push((plain.into(), Box::new(move |f: &Fleet| whole(f.replicas_for_peak))));
     if headroom {
@@ -79,6 +83,10 @@ fn share(x: f64) -> Cell {
 
 fn money_rows<'a>(currency: Option<&'a str>, s: &Sizing) -> Vec<FleetFigure<'a>> {
     let pay = move |x: f64| Cell::figure(money(x, currency), Some(x));
+    let items = s.candidate.items;
+    let of_items = move |of_requests: f64| items.map(|items| pay(of_requests / items.per_request));
+    let thousand =
+        format!("cost of 1,000 {}, at this demand", items.map_or("items", |items| items.item.plural()));
     let limit = s.candidate.max_cost_per_mtok;
     let judged = move |x: f64| match limit {
         Some(max) if x > max * (1.0 + 1e-9) => Cell::marked(Mark::Bad, money(x, currency)),
@@ -116,6 +124,11 @@ fn money_rows<'a>(currency: Option<&'a str>, s: &Sizing) -> Vec<FleetFigure<'a>>
         (
             "… at full load, at its rate all day".into(),
             Box::new(move |f: &Fleet| f.cost.and_then(|c| c.full_load_per_1000_requests).map(pay)),
+        ),
+        (thousand, Box::new(move |f: &Fleet| f.cost.and_then(|c| of_items(c.per_1000_requests)))),
+        (
+            "… at full load, at its rate all day".into(),
+            Box::new(move |f: &Fleet| f.cost.and_then(|c| c.full_load_per_1000_requests).and_then(of_items)),
         ),
         (
             "autoscaled by the hour, replicas".into(),

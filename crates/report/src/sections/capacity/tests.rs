@@ -43,6 +43,7 @@ pub(super) fn given(reserve: Reserve, peak_to_mean: f64) -> Capacity {
         measured: None,
         notes: Vec::new(),
         moved: Vec::new(),
+        items: None,
     };
     of(vec![candidate], reserve, peak_to_mean)
 }

@@ -17,7 +17,8 @@ fn unit(column: Column, unit: &str) -> Option<f64> {
         (Column::GoodRate | Column::AchievedRate, "req/s" | "/s") => Some(1.0),
         (Column::OutputTokens, "tok/s" | "/s") => Some(1.0),
         (Column::Attainment | Column::Failures | Column::HitRate, "pp" | "points") => Some(0.01),
-        (Column::CostPerMtok | Column::Preemptions, "") => Some(1.0),
+        (Column::Items, "items/s" | "/s") => Some(1.0),
+        (Column::CostPerMtok | Column::CostPer1000Items | Column::Preemptions, "") => Some(1.0),
         _ => None,
     }
 }
@@ -28,7 +29,10 @@ fn units(column: Column) -> &'static str {
         Column::Latency(..) => "%, ms, s",
         Column::OutputTokens => "%, tok/s",
         Column::Attainment | Column::Failures | Column::HitRate => "%, pp (percentage points)",
-        Column::CostPerMtok | Column::Preemptions => "%, or none for the unit itself",
+        Column::Items => "%, items/s",
+        Column::CostPerMtok | Column::CostPer1000Items | Column::Preemptions => {
+            "%, or none for the unit itself"
+        }
         _ => "%, req/s",
     }
 }

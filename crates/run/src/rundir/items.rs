@@ -1,0 +1,32 @@
+//! The parts of requests that rates and costs are told in besides requests.
+
+use super::Run;
+use goodput_core::endpoint::Item;
+use goodput_plan::MeasuredWorkload;
+use goodput_workload::summary::PromptSource;
+
+impl Run {
+    /// Returns the parts of requests that rates and costs are told in besides requests: texts, documents, images.
+    pub fn item(&self) -> Option<Item> {
+        let image =
+            |prompts: &PromptSource| matches!(prompts, PromptSource::Synthetic(s) if s.images.is_some());
+        self.result_item().or_else(|| self.prompt_sources().any(image).then_some(Item::Image))
+    }
+
+    /// Returns the items that an answer has a result for, each; `None` if answers are generated. Such an answer has no tokens, and so neither a
+    /// first one nor a pace.
+    pub fn result_item(&self) -> Option<Item> {
+        self.prompt_sources().find_map(|prompts| match prompts {
+            PromptSource::Items(items) => Some(items.item()),
+            PromptSource::Synthetic(_) | PromptSource::Measured(_) | PromptSource::Files(_) => None,
+        })
+    }
+
+    fn prompt_sources(&self) -> impl Iterator<Item = &PromptSource> {
+        let workload = match &self.meta.workload {
+            MeasuredWorkload::Traffic(workload) => Some(workload),
+            _ => None,
+        };
+        workload.into_iter().flat_map(|workload| workload.requests.iter().map(|kind| &kind.prompts))
+    }
+}
