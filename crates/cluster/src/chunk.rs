@@ -98,7 +98,7 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Finished>, String> {
 const ROW: usize = 65;
 
 /// Number of optional values of a row.
-const OPTIONS: usize = 24;
+const OPTIONS: usize = 25;
 
 /// Writes the values of a row. A bit of the row says for each optional value if it is there.
 struct Writer<'a> {
@@ -199,6 +199,7 @@ fn write_record(record: &Record, w: &mut Writer<'_>) {
     w.maybe_time(*itl_max);
     w.to.extend(output_bytes.to_le_bytes());
     w.option((record.items > 0).then_some(record.items.to_le_bytes()));
+    w.maybe_time(record.audio);
     w.to.extend([place(&Outcome::ALL, outcome)]);
     w.option(failure.map(|f| [place(&Failure::ALL, &f)]));
     w.option(status.map(u16::to_le_bytes));
@@ -321,6 +322,7 @@ impl Reader<'_, '_> {
         r.itl_max = self.option(p, Self::time)?;
         r.output_bytes = self.u64()?;
         r.items = self.option(p, Self::u16)?.unwrap_or(0);
+        r.audio = self.option(p, Self::time)?;
         r.outcome = self.of(&Outcome::ALL)?;
         r.failure = self.option(p, |s| s.of(&Failure::ALL))?;
         r.status = self.option(p, Self::u16)?;
@@ -345,7 +347,7 @@ mod tests {
     fn record() -> impl Strategy<Value = Record> {
         let names =
             (any::<u64>(), 0..4_usize, any::<(u16, u16, u16, u8)>(), of(any::<u64>()), of(any::<bool>()));
-        let times = (time(), proptest::collection::vec(of(time()), 7), time());
+        let times = (time(), proptest::collection::vec(of(time()), 8), time());
         let counts = (any::<[u32; 4]>(), proptest::collection::vec(of(any::<u32>()), 5), any::<(u64, u16)>());
         let ends =
             (of(0..4_usize), 0..Outcome::ALL.len(), of(0..Failure::ALL.len()), of(any::<u16>()), text());
@@ -390,6 +392,7 @@ mod tests {
                 finish,
                 check: None,
                 items,
+                audio: at[7],
             }
         })
     }

@@ -1,6 +1,7 @@
 //! The plan's `[workload]` table.
 
 use super::arrivals::{Arrivals, GammaShape};
+use super::audio::Audio;
 use super::conversation::{Conversation, Think};
 use super::kind::{FileSummary, Kind, RequestSource};
 use super::sources::Prompts;
@@ -281,7 +282,8 @@ impl Workload {
     /// Applies a change to the path of every file.
     pub fn each_file(&mut self, mut change: impl FnMut(&mut PathBuf)) {
         let mut in_prompts = |p: &mut Prompts| match p {
-            Prompts::Synthetic(_) | Prompts::Items(_) => {}
+            Prompts::Synthetic(_) | Prompts::Items(_) | Prompts::Audio(Audio::Generated(_)) => {}
+            Prompts::Audio(Audio::Recordings(files)) => files.iter_mut().for_each(&mut change),
             Prompts::Data(d) => d.files.iter_mut().for_each(&mut change),
             Prompts::Text(t) => change(&mut t.file),
         };

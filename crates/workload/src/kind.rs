@@ -1,5 +1,6 @@
 //! The kinds of request of a workload, as the plan declares them.
 
+use super::audio::Audio;
 use super::conversation::Conversation;
 use super::sources::{Prompts, name};
 use super::summary::PromptSource;
@@ -81,6 +82,9 @@ impl Kind<'_> {
             RequestSource::Prompts(Prompts::Items(_)) => {
                 Some("requests of items have no turns: remove this table".into())
             }
+            RequestSource::Prompts(Prompts::Audio(_)) => {
+                Some("requests of audio have no turns: remove this table".into())
+            }
             RequestSource::Prompts(p) if !p.may_have_turns() => Some(
                 "these prompts have one turn each: set turns = \"all\" in their table, or remove this one"
                     .into(),
@@ -96,6 +100,12 @@ impl Kind<'_> {
         match (self.file_summary, self.source) {
             (_, RequestSource::Prompts(Prompts::Synthetic(recipe))) => PromptSource::Synthetic(*recipe),
             (_, RequestSource::Prompts(Prompts::Items(items))) => PromptSource::Items(*items),
+            (_, RequestSource::Prompts(Prompts::Audio(Audio::Generated(audio)))) => {
+                PromptSource::Audio(*audio)
+            }
+            (summary, RequestSource::Prompts(Prompts::Audio(recordings))) => PromptSource::Recordings(
+                summary.map_or_else(|| recordings.to_string(), |found| found.title.clone()),
+            ),
             (Some(summary), _) => PromptSource::Files(summary.title.clone()),
             (None, RequestSource::Prompts(prompts)) => PromptSource::Files(prompts.to_string()),
             (None, RequestSource::Trace(trace)) => {

@@ -68,7 +68,8 @@ impl TableRow for RequestRow {
         c.cell("finish", &mut r.finish)?;
         c.cell("check", &mut r.check)?;
         c.cell("worker", &mut r.worker)?;
-        c.later("items", &mut r.items)
+        c.later("items", &mut r.items)?;
+        c.cell("audio_ms", &mut r.audio)
     }
 }
 

@@ -132,7 +132,7 @@ impl TableRow for TracedRequest {
         let is_time = |ms: f64| ms >= 0.0;
         let t = &mut self.times;
         let (mut output_asked, mut output_tokens, mut first_event_tokens) = (0_u32, None::<u32>, None::<u32>);
-        let (mut failure, mut items) = (None::<Failure>, 0_u16);
+        let (mut failure, mut items, mut audio) = (None::<Failure>, 0_u16, None::<Duration>);
         c.cell("series", &mut self.series)?;
         c.cell("step", &mut self.step)?;
         c.cell("phase", &mut t.phase)?;
@@ -148,7 +148,8 @@ impl TableRow for TracedRequest {
         c.cell("outcome", &mut t.outcome)?;
         c.cell("failure", &mut failure)?;
         c.later("items", &mut items)?;
-        let sent_by_us = is_sent_by_us(output_asked, items);
+        c.cell("audio_ms", &mut audio)?;
+        let sent_by_us = is_sent_by_us(output_asked, items, audio.is_some());
         t.broken = t.outcome == Outcome::Failed && !is_cut_off(t.outcome, failure, sent_by_us);
         t.later_tokens = output_tokens.map(|all| all.saturating_sub(first_event_tokens.unwrap_or(1)));
         Ok(())
