@@ -4,8 +4,10 @@
 //! ([`router`]), and bare, without HTTP ([`goodput_engine::Model`]).
 
 mod actor;
+mod audio;
 pub mod dialect;
 mod fault;
+mod form;
 mod items;
 mod metrics;
 pub mod null;

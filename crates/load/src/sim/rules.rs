@@ -29,6 +29,8 @@ pub(super) enum Route {
     Answer(TextApi),
     /// A result for each of several items.
     Items(Api),
+    /// The text of an audio file.
+    Audio,
     /// The page of metrics.
     Metrics,
     /// Another page, or an error.
@@ -127,12 +129,14 @@ impl ServedModel {
             }
             "/metrics" => Route::Metrics,
             _ => match (Api::of_path(path), TextApi::of_path(path)) {
+                (Some(Api::Transcriptions), _) => Route::Audio,
                 (Some(api), _) => TextApi::of(api).map_or(Route::Items(api), Route::Answer),
                 (None, Some(api)) => Route::Answer(api),
                 (None, None) => return Route::Page(Page::not_found()),
             },
         };
-        let methods = if matches!(found, Route::Answer(_) | Route::Items(_)) { "POST" } else { "GET,HEAD" };
+        let is_answer = matches!(found, Route::Answer(_) | Route::Items(_) | Route::Audio);
+        let methods = if is_answer { "POST" } else { "GET,HEAD" };
         if methods.split(',').any(|allowed| allowed == method) {
             return found;
         }

@@ -11,6 +11,7 @@ use goodput_core::slo::{ALL, Metric};
 use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::time::Duration;
 
 /// Number of equal time intervals of a step in which its requests are counted.
 const PARTS: usize = 96;

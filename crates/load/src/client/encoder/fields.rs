@@ -2,7 +2,7 @@
 
 use super::{Pinning, plain_items};
 use crate::client::dialect::{Dialect, PromptWriter, token_ids};
-use crate::client::payload::{AskedLength, Payload};
+use crate::client::payload::{AskedLength, Expected, Payload};
 use bytes::Bytes;
 use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
@@ -86,9 +86,11 @@ impl FieldsEncoder {
         match self.dialect.prompt {
             PromptWriter::Text { end, .. } => end(&mut out, user),
             PromptWriter::Items { .. } => return self.items(&plain_items(self.needs_query(), [user])),
+            // Forms have an encoder of their own.
+            PromptWriter::Audio => {}
         }
         self.close(&mut out, output_tokens);
-        Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens), results: None }
+        Payload { head: prefix.clone(), tail: out.into(), asked: self.asked(output_tokens), expected: None }
     }
 
     /// As [`Encoder::illustrated`](super::Encoder::illustrated).
@@ -114,6 +116,7 @@ impl FieldsEncoder {
             PromptWriter::Items { .. } => {
                 self.items(&plain_items(self.needs_query(), messages.iter().map(|m| m.content.as_str())))
             }
+            PromptWriter::Audio => self.whole_prompt(0, output_tokens, |_| {}),
         }
     }
 
@@ -130,9 +133,9 @@ impl FieldsEncoder {
                 let size = items.texts.iter().map(|text| text.len() + 8).sum();
                 let payload = self.whole_prompt(size, 0, |out| write(out, items));
                 let all = !self.fields.contains_key("top_n");
-                Payload { results: all.then_some(items.texts.len() as u32), ..payload }
+                Payload { expected: all.then_some(Expected::Results(items.texts.len() as u32)), ..payload }
             }
-            PromptWriter::Text { .. } => {
+            PromptWriter::Text { .. } | PromptWriter::Audio => {
                 self.request(&self.prefix(None), items.texts.first().map_or("", String::as_str), 1)
             }
         }
@@ -154,7 +157,7 @@ impl FieldsEncoder {
         out.extend_from_slice(self.common.as_bytes());
         prompt(&mut out);
         self.close(&mut out, output_tokens);
-        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens), results: None }
+        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens), expected: None }
     }
 
     /// Returns the length that a request asks for, given the plan's number of tokens; `None` if the plan's body leaves the length open.

@@ -2,7 +2,7 @@
 
 use super::plain_items;
 use crate::client::dialect::{begin_messages, end_messages, escape, joined, message_list};
-use crate::client::payload::{AskedLength, Payload};
+use crate::client::payload::{AskedLength, Expected, Payload};
 use bytes::Bytes;
 use goodput_core::message::Message;
 use goodput_plan::server::template::{Piece, Placeholder, Template};
@@ -107,7 +107,7 @@ impl TemplateEncoder {
             text(&self.template, &mut out, user);
         }
         self.write(&mut out, &self.after, values);
-        Payload { head, tail: out.into(), asked: self.asked(output_tokens), results: None }
+        Payload { head, tail: out.into(), asked: self.asked(output_tokens), expected: None }
     }
 
     /// Writes a request with a whole conversation and the number of tokens to answer with.
@@ -124,7 +124,7 @@ impl TemplateEncoder {
             joined(messages, |piece| text(&self.template, &mut out, piece));
         }
         self.write(&mut out, &self.after, values);
-        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens), results: None }
+        Payload { head: Bytes::new(), tail: out.into(), asked: self.asked(output_tokens), expected: None }
     }
 
     /// Writes a request of items. Where answers are generated, it has the first text as its prompt.
@@ -139,8 +139,8 @@ impl TemplateEncoder {
         self.write(&mut out, &self.after, values);
         // As in the built-in APIs, the server may return only the best.
         let all = !self.template.body.as_str().contains("\"top_n\"");
-        let results = all.then_some(items.texts.len() as u32);
-        Payload { head: Bytes::new(), tail: out.into(), asked: None, results }
+        let expected = all.then_some(Expected::Results(items.texts.len() as u32));
+        Payload { head: Bytes::new(), tail: out.into(), asked: None, expected }
     }
 
     /// Returns true if a request has a query.

@@ -129,6 +129,7 @@ impl Server {
             Route::Page(page) => Reply::Page(page),
             Route::Metrics => Reply::Page(self.model.metrics(&self.state().counters, None)),
             Route::Items(_)
+            | Route::Audio
             | Route::Answer(
                 TextApi::Responses | TextApi::Messages | TextApi::Tgi | TextApi::TgiStream | TextApi::Ollama,
             ) => Reply::Page(Page::not_found()),
