@@ -2,7 +2,7 @@
 
 use crate::Plan;
 use goodput_core::endpoint::{Answer, Api, Item};
-use goodput_core::slo::{AnswerPart, Slo};
+use goodput_core::slo::{AnswerPart, Metric, Slo};
 use goodput_workload::config::Cache;
 use goodput_workload::kind::RequestSource;
 use goodput_workload::sources::Prompts;
@@ -21,6 +21,9 @@ impl Plan {
 
     /// Returns the reason why the API cannot send the workload or be judged by the limits.
     pub(super) fn items_problem(&self) -> Option<String> {
+        if let Some(problem) = self.real_time_factor_problem() {
+            return Some(problem);
+        }
         let item = match self.server.answer() {
             Answer::Tokens => return self.prompt_problem().or_else(|| self.images_problem()),
             Answer::Items(item) => item,
@@ -84,6 +87,19 @@ impl Plan {
                 item.plural()
             )),
         })
+    }
+
+    /// Returns the problem if a limit is on a real-time factor, but requests have no audio.
+    fn real_time_factor_problem(&self) -> Option<String> {
+        let mut limits =
+            self.slo.as_slice().iter().flat_map(Slo::limit_groups).flat_map(|group| group.slo.limits());
+        let limit =
+            limits.find(|l| l.metric == Metric::Rtf && self.server.item() != Some(Item::AudioSecond))?;
+        Some(format!(
+            "{limit}: a real-time factor is e2e per second of audio, but requests of [server] api = \"{}\" have none: write a limit on \
+             another latency, such as slo.e2e.p99 = \"5s\"",
+            self.server.api.name()
+        ))
     }
 
     /// Returns the problem with a field of a form to transcribe audio.
@@ -183,6 +199,7 @@ mod tests {
 
     #[test]
     fn an_api_is_sent_what_it_takes() {
+        assert_eq!(problem("transcriptions", AUDIO, "slo.rtf.p99 = 0.2"), None);
         for (api, workload) in [
             ("embeddings", TEXTS),
             ("pooling", TEXTS),
@@ -210,6 +227,13 @@ mod tests {
             ("embeddings", AUDIO, "", "takes none: write api = \"transcriptions\""),
             ("transcriptions", TEXTS, "", "describe it in [workload.prompts.audio]"),
             ("transcriptions", SYNTHETIC, "", "describe it in [workload.prompts.audio]"),
+            (
+                "chat",
+                SYNTHETIC,
+                "slo.rtf.p99 = 0.2",
+                "p99 RTF ≤ 0.2: a real-time factor is e2e per second of audio",
+            ),
+            ("embeddings", TEXTS, "slo.rtf.p99 = 0.2", "have none: write a limit on another latency"),
             ("transcriptions", AUDIO, "slo.ttft.p99 = \"1s\"", "a transcript comes in one piece"),
             ("transcriptions", &format!("cache = \"warm\"\n{AUDIO}"), "", "share no prefix"),
             (

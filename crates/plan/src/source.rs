@@ -28,6 +28,7 @@ sweeps!(
     "messages",
     "embedder",
     "reranker",
+    "transcriptions",
     "vision",
     "template",
     "vllm-local",

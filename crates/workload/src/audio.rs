@@ -20,6 +20,8 @@ const NONCE: usize = 32;
 const NONCE_SHIFT: u32 = 7;
 /// Frequency of a generated tone in Hz.
 const TONE_HZ: f64 = 440.0;
+/// Length that is assumed for the longest recording: about what a server takes by default, 25 MB at 16 kHz.
+const LONG_RECORDING: Duration = Duration::from_secs(800);
 /// Sample rates that a plan may set.
 const SAMPLE_RATES: std::ops::RangeInclusive<u32> = 8_000..=48_000;
 
@@ -120,6 +122,18 @@ impl From<Audio> for RawAudio {
                 ..Self::default()
             },
             Audio::Recordings(files) => Self { files: Some(files), ..Self::default() },
+        }
+    }
+}
+
+impl Audio {
+    /// Returns the length of the longest audio of a request. Those of recordings are not known before the files are read.
+    pub(crate) fn longest(&self) -> Duration {
+        match self {
+            Self::Generated(audio) => {
+                Duration::from_secs(audio.seconds.longest().min(audio.most_seconds()).into())
+            }
+            Self::Recordings(_) => LONG_RECORDING,
         }
     }
 }

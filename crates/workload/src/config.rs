@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Contents and arrival shape of the load; its rate is set by the search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -346,6 +347,11 @@ impl Workload {
     /// Returns the longest answer that the plan asks for, if it sets one.
     pub fn longest_output(&self) -> Option<u32> {
         self.kinds().iter().map(Kind::longest_output).reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+
+    /// Returns the length of the longest audio of a request, as far as the plan sets it; zero if there is none.
+    pub fn longest_audio(&self) -> Duration {
+        self.kinds().iter().map(Kind::longest_audio).max().unwrap_or_default()
     }
 
     /// Describes the workload in a closed loop, which has no arrival shape: `600 in / 30 out tokens, closed loop, cold

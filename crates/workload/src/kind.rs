@@ -7,6 +7,7 @@ use super::summary::PromptSource;
 use super::trace::TraceSource;
 use goodput_core::units::Positive;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Summary of the files of one kind of request. Filled in when a sweep begins, so that its search and reports do not
 /// need the files.
@@ -67,6 +68,13 @@ impl Kind<'_> {
         match self.source {
             RequestSource::Prompts(p) => p.longest_output(),
             RequestSource::Trace(_) => None,
+        }
+    }
+
+    pub(super) fn longest_audio(&self) -> Duration {
+        match self.source {
+            RequestSource::Prompts(Prompts::Audio(audio)) => audio.longest(),
+            RequestSource::Prompts(_) | RequestSource::Trace(_) => Duration::ZERO,
         }
     }
 
