@@ -237,14 +237,20 @@ impl GeneratedAudio {
 }
 
 impl fmt::Display for GeneratedAudio {
-    /// Formats `5–30 s of audio (noise, 16 kHz)`.
+    /// Formats `audio of 5–30 seconds (noise, 16 kHz)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let content = match self.content {
             AudioContent::Noise => "noise",
             AudioContent::Silence => "silence",
             AudioContent::Tone => "a tone",
         };
-        write!(f, "{} s of audio ({content}, {} kHz)", self.seconds, short(f64::from(self.sample_rate) / 1e3))
+        let second = if self.seconds.longest() == 1 { "second" } else { "seconds" };
+        write!(
+            f,
+            "audio of {} {second} ({content}, {} kHz)",
+            self.seconds,
+            short(f64::from(self.sample_rate) / 1e3)
+        )
     }
 }
 
@@ -326,8 +332,8 @@ mod tests {
         let all: Vec<u64> = (0..3_000).map(|_| audio.draw(&mut rng).as_secs()).collect();
         assert!(all.iter().all(|s| (2..=4).contains(s)));
         assert!((all.iter().sum::<u64>() as f64 / 3_000.0 - 3.0).abs() < 0.1);
-        assert_eq!(audio.to_string(), "2–4 s of audio (noise, 16 kHz)");
-        assert_eq!(audio.scaled(2.0).unwrap().to_string(), "4–8 s of audio (noise, 16 kHz)");
+        assert_eq!(audio.to_string(), "audio of 2–4 seconds (noise, 16 kHz)");
+        assert_eq!(audio.scaled(2.0).unwrap().to_string(), "audio of 4–8 seconds (noise, 16 kHz)");
         assert!(audio.scaled(1e4).unwrap_err().contains("a file of 64 MiB"));
     }
 

@@ -159,8 +159,8 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
     // How many times faster than speech the server is matters as much as how long a request takes.
     let factors = [(Metric::Rtf, Percentile::P50), (Metric::Rtf, Percentile::P99)];
     if words::item(run) == Some(Item::AudioSecond) {
-        all.push(column(factors[0], Place::Everywhere, Some(3)));
-        all.push(column(factors[1], Place::Everywhere, Some(1)));
+        all.push(column(factors[0], Place::Everywhere, Some(2)));
+        all.push(column(factors[1], Place::Everywhere, Some(4)));
     }
     let shown = [median, tail, second, factors[0], factors[1]];
     let other = limited.iter().copied().find(|of| !shown.contains(of));

@@ -11,7 +11,6 @@ use goodput_core::slo::{ALL, Metric};
 use goodput_stats::stats::step::Step;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::time::Duration;
 
 /// Number of equal time intervals of a step in which its requests are counted.
 const PARTS: usize = 96;
@@ -101,6 +100,8 @@ pub(crate) struct RequestTimes {
     pub(crate) last_token: Option<f64>,
     /// Number of output tokens after those of the first event.
     pub(crate) later_tokens: Option<u32>,
+    /// Length of its audio.
+    pub(crate) audio: Option<f64>,
 }
 
 /// The columns of `requests.csv` that a trace needs: parsing all of them takes more than twice as long.
@@ -125,6 +126,7 @@ impl TableRow for TracedRequest {
             first_token: None,
             last_token: None,
             later_tokens: None,
+            audio: None,
         };
         Self { series: String::new(), step: 0, class: String::new(), times }
     }
@@ -133,7 +135,7 @@ impl TableRow for TracedRequest {
         let is_time = |ms: f64| ms >= 0.0;
         let t = &mut self.times;
         let (mut output_asked, mut output_tokens, mut first_event_tokens) = (0_u32, None::<u32>, None::<u32>);
-        let (mut failure, mut items, mut audio) = (None::<Failure>, 0_u16, None::<Duration>);
+        let (mut failure, mut items) = (None::<Failure>, 0_u16);
         c.cell("series", &mut self.series)?;
         c.cell("step", &mut self.step)?;
         c.cell("phase", &mut t.phase)?;
@@ -149,8 +151,8 @@ impl TableRow for TracedRequest {
         c.cell("outcome", &mut t.outcome)?;
         c.cell("failure", &mut failure)?;
         c.later("items", &mut items)?;
-        c.cell("audio_ms", &mut audio)?;
-        let sent_by_us = is_sent_by_us(output_asked, items, audio.is_some());
+        c.within("audio_ms", &mut t.audio, is_time)?;
+        let sent_by_us = is_sent_by_us(output_asked, items, t.audio.is_some());
         t.broken = t.outcome == Outcome::Failed && !is_cut_off(t.outcome, failure, sent_by_us);
         t.later_tokens = output_tokens.map(|all| all.saturating_sub(first_event_tokens.unwrap_or(1)));
         Ok(())
@@ -318,7 +320,9 @@ impl Open {
             _ => None,
         };
         let e2e = r.last_token.filter(|_| ok).map(|t| (t - r.due).max(0.0));
-        let values = [(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e)];
+        // In milliseconds per second of audio.
+        let rtf = e2e.zip(r.audio.filter(|audio| *audio > 0.0)).map(|(e2e, audio)| 1e3 * e2e / audio);
+        let values = [(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e), (Metric::Rtf, rtf)];
         self.trace.all.add(values, r.broken);
         if !class.is_empty() && class != ALL {
             // No name is copied where the class is known already.
