@@ -4,6 +4,8 @@
 
 #[path = "commands/adaptive.rs"]
 mod adaptive;
+#[path = "commands/audio.rs"]
+mod audio;
 #[path = "commands/bad_input.rs"]
 mod bad_input;
 #[path = "commands/capacity.rs"]

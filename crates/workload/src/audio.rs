@@ -16,8 +16,8 @@ use std::time::Duration;
 pub(crate) const MOST_BYTES: u32 = 64 << 20;
 /// Samples at the beginning of generated silence or of a tone that are random, so that no two files are the same.
 const NONCE: usize = 32;
-/// Bits by which the nonce is quieter than noise: it cannot be heard.
-const NONCE_SHIFT: u32 = 7;
+/// Bits by which the nonce is quieter than the loudest sound: it cannot be heard.
+const NONCE_SHIFT: u32 = 8;
 /// Frequency of a generated tone in Hz.
 const TONE_HZ: f64 = 440.0;
 /// Length that is assumed for the longest recording: about what a server takes by default, 25 MB at 16 kHz.
@@ -202,37 +202,28 @@ impl GeneratedAudio {
     /// letters, cannot occur in them.
     pub(crate) fn generate(&self, length: Duration, rng: &mut ChaCha8Rng) -> Clip {
         let samples = (length.as_secs_f64() * f64::from(self.sample_rate)).round() as usize;
-        let mut wav = Vec::with_capacity(wav::HEADER + samples * wav::SAMPLE as usize);
-        wav.extend_from_slice(&wav::header(samples as u32, self.sample_rate));
+        let mut wav = wav::header(samples as u32, self.sample_rate).to_vec();
+        wav.resize(wav::HEADER + samples * wav::SAMPLE as usize, 0);
+        let (all, _) = wav[wav::HEADER..].as_chunks_mut::<{ wav::SAMPLE as usize }>();
         match self.content {
             AudioContent::Noise => {
-                wav.resize(wav::HEADER + samples * wav::SAMPLE as usize, 0);
-                rng.fill_bytes(&mut wav[wav::HEADER..]);
-                for high in wav[wav::HEADER..].iter_mut().skip(1).step_by(2) {
-                    // Shifted by one bit, with its sign: half the amplitude.
-                    *high = (*high as i8 >> 1) as u8;
-                }
+                rng.fill_bytes(all.as_flattened_mut());
+                // Shifted by one bit, with its sign: half the amplitude.
+                all.iter_mut().for_each(|[_, high]| *high = (*high as i8 >> 1) as u8);
+                return Clip { wav, length };
             }
-            AudioContent::Silence | AudioContent::Tone => {
-                let nonce = (0..samples.min(NONCE)).map(|_| rng.random::<i16>() >> (NONCE_SHIFT + 1));
-                nonce.for_each(|sample| wav.extend_from_slice(&sample.to_le_bytes()));
-                for at in NONCE..samples {
-                    wav.extend_from_slice(&self.sample(at).to_le_bytes());
-                }
+            AudioContent::Silence => {}
+            AudioContent::Tone => {
+                let phase = |at: usize| TAU * TONE_HZ * at as f64 / f64::from(self.sample_rate);
+                let loudest = f64::from(i16::MAX / 2);
+                let tone = (0..).map(|at| (phase(at).sin() * loudest) as i16);
+                all.iter_mut().zip(tone).for_each(|(sample, value)| *sample = value.to_le_bytes());
             }
+        }
+        for sample in all.iter_mut().take(NONCE) {
+            *sample = (rng.random::<i16>() >> NONCE_SHIFT).to_le_bytes();
         }
         Clip { wav, length }
-    }
-
-    /// Returns a sample of a content that is not random.
-    fn sample(&self, at: usize) -> i16 {
-        match self.content {
-            AudioContent::Tone => {
-                let phase = TAU * TONE_HZ * at as f64 / f64::from(self.sample_rate);
-                (phase.sin() * f64::from(i16::MAX / 2)) as i16
-            }
-            AudioContent::Noise | AudioContent::Silence => 0,
-        }
     }
 }
 
@@ -306,10 +297,10 @@ mod tests {
             assert_ne!(clip, audio.generate(length, &mut rng(8)), "{content}: another request");
             let all = samples(&clip);
             assert!(all.iter().all(|s| s.unsigned_abs() <= 1 << 14), "{content}: half of the amplitude");
-            let heard = all.iter().filter(|s| s.unsigned_abs() > 128).count() as f64;
-            assert!(heard >= loud * all.len() as f64, "{content}: {heard} of {}", all.len());
+            let heard = all.iter().filter(|s| s.unsigned_abs() > 128).count();
+            assert!(heard as f64 >= loud * all.len() as f64, "{content}: {heard} of {}", all.len());
             if content == "silence" {
-                assert_eq!(heard, 0.0, "the nonce cannot be heard");
+                assert_eq!(heard, 0, "the nonce cannot be heard");
             }
         }
     }

@@ -183,12 +183,8 @@ fn of_records(input: &StepInput<'_>) -> Step {
         output_tokens_per_s: rates.output,
         prompt_tokens_per_s: rates.prompt,
         items_per_s: rates.items,
-        input_tokens_mean: mean(
-            measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens.map(Tokens::get)),
-        ),
-        output_tokens_mean: mean(
-            measured.iter().filter(|r| r.ok()).filter_map(|r| r.output_tokens.map(Tokens::get)),
-        ),
+        input_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens)),
+        output_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.output_tokens)),
         latency: latencies(&measured, input),
         joint_attainment: joint.and_then(|r| r.attainment),
         in_flight_mean: steady.in_flight_mean,
@@ -297,8 +293,8 @@ fn latencies(measured: &[&CompactRecord], input: &StepInput<'_>) -> BTreeMap<Met
     all
 }
 
-fn mean(values: impl Iterator<Item = u32>) -> Option<f64> {
-    let (n, sum) = values.fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + u64::from(v)));
+fn mean(values: impl Iterator<Item = Tokens>) -> Option<f64> {
+    let (n, sum) = values.fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + u64::from(v.get())));
     (n > 0).then(|| sum as f64 / n as f64)
 }
 
