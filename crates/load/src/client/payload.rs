@@ -40,10 +40,10 @@ impl Expected {
     /// Returns the evidence that an answer is not that of its request.
     pub(crate) fn problem(self, event: &Event) -> Option<String> {
         match self {
-            Self::Results(asked) => (event.results > 0 && event.results != u64::from(asked))
+            Self::Results(asked) => (event.results > 0 && event.results != asked)
                 .then(|| format!("the answer has {} results for {asked} items", event.results)),
             Self::Audio(sent) => {
-                let counted = event.audio?;
+                let counted = Duration::from_millis(event.audio_ms?.get().into());
                 (counted.abs_diff(sent) > AUDIO_TOLERANCE).then(|| {
                     let [counted, sent] = [counted, sent].map(|length| short(length.as_secs_f64()));
                     format!("the server counts {counted} s of audio in a file of {sent} s")

@@ -192,7 +192,7 @@ impl Trace {
 }
 
 impl Latencies {
-    fn add(&mut self, values: [(Metric, Option<f64>); 3], broken: bool) {
+    fn add(&mut self, values: [(Metric, Option<f64>); 4], broken: bool) {
         self.failed += u64::from(broken);
         for (metric, value) in values {
             if let Some(value) = value {

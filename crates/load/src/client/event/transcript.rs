@@ -3,7 +3,7 @@
 use super::wire::{IsError, error_of};
 use super::{Event, Parsed, Text};
 use serde_json::Value;
-use std::time::Duration;
+use std::num::NonZeroU32;
 
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
@@ -28,17 +28,18 @@ pub(in crate::client) fn parse_transcript(body: &[u8]) -> Parsed {
     Parsed::Event(Event {
         content: text.map_or(Text::Absent, |text| Text::of(text.is_empty())),
         text_bytes: text.map_or(0, |text| text.len() as u64),
-        audio: length(&document.usage),
+        audio_ms: length(&document.usage),
         error,
         ..Event::default()
     })
 }
 
 /// Returns the length of the audio from `{"type": "duration", "seconds": 30}`.
-fn length(usage: &Value) -> Option<Duration> {
+fn length(usage: &Value) -> Option<NonZeroU32> {
     let is_length = usage.get("type").and_then(Value::as_str) == Some("duration");
     let seconds = usage.get("seconds").filter(|_| is_length)?.as_f64()?;
-    Duration::try_from_secs_f64(seconds).ok()
+    // A number beyond the range is that of no audio either: it becomes the largest.
+    NonZeroU32::new((1e3 * seconds) as u32)
 }
 
 #[cfg(test)]
@@ -65,7 +66,7 @@ mod tests {
             ),
             (r#"{"text":"a","usage":[{"seconds":3}]}"#, Text::Some, None),
             (r#"{"text":"a","usage":{"type":"duration","seconds":-3}}"#, Text::Some, None),
-            (r#"{"text":"a","usage":{"type":"duration","seconds":1e300}}"#, Text::Some, None),
+            (r#"{"text":"a","usage":{"type":"duration","seconds":1e300}}"#, Text::Some, Some(4_294_967.295)),
             (r#"{"text":"a","usage":{"type":"duration","seconds":"3"}}"#, Text::Some, None),
             (r#"{"text":null}"#, Text::Absent, None),
             (r#"{"text":["a"]}"#, Text::Absent, None),
@@ -73,7 +74,7 @@ mod tests {
             ("{}", Text::Absent, None),
         ] {
             let Parsed::Event(event) = parse(body) else { panic!("{body}") };
-            let got = event.audio.map(|length| length.as_secs_f64());
+            let got = event.audio_ms.map(|ms| f64::from(ms.get()) / 1e3);
             assert_eq!((event.content, got, event.error), (text, seconds, None), "{body}");
         }
     }
