@@ -41,7 +41,7 @@ impl AudioOrder {
             return Err(Refusal::bad(Some("audio_filesize_mb"), "Maximum file size exceeded".into()));
         }
         let length = wav::length(Cursor::new(file)).map_err(|problem| {
-            Refusal::bad(None, format!("Invalid or unsupported audio file: it {problem}."))
+            Refusal::bad(None, format!("Invalid or corrupted audio data: it {problem}."))
         })?;
         let work = Transcription::of(length);
         let tokens = WINDOW_TOKENS.saturating_add(work.text_tokens);
