@@ -56,7 +56,7 @@ named_enum! {
         Document = "document",
         /// An image in the prompt of a generated answer.
         Image = "image",
-        /// A second of audio. Audio seconds per second are the inverse of a real-time factor.
+        /// A second of audio. Audio seconds per second tell how many times faster than speech a server is.
         AudioSecond = "audio second",
     }
 }

@@ -127,11 +127,13 @@ fn notes(run: &Run, shown: &[&Step]) -> Text {
     } else {
         ""
     };
+    let ratios = shown.iter().any(|s| s.latency.iter().any(|(m, q)| m.is_ratio() && q.n > 0));
+    let unit = if ratios { " (RTF: a ratio)" } else { "" };
     Text::of([
         plain("Milliseconds from "),
         code("due"),
         plain(format!(
-            "; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, {by}{note}{grows}{left_out}"
+            "{unit}; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, {by}{note}{grows}{left_out}"
         )),
     ])
 }
