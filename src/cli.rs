@@ -367,7 +367,7 @@ pub enum ReportFile {
   goodput simulate --preset null --unix /tmp/null.sock             listen on a Unix socket
   goodput simulate --fault stall=0.02 --fault status-500=0.01      inject faults, to test a client")]
 pub struct SimulateArgs {
-    /// Server to simulate: an engine (demo, a40-qwen3-0.6b, l4-bge-large, 4xa100-llama-70b, 4xa100-llama-70b-util), a queue (md1, mm1, mmc), or fixed
+    /// Server to simulate: an engine (demo, a40-qwen3-0.6b, l4-bge-large, l4-whisper-large-v3, 4xa100-llama-70b, 4xa100-llama-70b-util), a queue (md1, mm1, mmc), or fixed
     /// delays (fixed, null).
     #[arg(long, default_value = "demo", value_name = "PRESET")]
     pub preset: String,

@@ -6,6 +6,8 @@
 mod adapters;
 #[path = "commands/adaptive.rs"]
 mod adaptive;
+#[path = "commands/audio.rs"]
+mod audio;
 #[path = "commands/bad_input.rs"]
 mod bad_input;
 #[path = "commands/capacity.rs"]

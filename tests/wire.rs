@@ -3,6 +3,8 @@
 
 #[path = "wire/accounts.rs"]
 mod accounts;
+#[path = "wire/audio.rs"]
+mod audio;
 #[path = "wire/bounds.rs"]
 mod bounds;
 #[path = "common/mod.rs"]

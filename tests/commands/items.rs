@@ -42,7 +42,8 @@ fn an_embedder_is_judged_by_e2e_and_told_in_texts() {
 /// Sizes a fleet for a demand in texts, and compares the run with itself in texts.
 fn sized_in_texts(run: &Path, per_s: f64) {
     let json = |args: &[&str]| -> serde_json::Value {
-        let output = goodput().args(args).arg(run).arg("--json").assert().success().get_output().stdout.clone();
+        let output =
+            goodput().args(args).arg(run).arg("--json").assert().success().get_output().stdout.clone();
         serde_json::from_slice(&output).unwrap()
     };
     let sized = json(&["capacity", "--daily-items", "4M"]);

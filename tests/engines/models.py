@@ -17,6 +17,7 @@ import safetensors.torch
 import torch
 import transformers
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers.models.whisper.tokenization_whisper import LANGUAGES
 
 VOCAB = 4096
 CHAT = (
@@ -141,6 +142,35 @@ def vision(size, path):
     ).save_pretrained(path)
 
 
+def whisper(size, path):
+    """A Whisper: audio is 1,500 tokens of the encoder for every window of 30 s."""
+    hidden, layers, heads, ffn = SIZES[size]
+    tasks = ["translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps"]
+    names = ["endoftext", "startoftranscript", *LANGUAGES, *tasks]
+    tok = Tokenizer(models.BPE())
+    tok.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tok.decoder = decoders.ByteLevel()
+    tok.train_from_iterator(corpus(), trainers.BpeTrainer(
+        vocab_size=VOCAB, special_tokens=[f"<|{name}|>" for name in names], show_progress=False,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+    ))
+    end = dict.fromkeys(["eos_token", "bos_token", "pad_token", "unk_token"], "<|endoftext|>")
+    made = transformers.PreTrainedTokenizerFast(tokenizer_object=tok, model_max_length=448, **end)
+    ids = dict(
+        decoder_start_token_id=made.convert_tokens_to_ids("<|startoftranscript|>"), bos_token_id=0, eos_token_id=0, pad_token_id=0,
+    )
+    config = transformers.WhisperConfig(
+        vocab_size=VOCAB, num_mel_bins=80, d_model=hidden, encoder_layers=layers, decoder_layers=layers,
+        encoder_attention_heads=heads, decoder_attention_heads=heads, encoder_ffn_dim=ffn, decoder_ffn_dim=ffn,
+        # As in `chat`.
+        init_std=0.2, **ids,
+    )
+    model = transformers.WhisperForConditionalGeneration(config)
+    model.generation_config = transformers.GenerationConfig(**ids)
+    model.save_pretrained(path)
+    transformers.WhisperProcessor(transformers.WhisperFeatureExtractor(feature_size=80), made).save_pretrained(path)
+
+
 def mrope(head):
     """Splits half of a head's size between time, height and width."""
     half = head // 2
@@ -155,6 +185,7 @@ KINDS = {
     "reranker": lambda size, path: sequence_classifier(size, path, 1),
     "classifier": lambda size, path: sequence_classifier(size, path, 5),
     "vision": vision,
+    "whisper": whisper,
 }
 
 

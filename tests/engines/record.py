@@ -11,8 +11,10 @@ import argparse
 import base64
 import json
 import pathlib
+import random
 import re
 import socket
+import struct
 import time
 import urllib.parse
 
@@ -33,7 +35,6 @@ def chat(n=40, **more):
 
 def image(**more):
     # A grey square of 56x56 pixels in PNG, made with the standard library alone.
-    import struct
     import zlib
 
     def chunk(kind, data):
@@ -51,6 +52,8 @@ STREAMED = {"stream": True, "stream_options": {"include_usage": True}}
 TEXTS = {"input": [words(12), words(20)]}
 DOCUMENTS = {"query": words(4), "documents": [words(12), words(20), words(7)]}
 PAIRS = {"text_1": words(4), "text_2": [words(12), words(20), words(7)]}
+# A form: `file` is a WAV file of noise of so many seconds, or the text of a file that is none.
+FORM = {"language": "en", "max_completion_tokens": 12}
 TEXT_ERRORS = {
     "error-too-long": {"input": [words(12), words(TOO_MANY)]},
     "error-empty": {"input": []},
@@ -90,6 +93,14 @@ REQUESTS = {
         ("score-error-empty", "/score", {**PAIRS, "text_2": []}),
         ("score-error-bad-model", "/score", {**PAIRS, "model": "no-such-model"}),
     ],
+    "whisper": [
+        ("transcriptions", "/v1/audio/transcriptions", {**FORM, "file": 3.25}),
+        ("transcriptions-verbose", "/v1/audio/transcriptions", {**FORM, "file": 3.25, "response_format": "verbose_json"}),
+        ("transcriptions-two-windows", "/v1/audio/transcriptions", {**FORM, "file": 40}),
+        ("transcriptions-error-no-audio", "/v1/audio/transcriptions", {**FORM, "file": "no audio"}),
+        ("transcriptions-error-no-file", "/v1/audio/transcriptions", {**FORM, "file": None}),
+        ("transcriptions-error-bad-model", "/v1/audio/transcriptions", {**FORM, "file": 3.25, "model": "no-such-model"}),
+    ],
     "classifier": [
         ("classify", "/classify", TEXTS),
         *[(f"classify-{name}", "/classify", body) for name, body in TEXT_ERRORS.items()],
@@ -97,14 +108,35 @@ REQUESTS = {
 }
 
 
+def wav(seconds):
+    """Returns a WAV file of noise: 16 kHz, one channel of 16 bits."""
+    noise = random.Random(1).randbytes(int(seconds * 16000) * 2)
+    head = struct.pack("<4sI8sIHHIIHH4sI", b"RIFF", 36 + len(noise), b"WAVEfmt ", 16, 1, 1, 16000, 32000, 2, 16, b"data", len(noise))
+    return head + noise
+
+
+def form(body):
+    """Returns a body as a form. Its file comes last."""
+    fields = {name: str(value).encode() for name, value in body.items() if name != "file"}
+    parts = [f'--BOUNDARY\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n'.encode() + value for name, value in fields.items()]
+    if (file := body["file"]) is not None:
+        head = b'--BOUNDARY\r\nContent-Disposition: form-data; name="file"; filename="audio.wav"\r\nContent-Type: audio/wav\r\n\r\n'
+        parts.append(head + (file.encode() if isinstance(file, str) else wav(file)))
+    return b"\r\n".join([*parts, b"--BOUNDARY--\r\n"])
+
+
 def ask(base, path, body):
-    """Sends a request on a connection of its own. Returns the request and the reads with their times in ms."""
+    """Sends a request on a connection of its own. Returns the request and the reads with their times in ms. Of a form, the request has the
+    fields as JSON."""
     url = urllib.parse.urlsplit(base)
-    data = json.dumps(body).encode() if body is not None else b""
+    is_form = body is not None and "file" in body
+    data = form(body) if is_form else json.dumps(body).encode() if body is not None else b""
     head = [f"{'GET' if body is None else 'POST'} {path} HTTP/1.1", f"Host: {url.hostname}:{url.port}", "Connection: close"]
     if body is not None:
-        head += ["Content-Type: application/json", f"Content-Length: {len(data)}"]
-    request = ("\r\n".join(head) + "\r\n\r\n").encode() + data
+        kind = "multipart/form-data; boundary=BOUNDARY" if is_form else "application/json"
+        head += [f"Content-Type: {kind}", f"Content-Length: {len(data)}"]
+    head = ("\r\n".join(head) + "\r\n\r\n").encode()
+    request, shown = head + data, head + (json.dumps(body).encode() if is_form else data)
     reads = []
     with socket.create_connection((url.hostname, url.port), timeout=120) as conn:
         start = time.perf_counter()
@@ -112,7 +144,7 @@ def ask(base, path, body):
         while data := conn.recv(1 << 20):
             reads.append(((time.perf_counter() - start) * 1000, data))
         end = (time.perf_counter() - start) * 1000
-    return request, reads, end
+    return shown, reads, end
 
 
 def shortened(reads):

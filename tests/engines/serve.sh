@@ -9,10 +9,11 @@ name=$1 port=$2
 shift 2
 case $name in
 chat-* | vision-*) flags=(--max-model-len 2048) ;;
+whisper-*) flags=() ;;
 embedder-*) flags=(--runner pooling --convert embed) ;;
 reranker-* | classifier-*) flags=(--runner pooling --convert classify) ;;
 *)
-    echo "serve.sh: unknown model $name: its name begins with chat, vision, embedder, reranker or classifier" >&2
+    echo "serve.sh: unknown model $name: its name begins with chat, vision, whisper, embedder, reranker or classifier" >&2
     exit 2
     ;;
 esac

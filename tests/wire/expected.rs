@@ -107,6 +107,9 @@ pub(crate) const REFUSED: &[Refused] = &[
     Refused { name: "vllm/score-error-empty", status: 400, failure: Failure::ClientError, says: "At least one text_pair" },
     Refused { name: "vllm/score-error-too-long", status: 400, failure: Failure::ClientError, says: "at least 513 input tokens" },
     Refused { name: "vllm/error-too-many-new-tokens", status: 400, failure: Failure::ClientError, says: "max_tokens=5000" },
+    Refused { name: "vllm/transcriptions-error-bad-model", status: 404, failure: Failure::ClientError, says: "`no-such-model` does not exist" },
+    Refused { name: "vllm/transcriptions-error-no-audio", status: 400, failure: Failure::ClientError, says: "Invalid or corrupted audio data" },
+    Refused { name: "vllm/transcriptions-error-no-file", status: 400, failure: Failure::ClientError, says: "Field required" },
 ];
 
 /// Pages fetched with `GET`, with their status.

@@ -1,5 +1,6 @@
 //! The recordings through the parser and the tally alone: every figure of the record, and its recorded time.
 
+use crate::audio::TRANSCRIPTS;
 use crate::expected::{PAGES, REFUSED, STREAMS, Stream};
 use crate::items::ANSWERED;
 use crate::recording::{Ending, Recording, folder};
@@ -74,7 +75,7 @@ fn every_recording_has_its_expectation() {
     }
     names.sort();
     let expected = STREAMS.iter().map(|s| s.name).chain(REFUSED.iter().map(|r| r.name));
-    let expected = expected.chain(ANSWERED.iter().map(|a| a.name));
+    let expected = expected.chain(ANSWERED.iter().map(|a| a.name)).chain(TRANSCRIPTS.iter().map(|t| t.name));
     let mut expected: Vec<&str> = expected.chain(PAGES.iter().map(|p| p.0)).collect();
     expected.sort_unstable();
     assert_eq!(names, expected);

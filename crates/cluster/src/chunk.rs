@@ -199,6 +199,7 @@ fn write_record(record: &Record, w: &mut Writer<'_>) {
     w.maybe_time(*itl_max);
     w.to.extend(output_bytes.to_le_bytes());
     w.option((record.items > 0).then_some(record.items.to_le_bytes()));
+    w.maybe_time(record.audio);
     w.to.extend([place(&Outcome::ALL, outcome)]);
     w.option(failure.map(|f| [place(&Failure::ALL, &f)]));
     w.option(status.map(u16::to_le_bytes));
@@ -322,6 +323,7 @@ impl Reader<'_, '_> {
         r.itl_max = self.option(p, Self::time)?;
         r.output_bytes = self.u64()?;
         r.items = self.option(p, Self::u16)?.unwrap_or(0);
+        r.audio = self.option(p, Self::time)?;
         r.outcome = self.of(&Outcome::ALL)?;
         r.failure = self.option(p, |s| s.of(&Failure::ALL))?;
         r.status = self.option(p, Self::u16)?;
@@ -393,6 +395,7 @@ mod tests {
                 finish,
                 check: None,
                 items,
+                audio: at[7],
             }
         })
     }

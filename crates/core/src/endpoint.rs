@@ -29,6 +29,8 @@ named_enum! {
         Pooling = "pooling",
         /// `/classify`: takes texts, answers with the class of each (vLLM).
         Classify = "classify",
+        /// `/v1/audio/transcriptions`: takes an audio file as a form, answers with its text (OpenAI's transcriptions API).
+        Transcriptions = "transcriptions",
         /// Any other HTTP endpoint, which `[server.template]` describes.
         Template = "template",
     }
@@ -39,7 +41,8 @@ named_enum! {
 pub enum Answer {
     /// Generated tokens, as a stream or in one document.
     Tokens,
-    /// One document with a result for each of these, which the request consists of. There is no first token and no pace.
+    /// One document, with a result for each of these that the request consists of, or with the text of its audio. There is no first token
+    /// and no pace.
     Items(Item),
 }
 
@@ -53,6 +56,8 @@ named_enum! {
         Document = "document",
         /// An image in the prompt of a generated answer.
         Image = "image",
+        /// A second of audio. Audio seconds per second tell how many times faster than speech a server is.
+        AudioSecond = "audio second",
     }
 }
 
@@ -63,6 +68,7 @@ impl Item {
             Self::Text => "texts",
             Self::Document => "documents",
             Self::Image => "images",
+            Self::AudioSecond => "audio seconds",
         }
     }
 }
@@ -80,6 +86,7 @@ impl Api {
             Self::Score => "/score",
             Self::Pooling => "/pooling",
             Self::Classify => "/classify",
+            Self::Transcriptions => "/v1/audio/transcriptions",
             Self::Template => return None,
         })
     }
@@ -101,6 +108,7 @@ impl Api {
             | Self::Score
             | Self::Pooling
             | Self::Classify
+            | Self::Transcriptions
             | Self::Template => false,
         }
     }
@@ -115,7 +123,8 @@ impl Api {
             | Self::Rerank
             | Self::Score
             | Self::Pooling
-            | Self::Classify => false,
+            | Self::Classify
+            | Self::Transcriptions => false,
         }
     }
 
@@ -126,6 +135,7 @@ impl Api {
             Self::Chat | Self::Completions | Self::Responses | Self::Messages => Some(Answer::Tokens),
             Self::Embeddings | Self::Pooling | Self::Classify => Some(Answer::Items(Item::Text)),
             Self::Rerank | Self::Score => Some(Answer::Items(Item::Document)),
+            Self::Transcriptions => Some(Answer::Items(Item::AudioSecond)),
             Self::Template => None,
         }
     }

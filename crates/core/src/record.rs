@@ -181,6 +181,9 @@ pub struct Record {
     /// Number of items in it: texts or documents that each have a result, or images in a prompt. 0 if it is plain text.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub items: u16,
+    /// Length of the audio in it, in whole milliseconds; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub audio: Option<Duration>,
     /// Number of the worker (load machine) that sent it, from 1, as listed in `meta.workers`; `None` with a single
     /// machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,6 +229,7 @@ impl Record {
             finish: None,
             check: None,
             items: 0,
+            audio: None,
             worker: None,
         }
     }
@@ -270,7 +274,7 @@ impl Record {
 
     /// Returns true if this process sent the request. Another tool's results do not say how many tokens were asked for.
     fn is_sent_by_us(&self) -> bool {
-        is_sent_by_us(self.output_asked, self.items)
+        is_sent_by_us(self.output_asked, self.items, self.audio.is_some())
     }
 
     /// Returns true if the request was cut off, by the end of its step or by our own timeout. Metrics known by then
@@ -303,9 +307,9 @@ impl Record {
 }
 
 /// Returns true if this program sent a request. Another tool's results do not say what was asked for: neither a number of
-/// tokens nor of items.
-pub const fn is_sent_by_us(output_asked: u32, items: u16) -> bool {
-    output_asked > 0 || items > 0
+/// tokens, nor of items, nor audio.
+pub const fn is_sent_by_us(output_asked: u32, items: u16, has_audio: bool) -> bool {
+    output_asked > 0 || items > 0 || has_audio
 }
 
 /// Returns true for a request that was cut off: see [`Record::is_cut_off`]. A timeout in another tool's results remains a

@@ -1,5 +1,5 @@
 //! Requests of several items on any engine: each item is a prompt of its own, and the request is answered when the last one has
-//! been read.
+//! been read, or when the text of each has been written.
 
 use super::{Emission, Model, Request};
 use std::collections::HashMap;
@@ -27,6 +27,8 @@ struct OpenItems {
     started: Duration,
     /// True if the engine refused an item.
     refused: bool,
+    /// Tokens of text so far; `None` if the items are only read.
+    text: Option<u32>,
 }
 
 impl ItemModel {
@@ -40,17 +42,19 @@ impl ItemModel {
         &self.model
     }
 
-    /// See [`Model::arrive`]. Ids must be below 2⁴⁸, and a request has fewer than 2¹⁶ items.
+    /// See [`Model::arrive`]. Ids must be below 2⁴⁸, and a request has fewer than 2¹⁶ items. Each item is answered with the output tokens of the
+    /// request; with none, it is only read.
     pub fn arrive(&mut self, at: Duration, request: Request) {
         let first = request.id << ITEM_BITS;
         if request.items.is_empty() {
             return self.model.arrive(at, Request { id: first, ..request });
         }
         let of = request.items.len() as u64;
-        let open = OpenItems { of, left: of, started: Duration::MAX, refused: false };
+        let text = (request.output_tokens > 0).then_some(0);
+        let open = OpenItems { of, left: of, started: Duration::MAX, refused: false, text };
         self.open.insert(request.id, open);
         for (id, tokens) in (first..).zip(request.items.iter()) {
-            self.model.arrive(at, Request::new(id, *tokens, 1));
+            self.model.arrive(at, Request::new(id, *tokens, request.output_tokens.max(1)));
         }
     }
 
@@ -62,7 +66,8 @@ impl ItemModel {
         }
     }
 
-    /// See [`Model::advance`]. A request of items emits once, when it is finished; without tokens if an item was refused.
+    /// See [`Model::advance`]. A request of items emits once, when it is finished: with the tokens of all texts, with one if the items were only
+    /// read, and without any if one was refused.
     pub fn advance(&mut self, to: Duration) -> Vec<Emission> {
         let emissions = self.model.advance(to);
         emissions.into_iter().filter_map(|emission| self.gather(emission)).collect()
@@ -73,12 +78,14 @@ impl ItemModel {
         let Some(open) = self.open.get_mut(&emission.id) else { return Some(emission) };
         open.started = open.started.min(emission.started);
         open.refused |= emission.tokens == 0;
+        open.text = open.text.map(|tokens| tokens + emission.tokens);
         open.left -= u64::from(emission.finished);
         if open.left > 0 {
             return None;
         }
-        let OpenItems { started, refused, .. } = self.open.remove(&emission.id)?;
-        Some(Emission { started, tokens: u32::from(!refused), ..emission })
+        let OpenItems { started, refused, text, .. } = self.open.remove(&emission.id)?;
+        let tokens = if refused { 0 } else { text.unwrap_or(1) };
+        Some(Emission { started, tokens, ..emission })
     }
 }
 

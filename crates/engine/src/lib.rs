@@ -25,6 +25,7 @@
 //! Every request that arrives and is not cancelled ends with an [`Emission`] whose `finished` is set. Its id may then
 //! be reused.
 
+pub mod audio;
 pub mod batch;
 pub mod blocks;
 pub mod config;

@@ -151,7 +151,7 @@ fn disagree(share: Option<f64>, bound_s: f64) -> String {
 pub(crate) const fn latency(metric: Metric) -> Option<Latency> {
     match metric {
         Metric::Ttft => Some(Latency::Ttft),
-        Metric::Ttfc => None,
+        Metric::Ttfc | Metric::Rtf => None,
         Metric::Tpot => Some(Latency::Tpot),
         Metric::Itl => Some(Latency::Itl),
         Metric::E2e => Some(Latency::E2e),

@@ -1,8 +1,8 @@
-//! Plans whose requests are answered item by item: embeddings, rerank, score, pooling, classify.
+//! Plans whose requests are answered item by item (embeddings, rerank, score, pooling, classify), or with the text of their audio.
 
 use crate::Plan;
 use goodput_core::endpoint::{Answer, Api, Item};
-use goodput_core::slo::{AnswerPart, Slo};
+use goodput_core::slo::{AnswerPart, Metric, Slo};
 use goodput_workload::config::Cache;
 use goodput_workload::kind::RequestSource;
 use goodput_workload::sources::Prompts;
@@ -21,81 +21,158 @@ impl Plan {
 
     /// Returns the reason why the API cannot send the workload or be judged by the limits.
     pub(super) fn items_problem(&self) -> Option<String> {
-        let api = self.server.api;
-        let kinds = self.workload.kinds();
-        let prompts = |source: &RequestSource<'_>| match source {
-            RequestSource::Prompts(Prompts::Items(items)) => Some(items.query_tokens.is_some()),
-            RequestSource::Prompts(_) | RequestSource::Trace(_) => None,
-        };
-        let queries: Vec<Option<bool>> = kinds.iter().map(|kind| prompts(&kind.source)).collect();
+        if let Some(problem) = self.real_time_factor_problem() {
+            return Some(problem);
+        }
         let item = match self.server.answer() {
-            Answer::Tokens if queries.iter().all(Option::is_none) => return self.images_problem(),
-            Answer::Tokens => {
-                return Some(format!(
-                    "[workload.prompts.items] has requests with a result for each item, but [server] api = \"{}\" generates tokens: \
-                     write api = {}, or prompts.synthetic",
-                    api.name(),
-                    item_apis()
-                ));
-            }
+            Answer::Tokens => return self.prompt_problem().or_else(|| self.images_problem()),
             Answer::Items(item) => item,
         };
-        if queries.iter().any(Option::is_none) {
-            return Some(format!(
-                "[server] api = \"{}\" has a result for each of the {} of a request: describe them in [workload.prompts.items], with \
-                 input-tokens and count",
-                api.name(),
-                item.plural()
-            ));
+        if let Some(problem) = self.contents_problem(item) {
+            return Some(problem);
         }
-        match item {
-            Item::Document if queries.contains(&Some(false)) => {
-                return Some(format!(
-                    "[server] api = \"{}\" ranks documents by a query: set its length in [workload.prompts.items], such as \
-                     query-tokens = {{ fixed = 20 }}",
-                    api.name()
-                ));
-            }
-            Item::Text if queries.contains(&Some(true)) => {
-                return Some(format!(
-                    "[workload.prompts.items] query-tokens: api = \"{}\" has no query: leave it out, or write api = \"rerank\"",
-                    api.name()
-                ));
-            }
-            Item::Document | Item::Text | Item::Image => {}
-        }
+        let api = self.server.api.name();
         if self.workload.cache != Cache::Cold {
             return Some(format!(
-                "[workload] cache = \"{}\": requests of items share no prefix that a cache could hold: leave it out",
+                "[workload] cache = \"{}\": requests of api = \"{api}\" share no prefix that a cache could hold: leave it out",
                 self.workload.cache.name()
             ));
         }
-        if let Some(check) = self.check.first() {
+        if let Some(check) = self.check.first().filter(|_| item != Item::AudioSecond) {
             return Some(format!(
-                "[[check]] {}: an answer of api = \"{}\" has no text to check: leave the check out",
-                check.name,
-                api.name()
+                "[[check]] {}: an answer of api = \"{api}\" has no text to check: leave the check out",
+                check.name
             ));
         }
-        self.item_limit_problem(item)
+        let of_form = (item == Item::AudioSecond).then(|| self.form_problem()).flatten();
+        of_form.or_else(|| self.item_limit_problem(item))
+    }
+
+    /// Returns the problem if an API that generates tokens is to send something other than prompts.
+    fn prompt_problem(&self) -> Option<String> {
+        let api = self.server.api.name();
+        self.workload.kinds().iter().find_map(|kind| match Contents::of(&kind.source) {
+            Contents::Prompts => None,
+            Contents::Items { .. } => Some(format!(
+                "[workload.prompts.items] has requests with a result for each item, but [server] api = \"{api}\" generates tokens: \
+                 write api = {}, or prompts.synthetic",
+                item_apis()
+            )),
+            Contents::Audio => Some(no_audio(api)),
+        })
+    }
+
+    /// Returns the problem if the requests are not those of an API with these items.
+    fn contents_problem(&self, item: Item) -> Option<String> {
+        let api = self.server.api.name();
+        self.workload.kinds().iter().find_map(|kind| match (item, Contents::of(&kind.source)) {
+            (Item::AudioSecond, Contents::Audio)
+            | (Item::Document, Contents::Items { has_query: true })
+            | (Item::Text, Contents::Items { has_query: false }) => None,
+            (Item::AudioSecond, _) => Some(format!(
+                "[server] api = \"{api}\" transcribes audio: describe it in [workload.prompts.audio], with seconds = {{ fixed = 30 }} or \
+                 files = [\"recordings\"]"
+            )),
+            (_, Contents::Audio) => Some(no_audio(api)),
+            (Item::Document, Contents::Items { .. }) => Some(format!(
+                "[server] api = \"{api}\" ranks documents by a query: set its length in [workload.prompts.items], such as \
+                 query-tokens = {{ fixed = 20 }}"
+            )),
+            (_, Contents::Items { .. }) => Some(format!(
+                "[workload.prompts.items] query-tokens: api = \"{api}\" has no query: leave it out, or write api = \"rerank\""
+            )),
+            (_, Contents::Prompts) => Some(format!(
+                "[server] api = \"{api}\" has a result for each of the {} of a request: describe them in [workload.prompts.items], with \
+                 input-tokens and count",
+                item.plural()
+            )),
+        })
+    }
+
+    /// Returns the problem if a limit is on a real-time factor, but requests have no audio.
+    fn real_time_factor_problem(&self) -> Option<String> {
+        let mut limits =
+            self.slo.as_slice().iter().flat_map(Slo::limit_groups).flat_map(|group| group.slo.limits());
+        let limit =
+            limits.find(|l| l.metric == Metric::Rtf && self.server.item() != Some(Item::AudioSecond))?;
+        Some(format!(
+            "{limit}: a real-time factor is e2e per second of audio, but requests of [server] api = \"{}\" have none: write a limit on \
+             another latency, such as slo.e2e.p99 = \"5s\"",
+            self.server.api.name()
+        ))
+    }
+
+    /// Returns the problem with a field of a form to transcribe audio.
+    fn form_problem(&self) -> Option<String> {
+        let classes = self.workload.classes().iter().map(|class| class.body.clone());
+        let bodies = [toml::Table::from(self.server.body.clone())].into_iter().chain(classes);
+        bodies.into_iter().find_map(|body| {
+            if body.contains_key("file") {
+                return Some("body.file is written by goodput itself: leave it out".to_owned());
+            }
+            let format = body.get("response_format")?;
+            let is_json = format.as_str().is_some_and(|name| ["json", "verbose_json"].contains(&name));
+            (!is_json).then(|| {
+                format!("body.response_format = {format}: the answer would have no text in JSON; leave it out, or write \"verbose_json\"")
+            })
+        })
     }
 
     /// Returns the problem if a limit is on a latency that an answer with results does not have.
     fn item_limit_problem(&self, item: Item) -> Option<String> {
         let mut limits = self.slo.as_slice().iter().flat_map(Slo::limits);
         let limit = limits.find(|limit| limit.metric.part() != AnswerPart::Whole)?;
+        let answer = match item {
+            Item::AudioSecond => "a transcript".to_owned(),
+            Item::Text | Item::Document | Item::Image => {
+                format!("an answer with a result for each {}", item.name())
+            }
+        };
         Some(format!(
-            "[server] api = \"{}\": {limit} cannot be judged, since an answer with a result for each {} comes in one piece: it has no first \
+            "[server] api = \"{}\": {limit} cannot be judged, since {answer} comes in one piece: it has no first \
              token and no tokens to pace. Write limits on e2e and error-rate, such as slo.e2e.p99 = \"500ms\"",
-            self.server.api.name(),
-            item.name()
+            self.server.api.name()
         ))
     }
 }
 
+/// The contents of requests, as far as an API must take them.
+#[derive(Clone, Copy)]
+enum Contents {
+    /// A prompt, or messages.
+    Prompts,
+    /// Texts, or documents with a query.
+    Items { has_query: bool },
+    /// Audio.
+    Audio,
+}
+
+impl Contents {
+    const fn of(source: &RequestSource<'_>) -> Self {
+        match source {
+            RequestSource::Prompts(Prompts::Items(items)) => {
+                Self::Items { has_query: items.query_tokens.is_some() }
+            }
+            RequestSource::Prompts(Prompts::Audio(_)) => Self::Audio,
+            RequestSource::Prompts(Prompts::Synthetic(_) | Prompts::Data(_) | Prompts::Text(_))
+            | RequestSource::Trace(_) => Self::Prompts,
+        }
+    }
+}
+
+/// Returns the problem of audio in an API that takes none.
+fn no_audio(api: &str) -> String {
+    format!(
+        "[workload.prompts.audio] is audio to transcribe, but [server] api = \"{api}\" takes none: write api = \"transcriptions\", or \
+         other prompts"
+    )
+}
+
 /// Returns the names of the APIs that answer item by item, for a message.
 fn item_apis() -> String {
-    let apis = Api::ALL.into_iter().filter(|api| matches!(api.answer(), Some(Answer::Items(_))));
+    let is_wanted =
+        |api: &Api| matches!(api.answer(), Some(Answer::Items(item)) if item != Item::AudioSecond);
+    let apis = Api::ALL.into_iter().filter(is_wanted);
     apis.map(|api| format!("{:?}", api.name())).collect::<Vec<_>>().join(" or ")
 }
 
@@ -116,17 +193,25 @@ mod tests {
 
     const TEXTS: &str = "prompts.items = { input-tokens = { fixed = 300 }, count = { fixed = 8 } }";
     const DOCUMENTS: &str = "prompts.items = { input-tokens = { fixed = 300 }, count = { fixed = 8 }, query-tokens = { fixed = 20 } }";
+    const AUDIO: &str = "prompts.audio = { seconds = { fixed = 30 } }";
     const SYNTHETIC: &str =
         "prompts.synthetic = { input-tokens = { fixed = 9 }, output-tokens = { fixed = 9 } }";
 
     #[test]
     fn an_api_is_sent_what_it_takes() {
+        assert_eq!(problem("transcriptions", AUDIO, "slo.rtf.p99 = 0.2"), None);
         for (api, workload) in [
             ("embeddings", TEXTS),
             ("pooling", TEXTS),
             ("classify", TEXTS),
             ("rerank", DOCUMENTS),
             ("score", DOCUMENTS),
+            ("transcriptions", AUDIO),
+            (
+                "transcriptions",
+                &format!("{AUDIO}\n[server.body]\nresponse_format = \"verbose_json\"\nlanguage = \"en\""),
+            ),
+            ("transcriptions", &format!("{AUDIO}\n[[check]]\nname = \"c\"\nnon-empty = true")),
         ] {
             assert_eq!(problem(api, workload, ""), None, "{api}");
         }
@@ -138,6 +223,26 @@ mod tests {
             ("embeddings", TEXTS, "slo.ttft.p99 = \"1s\"", "TTFT"),
             ("score", DOCUMENTS, "slo.tpot.p99 = \"1s\"", "no tokens to pace"),
             ("embeddings", &format!("cache = \"warm\"\n{TEXTS}"), "", "share no prefix"),
+            ("chat", AUDIO, "", "takes none: write api = \"transcriptions\""),
+            ("embeddings", AUDIO, "", "takes none: write api = \"transcriptions\""),
+            ("transcriptions", TEXTS, "", "describe it in [workload.prompts.audio]"),
+            ("transcriptions", SYNTHETIC, "", "describe it in [workload.prompts.audio]"),
+            (
+                "chat",
+                SYNTHETIC,
+                "slo.rtf.p99 = 0.2",
+                "p99 RTF ≤ 0.2: a real-time factor is e2e per second of audio",
+            ),
+            ("embeddings", TEXTS, "slo.rtf.p99 = 0.2", "have none: write a limit on another latency"),
+            ("transcriptions", AUDIO, "slo.ttft.p99 = \"1s\"", "a transcript comes in one piece"),
+            ("transcriptions", &format!("cache = \"warm\"\n{AUDIO}"), "", "share no prefix"),
+            (
+                "transcriptions",
+                &format!("{AUDIO}\n[server.body]\nresponse_format = \"srt\""),
+                "",
+                "response_format",
+            ),
+            ("transcriptions", &format!("{AUDIO}\n[server.body]\nfile = \"a.wav\""), "", "body.file"),
         ] {
             let got = problem(api, workload, more).unwrap_or_default();
             assert!(got.to_lowercase().contains(&part.to_lowercase()), "{api}: {got}");

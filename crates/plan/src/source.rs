@@ -29,6 +29,7 @@ sweeps!(
     "messages",
     "embedder",
     "reranker",
+    "transcriptions",
     "vision",
     "template",
     "vllm-local",

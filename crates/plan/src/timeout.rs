@@ -46,16 +46,21 @@ pub enum TimeoutBasis {
     Least,
 }
 
-/// Returns the default timeout for requests with these limits and answers of at most `longest` tokens.
+/// Returns the default timeout for requests with these limits, answers of at most `longest` tokens, and at most so much audio.
 ///
 /// It is twice the longest expected answer, and at least a minute. A limit on e2e, TPOT or ITL bounds the duration of an answer that meets the SLO;
 /// without one, each token is expected to take [`PER_TOKEN`].
-fn by_default<'a>(parts: impl Iterator<Item = &'a Slo>, longest: Option<u32>) -> (Duration, TimeoutBasis) {
+fn by_default<'a>(
+    parts: impl Iterator<Item = &'a Slo>,
+    longest: Option<u32>,
+    audio: Duration,
+) -> (Duration, TimeoutBasis) {
     let tokens = longest.unwrap_or(UNKNOWN_OUTPUT);
     let of_part = |slo: &Slo| {
         let first = largest(slo, AnswerPart::First).unwrap_or_default();
         let per_token = largest(slo, AnswerPart::Pace);
-        let e2e = largest(slo, AnswerPart::Whole);
+        let whole = slo.limits().into_iter().filter(|l| l.metric.part() == AnswerPart::Whole);
+        let e2e = whole.map(|l| l.longest(audio)).max();
         let answer = |each: Duration| first.saturating_add(each.saturating_mul(tokens));
         if is_bounded(slo) {
             (answer(per_token.unwrap_or_default()).max(e2e.unwrap_or_default()), TimeoutBasis::Limits)
@@ -97,7 +102,11 @@ impl Plan {
         if self.slo.is_none() {
             return (self.step.max_duration.0.max(LEAST), TimeoutBasis::Step);
         }
-        by_default(self.parts().map(|part| part.slo), self.workload.longest_output())
+        by_default(
+            self.parts().map(|part| part.slo),
+            self.workload.longest_output(),
+            self.workload.longest_audio(),
+        )
     }
 
     fn parts(&self) -> impl Iterator<Item = LimitGroup<'_>> {
@@ -162,6 +171,7 @@ mod tests {
             (&["ttft.p99 = \"10s\"\ntpot.p99 = \"1s\"\ne2e.p99 = \"300s\""], Some(100), 600, Basis::Limits),
             (&["itl.p99 = \"200ms\""], Some(1000), 400, Basis::Limits),
             (&["e2e.p99 = \"40s\""], Some(100_000), 80, Basis::Limits),
+            (&["rtf.p99 = 0.5"], None, 300, Basis::Limits), // 300 s of audio in 150 s
             (&["error-rate = 0.01"], Some(2000), 400, tokens(2000, true)),
             // The class without a limit on the duration of answers decides.
             (&["tpot.p99 = \"20ms\"", "ttft.p99 = \"1s\""], Some(1000), 202, tokens(1000, true)),
@@ -169,7 +179,7 @@ mod tests {
             (&[], Some(1000), 60, Basis::Least),
         ] {
             let slos: Vec<Slo> = parts.iter().map(|text| toml::from_str(text).unwrap()).collect();
-            let (after, got) = by_default(slos.iter(), longest);
+            let (after, got) = by_default(slos.iter(), longest, secs(300));
             assert_eq!((after.as_secs(), got), (want, basis), "{parts:?} {longest:?}");
         }
     }

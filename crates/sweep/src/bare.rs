@@ -15,6 +15,7 @@ use blocks::blocks;
 use boundary::is_met;
 use goodput_core::level::{Control, Level};
 use goodput_core::record::{Failure, Outcome, Phase, Record};
+use goodput_engine::audio::Transcription;
 use goodput_engine::config::{Vision, image_tokens};
 use goodput_engine::{Model, Request};
 use goodput_load::load::lag::OwnDelay;
@@ -269,8 +270,11 @@ impl<'a> Bare<'a> {
     }
 }
 
-/// Returns the request that an engine gets: with the tokens of its items, or of its images and the time to encode them.
+/// Returns the request that an engine gets: with the tokens of its items, of its audio, or of its images and the time to encode them.
 pub fn engine_request(recipe: &Recipe, vision: Option<Vision>) -> Request {
+    if let Some(length) = recipe.audio() {
+        return Transcription::of(length).request(recipe.id);
+    }
     let images = match &recipe.text {
         Text::Illustrated { images, .. } => &images[..],
         _ => &[],

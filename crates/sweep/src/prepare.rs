@@ -109,8 +109,8 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     let told = matches!(told, Some(TokenSource::Usage | TokenSource::Continuous));
     let reader = Reader::new(plan, tokenizer.as_ref(), told)?;
     let ids = tokenizer.filter(|_| plan.server.prompts == PromptForm::TokenIds);
-    let (words, uncalibrated) = if ids.is_some() {
-        // Prompts are sent as token ids, so words need no calibration.
+    let (words, uncalibrated) = if ids.is_some() || !encoder.takes_text() {
+        // Prompts are sent as token ids, or are audio, so words need no calibration.
         (WordRate::UNKNOWN.into(), Vec::new())
     } else {
         let probe = calibrate::Probe { host, client: &client, encoder: &encoder, timeout };

@@ -48,6 +48,14 @@ impl Recipe {
         };
         u16::try_from(n).unwrap_or(u16::MAX)
     }
+
+    /// Returns the length of its audio; `None` if it has none.
+    pub const fn audio(&self) -> Option<Duration> {
+        match &self.text {
+            Text::Audio { length, .. } => Some(*length),
+            _ => None,
+        }
+    }
 }
 
 /// Contents of a prompt.
@@ -93,6 +101,13 @@ pub enum Text {
         /// Tokens of each text.
         lengths: Arc<[u32]>,
     },
+    /// An audio file in place of a text.
+    Audio {
+        /// Length of the audio in whole milliseconds.
+        length: Duration,
+        /// Index of the recording; `None` if the audio is generated.
+        recording: Option<u32>,
+    },
     /// Random words that a later turn of a conversation adds.
     FollowUp {
         /// Number of tokens.
@@ -109,6 +124,13 @@ pub struct Turn {
     pub class: u16,
     /// The request.
     pub request: Recipe,
+}
+
+impl Turn {
+    /// Returns the turn with audio in place of a text.
+    pub(crate) fn with_audio(self, length: Duration, recording: Option<u32>) -> Self {
+        Self { request: Recipe { text: Text::Audio { length, recording }, ..self.request }, ..self }
+    }
 }
 
 /// A sequence of turns, each sent after the previous one has finished.

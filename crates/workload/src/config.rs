@@ -1,6 +1,7 @@
 //! The plan's `[workload]` table.
 
 use super::arrivals::{Arrivals, GammaShape};
+use super::audio::Audio;
 use super::conversation::{Conversation, Think};
 use super::kind::{FileSummary, Kind, RequestSource};
 use super::models::ModelChoices;
@@ -15,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Contents and arrival shape of the load; its rate is set by the search.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -296,7 +298,8 @@ impl Workload {
     /// Applies a change to the path of every file.
     pub fn each_file(&mut self, mut change: impl FnMut(&mut PathBuf)) {
         let mut in_prompts = |p: &mut Prompts| match p {
-            Prompts::Synthetic(_) | Prompts::Items(_) => {}
+            Prompts::Synthetic(_) | Prompts::Items(_) | Prompts::Audio(Audio::Generated(_)) => {}
+            Prompts::Audio(Audio::Recordings(files)) => files.iter_mut().for_each(&mut change),
             Prompts::Data(d) => d.files.iter_mut().for_each(&mut change),
             Prompts::Text(t) => change(&mut t.file),
         };
@@ -359,6 +362,11 @@ impl Workload {
     /// Returns the longest answer that the plan asks for, if it sets one.
     pub fn longest_output(&self) -> Option<u32> {
         self.kinds().iter().map(Kind::longest_output).reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+
+    /// Returns the length of the longest audio of a request, as far as the plan sets it; zero if there is none.
+    pub fn longest_audio(&self) -> Duration {
+        self.kinds().iter().map(Kind::longest_audio).max().unwrap_or_default()
     }
 
     /// Describes the workload in a closed loop, which has no arrival shape: `600 in / 30 out tokens, closed loop, cold

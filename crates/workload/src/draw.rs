@@ -271,6 +271,13 @@ impl Chains {
                 let Draws { output, input, group, .. } = &mut self.draws;
                 vec![items.draw(first, [output, input, group])]
             }
+            (OpenedSource::Audio(audio), _) => {
+                vec![first.with_audio(audio.draw(&mut self.draws.input), None)]
+            }
+            (OpenedSource::Recordings(all), _) => {
+                let index = self.draws.rows[class].as_mut()?.next()? as u32;
+                vec![first.with_audio(all.length(index), Some(index))]
+            }
             (OpenedSource::Text(_, input, output), _) => {
                 let request = Recipe {
                     input_tokens: input.draw(&mut self.draws.input),

@@ -1,6 +1,7 @@
 //! Workload factors: properties of a workload that a sensitivity run varies one at a time.
 
 use super::arrivals::{Arrivals, GammaShape};
+use super::audio::Audio;
 use super::config::{Cache, Source, Workload};
 use super::kind::RequestSource;
 use super::lengths::Lengths;
@@ -151,7 +152,7 @@ fn lengths(prompts: &Prompts) -> Option<(Lengths, Lengths)> {
     match prompts {
         Prompts::Synthetic(s) => Some((s.input_tokens, s.output_tokens)),
         Prompts::Text(t) => Some((t.input_tokens, t.output_tokens)),
-        Prompts::Data(_) | Prompts::Items(_) => None,
+        Prompts::Data(_) | Prompts::Items(_) | Prompts::Audio(_) => None,
     }
 }
 
@@ -159,7 +160,9 @@ fn lengths(prompts: &Prompts) -> Option<(Lengths, Lengths)> {
 fn answer_lengths(prompts: &Prompts) -> Option<Lengths> {
     match prompts {
         Prompts::Data(data) => data.output_tokens,
-        Prompts::Synthetic(_) | Prompts::Text(_) | Prompts::Items(_) => lengths(prompts).map(|l| l.1),
+        Prompts::Synthetic(_) | Prompts::Text(_) | Prompts::Items(_) | Prompts::Audio(_) => {
+            lengths(prompts).map(|l| l.1)
+        }
     }
 }
 
@@ -184,6 +187,8 @@ fn scale_prompts(prompts: &mut Prompts, by: f64) -> Result<(), String> {
         }
         Prompts::Text(t) => t.input_tokens = t.input_tokens.scaled(by),
         Prompts::Items(items) => items.input_tokens = items.input_tokens.scaled(by),
+        Prompts::Audio(Audio::Generated(audio)) => *audio = audio.scaled(by)?,
+        Prompts::Audio(Audio::Recordings(_)) => return Err("recordings have fixed lengths".into()),
         Prompts::Data(_) => return Err("the prompts of a data set have fixed lengths".into()),
     }
     Ok(())
@@ -194,6 +199,7 @@ fn scale_answers(prompts: &mut Prompts, by: f64) -> Result<(), String> {
     match prompts {
         Prompts::Synthetic(s) => s.output_tokens = s.output_tokens.scaled(by),
         Prompts::Items(_) => return Err("requests of items have no generated answers".into()),
+        Prompts::Audio(_) => return Err("the length of a transcript follows from the audio".into()),
         Prompts::Text(t) => t.output_tokens = t.output_tokens.scaled(by),
         Prompts::Data(d) => match (d.output_from, d.output_tokens) {
             (Some(OutputFrom::Plan), Some(tokens)) => d.output_tokens = Some(tokens.scaled(by)),

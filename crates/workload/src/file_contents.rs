@@ -45,7 +45,11 @@ impl Traffic {
                     );
                     (s.input.clone(), s.output.clone(), s.estimated > 0, vec![rate])
                 }
-                OpenedSource::Synthetic(_) | OpenedSource::Items(_) | OpenedSource::Text(..) => return None,
+                OpenedSource::Synthetic(_)
+                | OpenedSource::Items(_)
+                | OpenedSource::Text(..)
+                | OpenedSource::Audio(_)
+                | OpenedSource::Recordings(_) => return None,
             };
             let summary = summaries.get(i)?;
             notes.extend(summary.note.clone());

@@ -1,11 +1,13 @@
 //! The kinds of request of a workload, as the plan declares them.
 
+use super::audio::Audio;
 use super::conversation::Conversation;
 use super::sources::{Prompts, name};
 use super::summary::PromptSource;
 use super::trace::TraceSource;
 use goodput_core::units::Positive;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// Summary of the files of one kind of request. Filled in when a sweep begins, so that its search and reports do not
 /// need the files.
@@ -69,6 +71,13 @@ impl Kind<'_> {
         }
     }
 
+    pub(super) fn longest_audio(&self) -> Duration {
+        match self.source {
+            RequestSource::Prompts(Prompts::Audio(audio)) => audio.longest(),
+            RequestSource::Prompts(_) | RequestSource::Trace(_) => Duration::ZERO,
+        }
+    }
+
     /// Returns the first mistake in its conversation table, as an error message.
     pub(super) fn conversation_problem(&self) -> Option<String> {
         let c = self.conversation?;
@@ -80,6 +89,9 @@ impl Kind<'_> {
             RequestSource::Prompts(Prompts::Synthetic(_)) => c.synthetic_problem(),
             RequestSource::Prompts(Prompts::Items(_)) => {
                 Some("requests of items have no turns: remove this table".into())
+            }
+            RequestSource::Prompts(Prompts::Audio(_)) => {
+                Some("requests of audio have no turns: remove this table".into())
             }
             RequestSource::Prompts(p) if !p.may_have_turns() => Some(
                 "these prompts have one turn each: set turns = \"all\" in their table, or remove this one"
@@ -96,6 +108,12 @@ impl Kind<'_> {
         match (self.file_summary, self.source) {
             (_, RequestSource::Prompts(Prompts::Synthetic(recipe))) => PromptSource::Synthetic(*recipe),
             (_, RequestSource::Prompts(Prompts::Items(items))) => PromptSource::Items(*items),
+            (_, RequestSource::Prompts(Prompts::Audio(Audio::Generated(audio)))) => {
+                PromptSource::Audio(*audio)
+            }
+            (summary, RequestSource::Prompts(Prompts::Audio(recordings))) => PromptSource::Recordings(
+                summary.map_or_else(|| recordings.to_string(), |found| found.title.clone()),
+            ),
             (Some(summary), _) => PromptSource::Files(summary.title.clone()),
             (None, RequestSource::Prompts(prompts)) => PromptSource::Files(prompts.to_string()),
             (None, RequestSource::Trace(trace)) => {

@@ -4,6 +4,7 @@
 //! `prompts` writes their text.
 
 pub mod arrivals;
+pub mod audio;
 pub mod chain;
 pub mod config;
 mod conversation;
@@ -21,6 +22,7 @@ pub mod part;
 pub mod prefix;
 pub mod prompts;
 pub mod rate;
+mod recordings;
 pub mod schedule;
 pub mod seed;
 pub mod sources;
@@ -29,6 +31,7 @@ pub mod synthetic;
 pub mod trace;
 pub mod traffic;
 mod turns;
+pub mod wav;
 pub mod words;
 
 /// Opens a file for reading from its start, decompressing gzip and zstd.

@@ -1,5 +1,6 @@
 //! The text of prompts, generated from recipes and calibrated token rates.
 
+use super::audio::Clip;
 use super::chain::{Chain, Recipe, Text, Turn};
 use super::config::Cache;
 use super::draw::StepKey;
@@ -14,6 +15,7 @@ use goodput_core::hash::fnv1a;
 use goodput_core::message::{Message, Role};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Text of a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,14 +26,17 @@ pub enum Prompt {
     Messages(Vec<Message>),
     /// Texts that are answered one by one.
     Items(ItemTexts),
+    /// Audio to transcribe.
+    Audio(Clip),
 }
 
 impl Prompt {
-    /// Returns the prompt as messages.
+    /// Returns the prompt as messages; audio has none.
     pub fn messages(&self) -> Vec<Message> {
         match self {
             Self::Plain(text) => text.messages(),
             Self::Messages(messages) => messages.clone(),
+            Self::Audio(_) => Vec::new(),
             Self::Items(items) => {
                 items.texts.iter().map(|text| Message::new(Role::User, text.as_str())).collect()
             }
@@ -95,6 +100,8 @@ impl Prompter {
             let shared = match &kind.source {
                 OpenedSource::Synthetic(s) => s.shared_prefix,
                 OpenedSource::Items(_)
+                | OpenedSource::Audio(_)
+                | OpenedSource::Recordings(_)
                 | OpenedSource::Data(_)
                 | OpenedSource::Text(..)
                 | OpenedSource::Trace(_) => None,
@@ -166,6 +173,7 @@ impl Prompter {
             Text::Blocks { ids, tokens, round } => self.blocks(recipe, ids, *tokens, *round, &mut rng),
             Text::Messages(messages) => return Prompt::Messages(self.messages(recipe, messages)),
             Text::Items { query, lengths } => return Prompt::Items(self.items(recipe.id, *query, lengths)),
+            Text::Audio { length, recording } => return Prompt::Audio(self.audio(turn, *length, *recording)),
         })
     }
 
@@ -251,6 +259,22 @@ impl Prompter {
         sizes.iter().map(|size| images.generate(*size, &mut rng.clone())).collect()
     }
 
+    /// Returns the audio of a turn: generated, and unlike that of any other request, or a recording.
+    fn audio(&self, turn: &Turn, length: Duration, recording: Option<u32>) -> Clip {
+        let source = &self.traffic.kinds()[usize::from(turn.class)].source;
+        let read = match (source, recording) {
+            (OpenedSource::Audio(audio), _) => {
+                Ok(audio.generate(length, &mut self.unique(turn.request.id, Purpose::Samples)))
+            }
+            (OpenedSource::Recordings(all), Some(index)) => all.read(index),
+            _ => Ok(Clip { wav: Vec::new(), length }),
+        };
+        read.unwrap_or_else(|e| {
+            self.traffic.fail(format!("{e:#}"));
+            Clip { wav: Vec::new(), length }
+        })
+    }
+
     /// Returns random numbers that no other request has, and that the same one does not have again after a resume.
     fn unique(&self, id: u64, purpose: Purpose) -> ChaCha8Rng {
         let mut rng = stream(self.key.seed, &self.key.series, self.key.step, purpose);
@@ -312,7 +336,6 @@ impl Prompter {
 mod tests {
     use super::*;
     use crate::data::Counter;
-    use std::time::Duration;
 
     fn plain(p: &Prompter, turn: &Turn) -> PromptText {
         match p.prompt(turn) {

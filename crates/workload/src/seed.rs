@@ -38,6 +38,8 @@ pub enum Purpose {
     Images = 13,
     /// Pixels of images.
     Pixels = 14,
+    /// Samples of audio.
+    Samples = 15,
 }
 
 /// Returns the stream for one purpose in one step of one series.

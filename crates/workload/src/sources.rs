@@ -1,5 +1,6 @@
 //! The plan's `[workload.prompts]` table.
 
+use super::audio::Audio;
 use super::data::config::{DataSource, Format, OutputFrom, RawTable, Turns};
 use super::data::text::TextTable;
 use super::items::Items;
@@ -20,6 +21,8 @@ pub enum Prompts {
     Text(TextTable),
     /// Generated texts of requests that are answered item by item.
     Items(Items),
+    /// Audio to transcribe.
+    Audio(Audio),
 }
 
 /// The `[workload.prompts]` table as written.
@@ -43,6 +46,8 @@ enum RawPrompts {
     Text(TextTable),
     /// Generated texts for an API that answers items: embeddings, rerank, score, pooling, classify.
     Items(Items),
+    /// Audio for the API that transcribes it, generated or from files.
+    Audio(Audio),
 }
 
 impl TryFrom<RawPrompts> for Prompts {
@@ -55,6 +60,7 @@ impl TryFrom<RawPrompts> for Prompts {
             RawPrompts::Synthetic(s) => Ok(Self::Synthetic(s)),
             RawPrompts::Text(t) => Ok(Self::Text(t)),
             RawPrompts::Items(items) => Ok(Self::Items(items)),
+            RawPrompts::Audio(audio) => Ok(Self::Audio(audio)),
             RawPrompts::Sharegpt(table) => data(table, |_| Format::ShareGpt),
             RawPrompts::Jsonl(table) => data(table, |t| Format::Jsonl(t.fields.take().unwrap_or_default())),
             RawPrompts::Csv(table) => data(table, |t| {
@@ -72,6 +78,7 @@ impl From<Prompts> for RawPrompts {
             Prompts::Synthetic(s) => return Self::Synthetic(s),
             Prompts::Text(t) => return Self::Text(t),
             Prompts::Items(items) => return Self::Items(items),
+            Prompts::Audio(audio) => return Self::Audio(audio),
             Prompts::Data(source) => source,
         };
         let variant = match source.format {
@@ -92,7 +99,7 @@ impl Prompts {
             Self::Synthetic(s) => Some(s.output_tokens.longest()),
             Self::Text(t) => Some(t.output_tokens.longest()),
             Self::Data(d) if d.output_from == Some(OutputFrom::Plan) => d.output_tokens.map(|t| t.longest()),
-            Self::Data(_) | Self::Items(_) => None,
+            Self::Data(_) | Self::Items(_) | Self::Audio(_) => None,
         }
     }
 
@@ -107,6 +114,7 @@ impl fmt::Display for Prompts {
         match self {
             Self::Synthetic(s) => s.fmt(f),
             Self::Items(items) => items.fmt(f),
+            Self::Audio(audio) => audio.fmt(f),
             Self::Text(t) => {
                 let file = name(&t.file);
                 write!(f, "{} in / {} out tokens, text of {file}", t.input_tokens, t.output_tokens)

@@ -1,6 +1,7 @@
 //! Summary of a workload as results keep it: typed, so that nobody has to read it out of a sentence.
 
 use super::arrivals::Arrivals;
+use super::audio::GeneratedAudio;
 use super::config::Cache;
 use super::conversation::Conversation;
 use super::items::Items;
@@ -47,6 +48,10 @@ pub enum PromptSource {
     Items(Items),
     /// Taken from files: their names, and what they were found to hold.
     Files(String),
+    /// Generated audio.
+    Audio(GeneratedAudio),
+    /// Audio from files: their number and lengths.
+    Recordings(String),
 }
 
 /// When requests are sent.
@@ -103,7 +108,8 @@ impl fmt::Display for PromptSource {
             Self::Synthetic(recipe) => recipe.fmt(f),
             Self::Items(items) => items.fmt(f),
             Self::Measured(recipe) => write!(f, "{recipe} as measured"),
-            Self::Files(found) => f.write_str(found),
+            Self::Files(found) | Self::Recordings(found) => f.write_str(found),
+            Self::Audio(audio) => audio.fmt(f),
         }
     }
 }

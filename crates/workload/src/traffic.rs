@@ -1,5 +1,6 @@
 //! A workload with its files opened and checked, ready to draw from.
 
+use super::audio::{Audio, GeneratedAudio};
 use super::config::Workload;
 use super::conversation::Conversation;
 use super::data::{Counter, DataSet, TextCorpus, TokenEstimate};
@@ -8,6 +9,7 @@ use super::items::Items;
 use super::kind::{FileSummary, RequestSource};
 use super::lengths::Lengths;
 use super::rate::WordRates;
+use super::recordings::Recordings;
 use super::sources::Prompts;
 use super::synthetic::{SharedPrefix, Synthetic};
 use super::trace::Trace;
@@ -45,6 +47,8 @@ pub(super) struct Kind {
 pub(super) enum OpenedSource {
     Synthetic(Synthetic),
     Items(Items),
+    Audio(GeneratedAudio),
+    Recordings(Recordings),
     Data(DataSet),
     Text(TextCorpus, Lengths, Lengths),
     Trace(Trace),
@@ -63,6 +67,12 @@ impl Traffic {
             let source = match k.source {
                 RequestSource::Prompts(Prompts::Synthetic(s)) => OpenedSource::Synthetic(*s),
                 RequestSource::Prompts(Prompts::Items(items)) => OpenedSource::Items(*items),
+                RequestSource::Prompts(Prompts::Audio(Audio::Generated(audio))) => {
+                    OpenedSource::Audio(*audio)
+                }
+                RequestSource::Prompts(Prompts::Audio(Audio::Recordings(files))) => {
+                    OpenedSource::Recordings(Recordings::open(files)?)
+                }
                 RequestSource::Prompts(Prompts::Text(t)) => {
                     OpenedSource::Text(TextCorpus::open(t)?, t.input_tokens, t.output_tokens)
                 }
@@ -151,10 +161,10 @@ impl Traffic {
 
     /// Returns the summaries of the files, one per kind of request; empty if no kind has files.
     pub fn file_summaries(&self) -> Vec<FileSummary> {
-        let files = self
-            .kinds
-            .iter()
-            .any(|k| !matches!(k.source, OpenedSource::Synthetic(_) | OpenedSource::Items(_)));
+        let is_drawn = |k: &Kind| {
+            matches!(k.source, OpenedSource::Synthetic(_) | OpenedSource::Items(_) | OpenedSource::Audio(_))
+        };
+        let files = !self.kinds.iter().all(is_drawn);
         if files { self.kinds.iter().map(Kind::file_summary).collect() } else { Vec::new() }
     }
 
@@ -202,6 +212,8 @@ impl Kind {
         match &self.source {
             OpenedSource::Synthetic(s) => Some(s),
             OpenedSource::Items(_)
+            | OpenedSource::Audio(_)
+            | OpenedSource::Recordings(_)
             | OpenedSource::Data(_)
             | OpenedSource::Text(..)
             | OpenedSource::Trace(_) => None,
@@ -213,7 +225,7 @@ impl Kind {
         match &self.source {
             OpenedSource::Data(set) => u32::try_from(set.summary().turns_max).unwrap_or(u32::MAX).max(1),
             OpenedSource::Trace(trace) => trace.summary().turns_max,
-            OpenedSource::Items(_) => 1,
+            OpenedSource::Items(_) | OpenedSource::Audio(_) | OpenedSource::Recordings(_) => 1,
             OpenedSource::Synthetic(_) | OpenedSource::Text(..) => {
                 self.conversation.and_then(|c| c.turns).map_or(1, |t| t.longest())
             }
@@ -250,6 +262,8 @@ impl Kind {
                 s.input_tokens.mean() + before * (follow_up + s.output_tokens.mean())
             }
             OpenedSource::Items(items) => items.mean_input(),
+            // Only the server knows how many tokens audio is.
+            OpenedSource::Audio(_) | OpenedSource::Recordings(_) => 0.0,
             OpenedSource::Data(set) => set.summary().input.mean,
             OpenedSource::Text(_, input, _) => input.mean(),
             OpenedSource::Trace(trace) => trace.summary().input.mean,
@@ -263,7 +277,7 @@ impl Kind {
             n * mean + (1.0 - n) * plan
         };
         match &self.source {
-            OpenedSource::Items(_) => 0.0,
+            OpenedSource::Items(_) | OpenedSource::Audio(_) | OpenedSource::Recordings(_) => 0.0,
             OpenedSource::Synthetic(s) => s.output_tokens.mean(),
             OpenedSource::Text(_, _, output) => output.mean(),
             OpenedSource::Data(set) => {
@@ -291,6 +305,7 @@ impl Kind {
                 (input + u64::from(self.max_turns() - 1) * (output + follow_up), output)
             }
             OpenedSource::Items(items) => (items.longest_item(), 0),
+            OpenedSource::Audio(_) | OpenedSource::Recordings(_) => (0, 0),
             OpenedSource::Text(_, input, output) => (u64::from(input.longest()), u64::from(output.longest())),
             OpenedSource::Data(set) => {
                 let s = set.summary();
@@ -312,14 +327,17 @@ impl Kind {
     fn file_summary(&self) -> FileSummary {
         let known = |x: f64| Positive::try_from(x).ok();
         let one = Positive::try_from(1.0).expect("one is positive");
+        let single = |title: String| FileSummary {
+            title,
+            requests_per_level: one,
+            cv: None,
+            blocks: false,
+            note: None,
+        };
         match &self.source {
-            OpenedSource::Items(items) => FileSummary {
-                title: items.to_string(),
-                requests_per_level: one,
-                cv: None,
-                blocks: false,
-                note: None,
-            },
+            OpenedSource::Items(items) => single(items.to_string()),
+            OpenedSource::Audio(audio) => single(audio.to_string()),
+            OpenedSource::Recordings(all) => single(all.title()),
             OpenedSource::Synthetic(s) => {
                 let turns = self.conversation.map_or(1.0, |c| c.mean_turns());
                 FileSummary {
@@ -331,8 +349,7 @@ impl Kind {
                 }
             }
             OpenedSource::Text(text, input, output) => {
-                let title = format!("{}, {input} in / {output} out tokens", text.title());
-                FileSummary { title, requests_per_level: one, cv: None, blocks: false, note: None }
+                single(format!("{}, {input} in / {output} out tokens", text.title()))
             }
             OpenedSource::Data(set) => {
                 let per = known(set.summary().turns_mean()).unwrap_or(one);

@@ -2,6 +2,7 @@
 
 use super::chain::{Recipe, Text, Turn};
 use super::conversation::{Conversation, Think};
+use super::data::config::Sampling;
 use super::data::{DataSet, Order, TurnSample};
 use super::draw::StepKey;
 use super::seed::{Purpose, stream};
@@ -36,8 +37,14 @@ impl Draws {
                 order_rng.set_stream(i as u64);
                 Some(set.order(order_rng.random()))
             }
+            OpenedSource::Recordings(all) => {
+                let mut order_rng = rng(Purpose::Rows);
+                order_rng.set_stream(i as u64);
+                Some(Order::new(Sampling::Shuffled, all.count(), order_rng.random()))
+            }
             OpenedSource::Synthetic(_)
             | OpenedSource::Items(_)
+            | OpenedSource::Audio(_)
             | OpenedSource::Text(..)
             | OpenedSource::Trace(_) => None,
         });

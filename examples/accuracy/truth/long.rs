@@ -180,7 +180,8 @@ impl Open {
             Metric::Ttft | Metric::Ttfc => Some(first - self.due),
             Metric::E2e => Some(self.last - self.due),
             Metric::Tpot => (self.tokens > 1).then(|| (self.last - first) / (self.tokens - 1)),
-            Metric::Itl => None,
+            // No case has audio.
+            Metric::Itl | Metric::Rtf => None,
         }
     }
 }

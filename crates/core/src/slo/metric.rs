@@ -21,6 +21,8 @@ named_enum! {
         Itl = "itl",
         /// Due → last token.
         E2e = "e2e",
+        /// Real-time factor of a transcript: e2e per second of its audio.
+        Rtf = "rtf",
     }
 }
 
@@ -83,6 +85,7 @@ impl Metric {
             Self::Tpot => ("TPOT", AnswerPart::Pace, true, true),
             Self::Itl => ("ITL", AnswerPart::Pace, false, true),
             Self::E2e => ("e2e", AnswerPart::Whole, true, true),
+            Self::Rtf => ("RTF", AnswerPart::Whole, true, false),
         };
         Description { title, part, per_request, always_shown }
     }
@@ -138,7 +141,22 @@ impl Metric {
             Self::Tpot => r.tpot(),
             Self::Itl => None,
             Self::E2e => r.e2e(),
+            Self::Rtf => Some(self.per_unit(r.e2e()?, r.audio?)),
         }
+    }
+
+    /// Returns the value of a request that took so long: for a real-time factor the time per second of its audio, else the time itself.
+    pub(super) fn per_unit(self, took: Duration, audio: Duration) -> Duration {
+        match self {
+            Self::Rtf => took.div_f64(audio.as_secs_f64().max(1e-3)),
+            Self::Ttft | Self::Ttfc | Self::Tpot | Self::Itl | Self::E2e => took,
+        }
+    }
+
+    /// Returns true if its values are ratios of times, shown without a unit. They are kept as times per second: a real-time factor of 0.2 as
+    /// 200 ms.
+    pub const fn is_ratio(self) -> bool {
+        matches!(self, Self::Rtf)
     }
 }
 

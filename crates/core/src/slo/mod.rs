@@ -3,13 +3,14 @@
 mod limit_group;
 mod metric;
 mod profile;
+mod real_time_factor;
 
 pub use limit_group::{ALL, ClassSlo, LimitGroup, limit_key, limit_percentile, split_limit_key};
 pub use metric::{AnswerPart, Metric};
 pub use profile::{PROFILES, Profile, ProfileName, profile_names};
 
 use crate::record::{Outcome, Record};
-use crate::units::{Fraction, Percentile, Span, duration_printer, ms};
+use crate::units::{Fraction, Percentile, Positive, Span, duration_printer, ms, short};
 use jiff::fmt::friendly::Spacing;
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -29,7 +30,10 @@ pub struct Limit {
 impl fmt::Display for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let printer = duration_printer(self.limit).spacing(Spacing::BetweenUnitsAndDesignators);
-        let limit = printer.unsigned_duration_to_string(&self.limit);
+        let limit = match self.metric.is_ratio() {
+            true => short(self.limit.as_secs_f64()),
+            false => printer.unsigned_duration_to_string(&self.limit),
+        };
         write!(f, "{} {} ≤ {limit}", self.percentile, self.metric.title())
     }
 }
@@ -51,6 +55,15 @@ impl Limit {
     /// Returns the name in `limits.csv` and in `binding`: `ttft.p99`.
     pub fn name(&self) -> String {
         format!("{}.{}", self.metric.name(), self.percentile)
+    }
+
+    /// Returns the longest time that a request with so much audio may take.
+    pub fn longest(&self, audio: Duration) -> Duration {
+        match self.metric.is_ratio() {
+            true => Duration::try_from_secs_f64(self.limit.as_secs_f64() * audio.as_secs_f64())
+                .unwrap_or(Duration::MAX),
+            false => self.limit,
+        }
     }
 
     /// Returns the limit in milliseconds.
@@ -93,7 +106,9 @@ impl Limit {
                 r.end.saturating_sub(first).div_f64(f64::from(after))
             }
             (AnswerPart::Pace, None) => Duration::ZERO,
-            (AnswerPart::First | AnswerPart::Whole, _) => r.end.saturating_sub(r.due),
+            (AnswerPart::First | AnswerPart::Whole, _) => {
+                self.metric.per_unit(r.end.saturating_sub(r.due), r.audio.unwrap_or_default())
+            }
         };
         match known {
             Some(value) if value <= self.limit => Judged::Met,
@@ -139,6 +154,10 @@ pub struct Slo {
     /// Limits on e2e.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub e2e: BTreeMap<Percentile, Span>,
+    /// Limits on the real-time factor of transcripts, their e2e divided by the length of their audio: 0.2 is 200 ms per second of audio.
+    #[serde(with = "real_time_factor", skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(with = "BTreeMap<Percentile, Positive>")]
+    pub rtf: BTreeMap<Percentile, Span>,
     /// SLOs of single classes of the mix. A plan has them in its classes; they are copied here when it is read.
     #[serde(skip)]
     pub classes: Vec<ClassSlo>,
@@ -152,6 +171,7 @@ impl Slo {
             Metric::Tpot => &self.tpot,
             Metric::Itl => &self.itl,
             Metric::E2e => &self.e2e,
+            Metric::Rtf => &self.rtf,
         }
     }
 
@@ -162,6 +182,7 @@ impl Slo {
             Metric::Tpot => &mut self.tpot,
             Metric::Itl => &mut self.itl,
             Metric::E2e => &mut self.e2e,
+            Metric::Rtf => &mut self.rtf,
         }
     }
 
@@ -188,7 +209,7 @@ impl Slo {
         let line = |group: LimitGroup<'_>| {
             let mut limits: Vec<String> = group.slo.limits().iter().map(Limit::to_string).collect();
             let errors = group.slo.error_rate;
-            limits.extend(errors.map(|e| format!("errors ≤ {} %", crate::units::short(e.get() * 100.0))));
+            limits.extend(errors.map(|e| format!("errors ≤ {} %", short(e.get() * 100.0))));
             let class =
                 if group.class() == ALL { String::new() } else { format!("class {}: ", group.class()) };
             format!("{class}{}", limits.join(", "))
@@ -214,6 +235,7 @@ impl Slo {
             tpot: scale(&self.tpot),
             itl: BTreeMap::new(),
             e2e: scale(&self.e2e),
+            rtf: scale(&self.rtf),
             classes: self
                 .classes
                 .iter()
@@ -324,12 +346,16 @@ impl Slo {
                 return Some(format!("{tier} {}.{p} is zero: no request can meet it", metric.name()));
             }
             if let Some(w) = table.windows(2).find(|w| w[0].1 > w[1].1) {
+                let shown = |limit: &Span| match metric.is_ratio() {
+                    true => short(limit.0.as_secs_f64()),
+                    false => limit.to_string(),
+                };
                 return Some(format!(
                     "{tier} {m}.{} = {} is above {m}.{} = {}: a lower percentile cannot have the larger limit",
                     w[0].0,
-                    w[0].1,
+                    shown(w[0].1),
                     w[1].0,
-                    w[1].1,
+                    shown(w[1].1),
                     m = metric.name()
                 ));
             }
@@ -405,6 +431,34 @@ mod tests {
             (r.outcome, r.failure, r.output_asked) = (outcome, failure, asked);
             (r.first_token, r.end) = (Some(Duration::from_millis(40)), Duration::from_millis(90));
             assert_eq!(limits.map(|(m, l)| limit(m, l).judge(&r)), want, "{outcome:?} {failure:?} {asked}");
+        }
+    }
+
+    /// Cases: e2e in ms, whether the answer is complete, and the judgement of 4 s of audio by a factor of 0.2.
+    #[test]
+    fn a_real_time_factor_is_time_per_second_of_audio() {
+        use Judged::{Met, Missed, NotApplicable, Unknown};
+        let slo: Slo = toml::from_str("rtf = { p50 = 0.1, p99 = 0.2 }").unwrap();
+        assert_eq!(slo.summary(), "p50 RTF ≤ 0.1, p99 RTF ≤ 0.2");
+        assert_eq!(toml::from_str::<Slo>(&toml::to_string(&slo).unwrap()).as_ref(), Ok(&slo));
+        let limit = slo.limits()[1];
+        for (ms, done, want) in
+            [(800, true, Met), (801, true, Missed), (799, false, Unknown), (800, false, Missed)]
+        {
+            let mut r = Record::due(0, Phase::Measure, Duration::ZERO);
+            (r.audio, r.end) = (Some(Duration::from_secs(4)), Duration::from_millis(ms));
+            if done {
+                (r.outcome, r.last_token) = (Outcome::Ok, Some(r.end));
+            }
+            assert_eq!(limit.judge(&r), want, "{ms} {done}");
+        }
+        let mut text = Record::due(0, Phase::Measure, Duration::ZERO);
+        (text.outcome, text.last_token) = (Outcome::Ok, Some(Duration::from_secs(9)));
+        assert_eq!(limit.judge(&text), NotApplicable, "no audio");
+        let wrong = toml::from_str::<Slo>("rtf = { p50 = 0.3, p99 = 0.2 }").unwrap().problem().unwrap();
+        assert!(wrong.contains("rtf.p50 = 0.3 is above rtf.p99 = 0.2"), "{wrong}");
+        for text in ["rtf.p99 = \"200ms\"", "rtf.p99 = 0", "rtf.p99 = -1"] {
+            assert!(toml::from_str::<Slo>(text).is_err(), "{text}");
         }
     }
 

@@ -93,7 +93,7 @@ fn invalid_tables_are_rejected_with_a_reason() {
     for (text, message) in [
         (
             "preset = \"md2\"",
-            "`demo`, `a40-qwen3-0.6b`, `l4-bge-large`, `4xa100-llama-70b`, `4xa100-llama-70b-util`, `md1`, `mm1`, `mmc`, `fixed`, `null`",
+            "`demo`, `a40-qwen3-0.6b`, `l4-bge-large`, `l4-whisper-large-v3`, `4xa100-llama-70b`, `4xa100-llama-70b-util`, `md1`, `mm1`, `mmc`, `fixed`, `null`",
         ),
         ("preset = \"md1\"\nservers = 2", "\"md1\" does not use servers; it has service, decode"),
         ("preset = \"mmc\"\ndecode = \"1ms\"", "does not use decode"),
@@ -148,11 +148,9 @@ fn invalid_tables_are_rejected_with_a_reason() {
         let error = parse(text).unwrap_err();
         assert!(error.contains(message), "{text}: {error}");
     }
-    assert!(
-        Simulated::named("a40")
-            .unwrap_err()
-            .contains("the presets are demo, a40-qwen3-0.6b, l4-bge-large, 4xa100-llama-70b, ")
-    );
+    assert!(Simulated::named("a40").unwrap_err().contains(
+        "the presets are demo, a40-qwen3-0.6b, l4-bge-large, l4-whisper-large-v3, 4xa100-llama-70b, "
+    ));
 }
 
 #[test]

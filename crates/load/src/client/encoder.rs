@@ -1,14 +1,19 @@
 //! Encodes requests: what is common to a series is written once, the rest per request.
 
 mod fields;
+mod form;
 mod template;
 
+use super::dialect::{Dialect, PromptWriter};
 use super::payload::Payload;
 use bytes::Bytes;
 use fields::FieldsEncoder;
+pub(crate) use form::FORM_TYPE;
+use form::FormEncoder;
 use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
 use goodput_plan::server::template::Template;
+use goodput_workload::audio::Clip;
 use goodput_workload::items::ItemTexts;
 use goodput_workload::prompts::PromptText;
 use serde::{Deserialize, Serialize};
@@ -55,13 +60,20 @@ enum Form {
     Fields(FieldsEncoder),
     /// The plan's template, filled in.
     Template(TemplateEncoder),
+    /// A form with an audio file.
+    Audio(FormEncoder),
 }
 
 impl Encoder {
     /// Makes an encoder for a built-in API. Fields of `extra` replace those that goodput sets, as a whole. Fields of `pinning` that the API
     /// does not have are left out.
     pub fn new(api: Api, model: &str, extra: &Map<String, Value>, pinning: Pinning, usage: bool) -> Self {
-        Self(Form::Fields(FieldsEncoder::new(api, model, extra, pinning, usage)))
+        Self(match Dialect::of(api).prompt {
+            PromptWriter::Audio => Form::Audio(FormEncoder::new(api, model, extra)),
+            PromptWriter::Text { .. } | PromptWriter::Items { .. } => {
+                Form::Fields(FieldsEncoder::new(api, model, extra, pinning, usage))
+            }
+        })
     }
 
     /// Makes an encoder for the plan's own endpoint.
@@ -76,14 +88,16 @@ impl Encoder {
         Self(match &self.0 {
             Form::Fields(fields) => Form::Fields(fields.varied(model, extra)),
             Form::Template(template) => Form::Template(template.varied(model)),
+            Form::Audio(form) => Form::Audio(form.varied(model, extra)),
         })
     }
 
-    /// Returns an encoder that asks for the answer as one document instead of a stream. A template stays as it is.
+    /// Returns an encoder that asks for the answer as one document instead of a stream. A template stays as it is, and so does a form, whose
+    /// answer is always one.
     pub fn whole(&self) -> Self {
         Self(match &self.0 {
             Form::Fields(fields) => Form::Fields(fields.whole()),
-            Form::Template(template) => Form::Template(template.clone()),
+            form @ (Form::Template(_) | Form::Audio(_)) => form.clone(),
         })
     }
 
@@ -93,14 +107,17 @@ impl Encoder {
         match &self.0 {
             Form::Fields(fields) => fields.prefix(system),
             Form::Template(template) => template.prefix(system),
+            Form::Audio(form) => form.prefix(),
         }
     }
 
-    /// Writes a request from a prefix of this encoder, the user's text, and the number of tokens to answer with.
+    /// Writes a request from a prefix of this encoder, the user's text, and the number of tokens to answer with. Where audio is transcribed,
+    /// the request has a second of noise in place of the text.
     pub fn request(&self, prefix: &Bytes, user: &str, output_tokens: u32) -> Payload {
         match &self.0 {
             Form::Fields(fields) => fields.request(prefix, user, output_tokens),
             Form::Template(template) => template.request(prefix, user, output_tokens),
+            Form::Audio(form) => form.request(&Clip::second()),
         }
     }
 
@@ -111,6 +128,7 @@ impl Encoder {
             Form::Template(template) => {
                 template.request(&template.prefix(prompt.system.as_deref()), &prompt.user, output_tokens)
             }
+            Form::Audio(form) => form.request(&Clip::second()),
         }
     }
 
@@ -119,6 +137,7 @@ impl Encoder {
         match &self.0 {
             Form::Fields(fields) => fields.messages(messages, output_tokens),
             Form::Template(template) => template.messages(messages, output_tokens),
+            Form::Audio(form) => form.request(&Clip::second()),
         }
     }
 
@@ -128,6 +147,7 @@ impl Encoder {
         match &self.0 {
             Form::Fields(fields) => fields.tokens(ids, output_tokens),
             Form::Template(template) => template.request(&template.prefix(None), "", output_tokens),
+            Form::Audio(form) => form.request(&Clip::second()),
         }
     }
 
@@ -136,7 +156,22 @@ impl Encoder {
         match &self.0 {
             Form::Fields(fields) => fields.items(items),
             Form::Template(template) => template.items(items),
+            Form::Audio(form) => form.request(&Clip::second()),
         }
+    }
+
+    /// Writes a request to transcribe audio. A plan that asks for it in another API is refused.
+    pub fn audio(&self, clip: &Clip) -> Payload {
+        match &self.0 {
+            Form::Fields(fields) => fields.request(&fields.prefix(None), "", 1),
+            Form::Template(template) => template.request(&template.prefix(None), "", 1),
+            Form::Audio(form) => form.request(clip),
+        }
+    }
+
+    /// Returns true if a request has a text, so that its tokens can be counted.
+    pub const fn takes_text(&self) -> bool {
+        !matches!(self.0, Form::Audio(_))
     }
 
     /// Returns true if a request has a query. [`Encoder::request`] adds one of its own.
@@ -144,6 +179,7 @@ impl Encoder {
         match &self.0 {
             Form::Fields(fields) => fields.needs_query(),
             Form::Template(template) => template.needs_query(),
+            Form::Audio(_) => false,
         }
     }
 }

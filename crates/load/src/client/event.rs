@@ -4,15 +4,18 @@
 //! unknown fields are skipped, and text is examined without being copied.
 
 mod items;
+mod transcript;
 mod whole;
 pub(super) mod wire;
 
 pub(in crate::client) use items::{VectorSize, parse_items};
+pub(in crate::client) use transcript::parse_transcript;
 pub use whole::parse_whole;
 
 use super::sse::Item;
 use serde::Deserialize;
 use serde_json::Value;
+use std::num::NonZeroU32;
 use wire::WireEvent;
 
 /// Presence of a text field.
@@ -65,7 +68,9 @@ pub struct Event {
     /// Size of the text of all channels and choices in bytes, as JSON: an escaped character counts as its escape.
     pub text_bytes: u64,
     /// Number of results, in an answer that has one for each item of the request.
-    pub results: u64,
+    pub results: u32,
+    /// Milliseconds of audio by the server's count, in an answer that transcribes it.
+    pub audio_ms: Option<NonZeroU32>,
     /// True if there is at least one choice; in an API without choices, if the event is a piece of the answer.
     pub has_choice: bool,
     /// The reason why the answer ended.

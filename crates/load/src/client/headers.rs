@@ -10,8 +10,8 @@ pub(super) fn of_requests(server: &Server, key: Option<&ApiKey>) -> HeaderMap {
     let dialect = Dialect::of(server.api);
     let mut headers: HeaderMap = server.headers.iter().collect();
     // Parsing the plan has checked the type of a template.
-    let own = server.template.as_ref().and_then(|template| template.content_type.parse().ok());
-    headers.insert(header::CONTENT_TYPE, own.unwrap_or(HeaderValue::from_static("application/json")));
+    let described = server.template.as_ref().and_then(|template| template.content_type.parse().ok());
+    headers.insert(header::CONTENT_TYPE, described.unwrap_or(HeaderValue::from_static(dialect.content_type)));
     for (name, value) in dialect.headers {
         headers.entry(*name).or_insert(HeaderValue::from_static(value));
     }

@@ -1,12 +1,15 @@
 //! A request body in two pieces: a prefix that many requests share, and the tail of the single request.
 
+use super::event::Event;
 use bytes::Bytes;
+use goodput_core::units::short;
 use http_body::{Body, Frame, SizeHint};
 use std::{
     convert::Infallible,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio::time::Instant;
 
@@ -24,8 +27,8 @@ pub struct Payload {
     pub tail: Bytes,
     /// The length asked for; `None` if the plan's body leaves it open.
     pub asked: Option<AskedLength>,
-    /// Number of results that a sound answer has; `None` if it is generated, or the plan's body asks for some of them only.
-    pub results: Option<u32>,
+    /// What the answer must agree with; `None` if nothing is known of it.
+    pub expected: Option<Expected>,
     /// Notes the end of the upload; `None` for a body that is not large.
     upload: Option<Upload>,
 }
@@ -43,6 +46,35 @@ impl Upload {
     /// Returns the time, that of the last attempt if there were several; `None` if no attempt came so far.
     pub(crate) fn ended(&self) -> Option<Instant> {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an answer in one piece must agree with, if it counts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// The number of results, unless the plan's body asks for some of them only.
+    Results(u32),
+    /// The length of the audio.
+    Audio(Duration),
+}
+
+/// Largest difference between the lengths of audio by the server and by goodput: servers round up to a second.
+const AUDIO_TOLERANCE: Duration = Duration::from_secs(1);
+
+impl Expected {
+    /// Returns the evidence that an answer is not that of its request.
+    pub(crate) fn problem(self, event: &Event) -> Option<String> {
+        match self {
+            Self::Results(asked) => (event.results > 0 && event.results != asked)
+                .then(|| format!("the answer has {} results for {asked} items", event.results)),
+            Self::Audio(sent) => {
+                let counted = Duration::from_millis(event.audio_ms?.get().into());
+                (counted.abs_diff(sent) > AUDIO_TOLERANCE).then(|| {
+                    let [counted, sent] = [counted, sent].map(|length| short(length.as_secs_f64()));
+                    format!("the server counts {counted} s of audio in a file of {sent} s")
+                })
+            }
+        }
     }
 }
 
@@ -75,8 +107,13 @@ impl Payload {
     }
 
     /// Makes a body.
-    pub(crate) fn new(head: Bytes, tail: Bytes, asked: Option<AskedLength>, results: Option<u32>) -> Self {
-        Self { head, tail, asked, results, upload: None }
+    pub(crate) fn new(
+        head: Bytes,
+        tail: Bytes,
+        asked: Option<AskedLength>,
+        expected: Option<Expected>,
+    ) -> Self {
+        Self { head, tail, asked, expected, upload: None }
     }
 
     /// Times the upload from now on, if the body is large.

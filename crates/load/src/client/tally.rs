@@ -9,7 +9,7 @@ mod count;
 
 use super::dialect::{Dialect, PromptWriter, TemplateReader};
 use super::event::{Event, Parsed};
-use super::payload::AskedLength;
+use super::payload::{AskedLength, Expected};
 use count::{Carried, Ending, TokenCount};
 use goodput_core::endpoint::Api;
 use goodput_core::record::{Failure, Outcome, Record, TokenSource};
@@ -61,8 +61,8 @@ pub struct Tally {
     itl_max: Option<Duration>,
     itl_over: u32,
     count: TokenCount,
-    /// Number of results that the answer must have, if it consists of results.
-    results: Option<u32>,
+    /// What the answer must agree with, if it is one document.
+    expected: Option<Expected>,
     /// The length asked for, if any.
     asked: Option<AskedLength>,
     is_document: bool,
@@ -102,9 +102,9 @@ impl Tally {
         self.asked = asked;
     }
 
-    /// Sets the number of results that the answer must have.
-    pub fn expect_results(&mut self, results: Option<u32>) {
-        self.results = results;
+    /// Sets what the answer must agree with if it is one document.
+    pub fn expect_contents(&mut self, expected: Option<Expected>) {
+        self.expected = expected;
     }
 
     /// Processes one payload whose bytes arrived `at`. Ignores everything after the end of the answer or a failure.
@@ -173,10 +173,7 @@ impl Tally {
         if event.error.is_some() {
             return self.fail(at, Failure::StreamError, body);
         }
-        if let Some(asked) =
-            self.results.filter(|asked| event.results > 0 && event.results != u64::from(*asked))
-        {
-            let problem = format!("the answer has {} results for {asked} items", event.results);
+        if let Some(problem) = self.expected.and_then(|expected| expected.problem(&event)) {
             return self.fail(at, Failure::Miscounted, problem.as_bytes());
         }
         if (self.dialect.document_has_tokens)(&event) {

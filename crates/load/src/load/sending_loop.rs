@@ -348,7 +348,7 @@ fn record_of(chain: &Chain, at: usize, due: Duration, phase: Phase) -> Record {
     (record.class, record.session) = (turn.class, chain.session);
     record.turn = chain.session.map_or(0, |_| at as u16 + 1);
     (record.input_asked, record.output_asked) = (turn.request.input_tokens, turn.request.output_tokens);
-    record.items = turn.request.items();
+    (record.items, record.audio) = (turn.request.items(), turn.request.audio());
     record
 }
 

@@ -106,6 +106,7 @@ impl Iterator for Builder {
         let first = match (&prompt, &self.ids) {
             (Prompt::Messages(messages), _) => encoder.messages(messages, tokens),
             (Prompt::Items(items), _) => encoder.items(items),
+            (Prompt::Audio(clip), _) => encoder.audio(clip),
             (Prompt::Plain(text), _) if !text.images.is_empty() => encoder.illustrated(text, tokens),
             (Prompt::Plain(text), Some(tokenizer)) => {
                 let length = turn.request.input_tokens as usize;

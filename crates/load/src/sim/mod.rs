@@ -5,8 +5,10 @@
 
 mod actor;
 mod adapters;
+mod audio;
 pub mod dialect;
 mod fault;
+mod form;
 mod items;
 mod metrics;
 pub mod null;

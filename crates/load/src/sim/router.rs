@@ -4,6 +4,7 @@
 use crate::load::pacer::Clock;
 use crate::sim::actor::{Answer, Handle};
 use crate::sim::adapters::AdapterCall;
+use crate::sim::audio::AudioOrder;
 use crate::sim::dialect::{self, TEMPLATE_TOKEN, TextApi};
 use crate::sim::fault::play;
 use crate::sim::items::ItemOrder;
@@ -101,6 +102,7 @@ struct Server {
 enum Served {
     Text(TextApi),
     Items(Api),
+    Audio,
 }
 
 /// Answers any request.
@@ -111,7 +113,9 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
         Route::Answer(api) => Served::Text(api),
         Route::Items(api) => Served::Items(api),
         Route::Adapter(adapter) => return server.adapter(adapter, call).await.into_response(),
+        Route::Audio => Served::Audio,
     };
+    let form = call.headers().get(CONTENT_TYPE).cloned();
     let connection = call.extensions().get::<ConnectionHandle>().cloned();
     let body = match Bytes::from_request(call, &()).await {
         Ok(body) => body,
@@ -124,6 +128,10 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
             }
             Served::Items(items) => {
                 server.items(items, &body).await.unwrap_or_else(|refusal| Page::from(refusal).into_response())
+            }
+            Served::Audio => {
+                let form = form.as_ref().and_then(|value| value.to_str().ok());
+                server.audio(form, &body).await.unwrap_or_else(|refusal| Page::from(refusal).into_response())
             }
         }
     };
@@ -194,6 +202,16 @@ impl Server {
         let mut answer = self.engine.submit(at, request);
         whole(&mut answer).await?;
         Ok((content_type(JSON), order.document(id, self.unix_time(), self.model.name_json())).into_response())
+    }
+
+    /// Answers a request to transcribe audio, when the text of its last window has been written.
+    async fn audio(&self, content_type: Option<&str>, body: &[u8]) -> Result<Response, Refusal> {
+        let at = self.arrival().await;
+        let order = AudioOrder::accept(&self.model, content_type, body)?;
+        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let mut answer = self.engine.submit(at, order.work.request(id));
+        whole(&mut answer).await?;
+        Ok((self::content_type(JSON), order.document()).into_response())
     }
 
     /// Returns the block hashes by which the prefix cache identifies a request, including its answer, which is known in

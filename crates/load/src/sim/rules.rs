@@ -32,6 +32,8 @@ pub(super) enum Route {
     Items(Api),
     /// Loading or unloading of an adapter.
     Adapter(AdapterCall),
+    /// The text of an audio file.
+    Audio,
     /// The page of metrics.
     Metrics,
     /// Another page, or an error.
@@ -138,17 +140,16 @@ impl ServedModel {
             }
             "/metrics" => Route::Metrics,
             _ => match (Api::of_path(path), TextApi::of_path(path), AdapterCall::of_path(path)) {
+                (Some(Api::Transcriptions), _, _) => Route::Audio,
                 (Some(api), _, _) => TextApi::of(api).map_or(Route::Items(api), Route::Answer),
                 (None, Some(api), _) => Route::Answer(api),
                 (None, None, Some(call)) => Route::Adapter(call),
                 (None, None, None) => return Route::Page(Page::not_found()),
             },
         };
-        let methods = if matches!(found, Route::Answer(_) | Route::Items(_) | Route::Adapter(_)) {
-            "POST"
-        } else {
-            "GET,HEAD"
-        };
+        let is_posted =
+            matches!(found, Route::Answer(_) | Route::Items(_) | Route::Audio | Route::Adapter(_));
+        let methods = if is_posted { "POST" } else { "GET,HEAD" };
         if methods.split(',').any(|allowed| allowed == method) {
             return found;
         }

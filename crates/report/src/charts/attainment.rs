@@ -89,7 +89,7 @@ fn targets(run: &Run) -> Vec<Target> {
 }
 
 fn within(l: &Limit) -> String {
-    format!("with {} ≤ {}", l.metric.title(), words::latency(l.limit_ms()))
+    format!("with {} ≤ {}", l.metric.title(), words::value_of(l.metric, l.limit_ms()))
 }
 
 /// Draws the chart.

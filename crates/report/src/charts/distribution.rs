@@ -48,11 +48,15 @@ struct Spread<'a> {
     x: Axis,
 }
 
-/// Returns the panels: of each class with limits of its own, else every metric of all requests.
+/// Returns the panels: of each class with limits of its own, else every principal metric of all requests, and the real-time factor if it is
+/// limited.
 fn panels(run: &Run) -> Vec<Panel<'_>> {
     match has_class_limits(run) {
         true => Panel::all(run),
-        false => Metric::PRINCIPAL.into_iter().map(Panel::of_all).collect(),
+        false => {
+            let factor = Some(Panel::of_all(Metric::Rtf)).filter(|panel| panel.is_limited(run));
+            Metric::PRINCIPAL.into_iter().map(Panel::of_all).chain(factor).collect()
+        }
     }
 }
 
@@ -69,7 +73,7 @@ impl<'a> Spread<'a> {
             return None;
         }
         let reach = limits.iter().map(Limit::limit_ms).filter(|l| *l <= 6.0 * most).fold(most, f64::max);
-        let unit = if reach >= 20_000.0 { 1e3 } else { 1.0 };
+        let unit = if reach >= 20_000.0 || panel.metric.is_ratio() { 1e3 } else { 1.0 };
         let x = if reach > 12.0 * least {
             Axis::log(0.85 * least / unit, 1.15 * reach / unit)
         } else {
@@ -115,7 +119,8 @@ impl<'a> Spread<'a> {
             let at = plot.at(ms / self.unit, n as f64 / self.of as f64);
             if (at.0 - last.0).hypot(at.1 - last.1) >= HINTS_APART {
                 let share = (1e4 * n as f64 / self.of as f64).floor() / 100.0;
-                c.hint(at, HINTS_APART / 2.0, format!("{share} % of requests within {}", words::latency(ms)));
+                let within = words::value_of(self.panel.metric, ms);
+                c.hint(at, HINTS_APART / 2.0, format!("{share} % of requests within {within}"));
                 last = at;
             }
         }
@@ -144,7 +149,11 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
     for (i, spread) in spreads.iter().enumerate() {
         let miss = spread.limits.iter().map(|l| l.percentile.miss_share()).fold(0.01, f64::min);
         let plot = Plot { area: frame.areas[i], x: spread.x, y: Axis::shares(0.0, miss) };
-        let unit = if spread.unit > 1.0 { "s" } else { "ms" };
+        let unit = match spread.unit > 1.0 {
+            _ if spread.panel.metric.is_ratio() => "",
+            true => ", s",
+            false => ", ms",
+        };
         let n = words::thousands(spread.of as f64);
         let failed = match spread.failed {
             0 => String::new(),
@@ -158,7 +167,7 @@ pub(super) fn draw(scene: &Scene<'_>) -> Canvas {
             &plot,
             &spread.panel.title(),
             &notes,
-            &format!("{}, {unit}{log}", spread.panel.metric.title()),
+            &format!("{}{unit}{log}", spread.panel.metric.title()),
         );
         frame.spines(&plot);
         draw_one(&mut frame.canvas, scene.run, &plot, spread, mark);
@@ -195,7 +204,8 @@ fn draw_one(c: &mut Canvas, run: &Run, plot: &Plot, spread: &Spread<'_>, mark: M
     let marks: Vec<(Point, String)> = percentiles
         .into_iter()
         .filter_map(|(share, name, ms)| {
-            Some((on_line(&line, plot.at_y(share))?, format!("{name} {}", words::latency(ms?))))
+            let value = words::value_of(spread.panel.metric, ms?);
+            Some((on_line(&line, plot.at_y(share))?, format!("{name} {value}")))
         })
         .collect();
     for (at, text) in &marks {

@@ -50,7 +50,7 @@ impl<'a> Latencies<'a> {
         let first = run.tiers.first().map(Slo::tier);
         let of_first = limits.iter().filter(|(t, _)| Some(t.tier()) == first).map(|(_, l)| l.limit_ms());
         let top = ceiling(&calm, &wild, &of_first.collect::<Vec<_>>());
-        let unit = if top >= 9_000.0 { 1_000.0 } else { 1.0 };
+        let unit = if top >= 9_000.0 || panel.metric.is_ratio() { 1_000.0 } else { 1.0 };
         let strictest = limits.iter().map(|(_, l)| l.percentile.share());
         let marked = match strictest.max_by(f64::total_cmp) {
             Some(share) if share <= 0.5 => 0,
@@ -63,7 +63,7 @@ impl<'a> Latencies<'a> {
             y.max = (y.max / y.step - 1e-6).ceil() * y.step;
         }
         let limits = limits.into_iter().map(|(t, l)| limit_rule(&l, &tier_name(run, t.tier()), unit));
-        let unloaded = panel.unloaded(run).and_then(|q| unloaded_rule(&q, unit));
+        let unloaded = panel.unloaded(run).and_then(|q| unloaded_rule(panel.metric, &q, unit));
         let unloaded = unloaded.filter(|u| u.value <= y.max);
         let limits = limits.collect();
         let (names_overloads, radius) = (curves.len() == 1, radius(run));
@@ -74,7 +74,7 @@ impl<'a> Latencies<'a> {
     pub(super) fn plot(self, curves: &[Curve<'_>], height: f64) -> LevelPlot {
         let mut notes = Vec::new();
         if self.is_clipped {
-            notes.push(format!("axis cut at {}", words::latency(self.y.max * self.unit)));
+            notes.push(format!("axis cut at {}", words::value_of(self.panel.metric, self.y.max * self.unit)));
         }
         notes.extend(self.note_on_bounds(curves));
         let names = ["p50", "p90", "p99"];
@@ -128,13 +128,16 @@ impl<'a> Latencies<'a> {
     }
 
     fn described(self, series: Vec<Series>) -> LevelPlot {
-        let (unit, say): (_, fn(f64) -> String) =
-            if self.unit > 1.0 { ("s", |s| words::latency(1_000.0 * s)) } else { ("ms", words::latency) };
+        let (unit, say): (_, fn(f64) -> String) = match self.unit > 1.0 {
+            _ if self.panel.metric.is_ratio() => ("", words::figure),
+            true => (", s", |s| words::latency(1_000.0 * s)),
+            false => (", ms", words::latency),
+        };
         LevelPlot {
             limits: self.limits,
             unloaded: self.unloaded,
             say,
-            ..LevelPlot::new(format!("{}, {unit}", self.panel.title()), self.y, series)
+            ..LevelPlot::new(format!("{}{unit}", self.panel.title()), self.y, series)
         }
     }
 
@@ -230,20 +233,21 @@ impl<'a> Latencies<'a> {
 /// Returns the line of a limit, labelled with the name of its tier.
 fn limit_rule(l: &Limit, tier: &str, unit: f64) -> Rule {
     let text = format!("SLO: {}{tier}", words::limit(l));
-    let value = words::latency(l.limit_ms());
+    let value = words::value_of(l.metric, l.limit_ms());
     let texts = vec![text.clone(), format!("SLO {value}{tier}"), format!("≤ {value}{tier}")];
     Rule { value: l.limit_ms() / unit, texts, hint: text, labelled_below: false }
 }
 
 /// Returns the line of the unloaded server: at its p99 if there are enough requests for one, else at its p50.
-fn unloaded_rule(q: &Quantiles, unit: f64) -> Option<Rule> {
+fn unloaded_rule(metric: Metric, q: &Quantiles, unit: f64) -> Option<Rule> {
     let p50 = q.p50?;
     let p99 = q.p99.filter(|_| q.n >= 100);
     let (name, value) = p99.map_or(("p50", p50), |p99| ("p99", p99));
-    let short = format!("unloaded {name} {}", words::latency(value));
+    let said = |ms: f64| words::value_of(metric, ms);
+    let short = format!("unloaded {name} {}", said(value));
     let long = match p99 {
-        Some(p99) => format!("unloaded: p99 {}, p50 {}", words::latency(p99), words::latency(p50)),
-        None => format!("unloaded: p50 {}", words::latency(p50)),
+        Some(p99) => format!("unloaded: p99 {}, p50 {}", said(p99), said(p50)),
+        None => format!("unloaded: p50 {}", said(p50)),
     };
     let texts = vec![long, short, format!("unloaded {name}")];
     Some(Rule { value: value / unit, texts, hint: String::new(), labelled_below: false })
@@ -252,7 +256,7 @@ fn unloaded_rule(q: &Quantiles, unit: f64) -> Option<Rule> {
 /// Returns true if a latency grows with the time that a request waits for its turn.
 const fn includes_wait(metric: Metric) -> bool {
     match metric {
-        Metric::Ttft | Metric::Ttfc | Metric::E2e => true,
+        Metric::Ttft | Metric::Ttfc | Metric::E2e | Metric::Rtf => true,
         Metric::Tpot | Metric::Itl => false,
     }
 }

@@ -3,6 +3,7 @@
 use crate::document::{Cell, Column, Field, Mark, Table, UNKNOWN};
 use crate::escape::clip;
 use crate::words;
+use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
 use goodput_stats::search::answer::{Basis, Status};
 use goodput_stats::stats::step::{Step, StepKind, Verdict};
@@ -11,6 +12,11 @@ use goodput_stats::stats::step::{Step, StepKind, Verdict};
 /// the step.
 pub(super) fn latency(s: &Step, ms: Option<f64>) -> Cell {
     Cell::number(ms.filter(|_| s.stable != Some(false)))
+}
+
+/// Returns a value of a metric, from milliseconds, as [`latency`]: a ratio as such.
+pub(super) fn value_of(s: &Step, metric: Metric, ms: Option<f64>) -> Cell {
+    latency(s, ms.map(|ms| if metric.is_ratio() { ms / 1e3 } else { ms }))
 }
 
 /// Returns the number of a step, which identifies it: several steps may have one level.

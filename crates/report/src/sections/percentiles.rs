@@ -1,6 +1,6 @@
 //! Percentiles of every metric, with their uncertainty.
 
-use super::cells::{latency, of_step};
+use super::cells::{of_step, value_of};
 use crate::document::{Block, Cell, Column, Field, Table, Text, code, plain};
 use crate::words;
 use goodput_core::slo::Metric;
@@ -88,7 +88,7 @@ fn table<'s>(run: &'s Run, rows: &[Measured<'s>]) -> Table {
         ("p99 to", |q| q.p99_high),
     ];
     fields.extend(columns.map(|(head, of)| {
-        Field::new(Column::number(head), move |r: &Measured<'s>| latency(r.step, of(&r.quantiles)))
+        Field::new(Column::number(head), move |r: &Measured<'s>| value_of(r.step, r.metric, of(&r.quantiles)))
     }));
     Table::of(fields, rows).sorted_by_readers(1)
 }
@@ -127,11 +127,13 @@ fn notes(run: &Run, shown: &[&Step]) -> Text {
     } else {
         ""
     };
+    let ratios = shown.iter().any(|s| s.latency.iter().any(|(m, q)| m.is_ratio() && q.n > 0));
+    let unit = if ratios { " (RTF: a ratio)" } else { "" };
     Text::of([
         plain("Milliseconds from "),
         code("due"),
         plain(format!(
-            "; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, {by}{note}{grows}{left_out}"
+            "{unit}; order statistics of the exact values. The p99 lies between “from” and “to” with 95 % confidence, by rank, {by}{note}{grows}{left_out}"
         )),
     ])
 }

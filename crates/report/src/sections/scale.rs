@@ -23,10 +23,10 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
     };
     let mut fields = vec![Field::new(Column::number("limits ×"), factor)];
     fields.extend(limits.iter().map(|l| {
-        let limit = ms(l.limit);
+        let (metric, limit) = (l.metric, ms(l.limit));
         let head = format!("{} {} ≤", l.percentile, l.metric.title());
         Field::new(Column::number(head), move |p: &Scaled| {
-            Cell::figure(words::latency(limit * p.factor), Some(limit * p.factor))
+            Cell::figure(words::value_of(metric, limit * p.factor), Some(limit * p.factor))
         })
     }));
     fields.push(Field::new(Column::text("goodput"), |p: &Scaled| {

@@ -1,9 +1,10 @@
 //! The table of steps: each column is defined once, for pages and for terminals.
 
-use super::cells::{latency, of_step, verdict, verdict_by_fit};
+use super::cells::{of_step, value_of, verdict, verdict_by_fit};
 use crate::document::{Block, Cell, Column, Field, Place, Priority, Table, Text, emphasis, plain};
 use crate::escape::clip;
 use crate::words;
+use goodput_core::endpoint::Item;
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
@@ -135,9 +136,12 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
         let (metric, percentile) = of;
         let title = format!("{} {}", metric.title(), percentile.name());
         let goes = goes.filter(|_| !limited.contains(&of)).map_or(Priority::Always, Priority::Droppable);
-        let column =
-            Column::number(format!("{title} ms")).short(format!("{title}\nms")).only(place).with(goes);
-        Field::new(column, move |s: &&Step| latency(s, percentile.of(&s.quantiles(metric))))
+        let (full, short) = match metric.is_ratio() {
+            true => (title.clone(), format!("{}\n{}", metric.title(), percentile.name())),
+            false => (format!("{title} ms"), format!("{title}\nms")),
+        };
+        let column = Column::number(full).short(short).only(place).with(goes);
+        Field::new(column, move |s: &&Step| value_of(s, metric, percentile.of(&s.quantiles(metric))))
     };
     let mut all = Vec::new();
     let has_tokens = words::result_item(run).is_none();
@@ -152,7 +156,14 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
         (false, false) => Place::Page,
     };
     all.extend(has_tokens.then(|| column(second, place, Some(4))));
-    let other = limited.iter().copied().find(|of| ![median, tail, second].contains(of));
+    // How many times faster than speech the server is matters as much as how long a request takes.
+    let factors = [(Metric::Rtf, Percentile::P50), (Metric::Rtf, Percentile::P99)];
+    if words::item(run) == Some(Item::AudioSecond) {
+        all.push(column(factors[0], Place::Everywhere, Some(2)));
+        all.push(column(factors[1], Place::Everywhere, Some(4)));
+    }
+    let shown = [median, tail, second, factors[0], factors[1]];
+    let other = limited.iter().copied().find(|of| !shown.contains(of));
     all.extend(other.map(|of| column(of, Place::Terminal, None)));
     all
 }

@@ -6,7 +6,7 @@ use super::levels::{level, noun};
 use super::limits;
 use super::names::{lower, several_tiers, slo_name, steps_of, subject, tier_of};
 use super::support::{chance_clause, held_at_end};
-use super::units::{figure, latency, level_number, span, thousands};
+use super::units::{figure, latency, level_number, span, thousands, value_of};
 use goodput_core::level::Control;
 use goodput_core::slo::Metric;
 use goodput_run::rundir::Run;
@@ -196,7 +196,7 @@ fn figures(run: &Run, a: &Answer, s: &Step, binding: Option<&str>) -> String {
     };
     let value = s.quantiles_of(class, limit.metric).at(limit.percentile.share());
     let name = limits::binding(key);
-    let value = value.map(|v| format!("{name} {}, ", latency(v))).unwrap_or_default();
+    let value = value.map(|v| format!("{name} {}, ", value_of(limit.metric, v))).unwrap_or_default();
     let counts = s.row(&a.tier, key).map_or_else(
         || format!("{} requests", thousands(s.due_n as f64)),
         |r| format!("{} of {} missed", thousands(r.misses as f64), thousands(r.n as f64)),

@@ -1,13 +1,13 @@
 //! Limits and their names, for people.
 
-use super::units::{latency, list};
+use super::units::{list, value_of};
 use goodput_core::slo::{ALL, Limit, LimitGroup, Metric, Slo, split_limit_key};
 use goodput_core::units::{ms, short};
 use goodput_stats::stats::summary::ERRORS;
 
 /// Formats a limit for people: `p99 TTFT ≤ 200 ms`.
 pub(crate) fn limit(l: &Limit) -> String {
-    format!("{} {} ≤ {}", l.percentile, l.metric.title(), latency(ms(l.limit)))
+    format!("{} {} ≤ {}", l.percentile, l.metric.title(), value_of(l.metric, ms(l.limit)))
 }
 
 /// Formats every limit of a tier: `p99 TTFT ≤ 200 ms, p99 TPOT ≤ 50 ms and at most 1 % errors`; if classes have

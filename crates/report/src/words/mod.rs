@@ -58,7 +58,7 @@ pub(crate) use remedy::remedy;
 pub(crate) use series_names::{IN_A_PLOT, IN_A_TABLE, short_names};
 pub(crate) use support::{chance_clause, flat_clause, scatter_clause};
 pub(crate) use units::{
-    capital, count, figure, latency, level_number, list, percent, precise, span, tenths, thousands,
+    capital, count, figure, latency, level_number, list, percent, precise, span, tenths, thousands, value_of,
 };
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Numbers with their units, for people.
 
+use goodput_core::slo::Metric;
 use goodput_core::units::short;
 pub(crate) use goodput_core::units::thousands;
 
@@ -10,6 +11,11 @@ pub(crate) fn latency(ms: f64) -> String {
         a if a < 600_000.0 => format!("{} s", short(ms / 1e3)),
         _ => format!("{} min", short(ms / 60_000.0)),
     }
+}
+
+/// Returns a value of a metric, from milliseconds: a [`latency`], or a bare number if it is a ratio.
+pub(crate) fn value_of(metric: Metric, ms: f64) -> String {
+    if metric.is_ratio() { figure(ms / 1e3) } else { latency(ms) }
 }
 
 /// Returns a measured number with three significant figures and thousands separators: `0.333`, `31.5`, `18,200`.

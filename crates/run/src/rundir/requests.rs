@@ -69,6 +69,7 @@ impl TableRow for RequestRow {
         c.cell("check", &mut r.check)?;
         c.cell("worker", &mut r.worker)?;
         c.later("items", &mut r.items)?;
+        c.cell("audio_ms", &mut r.audio)?;
         c.cell("uploaded_ms", &mut r.uploaded)
     }
 }

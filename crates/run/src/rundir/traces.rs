@@ -100,6 +100,8 @@ pub(crate) struct RequestTimes {
     pub(crate) last_token: Option<f64>,
     /// Number of output tokens after those of the first event.
     pub(crate) later_tokens: Option<u32>,
+    /// Length of its audio.
+    pub(crate) audio: Option<f64>,
 }
 
 /// The columns of `requests.csv` that a trace needs: parsing all of them takes more than twice as long.
@@ -124,6 +126,7 @@ impl TableRow for TracedRequest {
             first_token: None,
             last_token: None,
             later_tokens: None,
+            audio: None,
         };
         Self { series: String::new(), step: 0, class: String::new(), times }
     }
@@ -148,7 +151,8 @@ impl TableRow for TracedRequest {
         c.cell("outcome", &mut t.outcome)?;
         c.cell("failure", &mut failure)?;
         c.later("items", &mut items)?;
-        let sent_by_us = is_sent_by_us(output_asked, items);
+        c.within("audio_ms", &mut t.audio, is_time)?;
+        let sent_by_us = is_sent_by_us(output_asked, items, t.audio.is_some());
         t.broken = t.outcome == Outcome::Failed && !is_cut_off(t.outcome, failure, sent_by_us);
         t.later_tokens = output_tokens.map(|all| all.saturating_sub(first_event_tokens.unwrap_or(1)));
         Ok(())
@@ -188,7 +192,7 @@ impl Trace {
 }
 
 impl Latencies {
-    fn add(&mut self, values: [(Metric, Option<f64>); 3], broken: bool) {
+    fn add(&mut self, values: [(Metric, Option<f64>); 4], broken: bool) {
         self.failed += u64::from(broken);
         for (metric, value) in values {
             if let Some(value) = value {
@@ -316,7 +320,9 @@ impl Open {
             _ => None,
         };
         let e2e = r.last_token.filter(|_| ok).map(|t| (t - r.due).max(0.0));
-        let values = [(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e)];
+        // In milliseconds per second of audio.
+        let rtf = e2e.zip(r.audio.filter(|audio| *audio > 0.0)).map(|(e2e, audio)| 1e3 * e2e / audio);
+        let values = [(Metric::Ttft, ttft), (Metric::Tpot, tpot), (Metric::E2e, e2e), (Metric::Rtf, rtf)];
         self.trace.all.add(values, r.broken);
         if !class.is_empty() && class != ALL {
             // No name is copied where the class is known already.

@@ -161,7 +161,7 @@ fn group(
         failed_timeout: timed_out(&measured, Outcome::Failed),
         latency,
         input_tokens_mean: mean(|r| r.input_tokens.map(Tokens::get)),
-        output_tokens_mean: mean(|r| r.output_tokens),
+        output_tokens_mean: mean(|r| r.output_tokens.map(Tokens::get)),
         achieved_rate: if seconds > 0.0 { completed / seconds } else { 0.0 },
     }
 }

@@ -214,7 +214,7 @@ impl ClientSide {
             if range.contains(&counted) {
                 all.prompt_tokens += f64::from(r.input_tokens.map_or(r.input_asked, Tokens::get));
             }
-            let output = f64::from(r.output_tokens.unwrap_or(0));
+            let output = f64::from(r.output_tokens.map_or(0, Tokens::get));
             all.output_tokens += match counts {
                 TokenCounting::AsTheyCome => {
                     let last = r.last_token.map_or(first, super::compact_record::Nanos::get);

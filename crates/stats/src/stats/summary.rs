@@ -183,9 +183,7 @@ fn of_records(input: &StepInput<'_>) -> Step {
         output_tokens_per_s: rates.output,
         prompt_tokens_per_s: rates.prompt,
         items_per_s: rates.items,
-        input_tokens_mean: mean(
-            measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens.map(Tokens::get)),
-        ),
+        input_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.input_tokens)),
         output_tokens_mean: mean(measured.iter().filter(|r| r.ok()).filter_map(|r| r.output_tokens)),
         latency: latencies(&measured, input),
         joint_attainment: joint.and_then(|r| r.attainment),
@@ -261,13 +259,16 @@ impl Throughput {
     /// Output tokens are all generated tokens by the server's count, hidden reasoning included. Prompt tokens are those asked for if
     /// the server does not report them.
     fn of(input: &StepInput<'_>) -> Self {
-        let (mut output, mut prompt, mut items) = (0_u64, 0_u64, 0_u64);
+        let (mut output, mut prompt, mut items, mut audio_ms) = (0_u64, 0_u64, 0_u64, 0_u64);
         for r in input.completed_in_window() {
-            output += u64::from(r.output_tokens.unwrap_or(0));
+            output += u64::from(r.output_tokens.map_or(0, Tokens::get));
             prompt += u64::from(r.input_tokens.map_or(r.input_asked, Tokens::get));
             items += u64::from(r.items);
+            audio_ms += r.audio_ms.map_or(0, |ms| ms.get().into());
         }
-        let [output, prompt, items] = [output, prompt, items].map(|n| input.per_s(n as f64));
+        // A second of audio is an item.
+        let items = items as f64 + audio_ms as f64 / 1e3;
+        let [output, prompt, items] = [output as f64, prompt as f64, items].map(|n| input.per_s(n));
         Self { output, prompt, items }
     }
 }
@@ -292,8 +293,8 @@ fn latencies(measured: &[&CompactRecord], input: &StepInput<'_>) -> BTreeMap<Met
     all
 }
 
-fn mean(values: impl Iterator<Item = u32>) -> Option<f64> {
-    let (n, sum) = values.fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + u64::from(v)));
+fn mean(values: impl Iterator<Item = Tokens>) -> Option<f64> {
+    let (n, sum) = values.fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + u64::from(v.get())));
     (n > 0).then(|| sum as f64 / n as f64)
 }
 

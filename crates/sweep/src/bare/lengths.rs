@@ -21,8 +21,14 @@ impl Lengths {
             let request = &mut turn.request;
             request.input_tokens = scaled(request.input_tokens, self.prompts);
             request.output_tokens = scaled(request.output_tokens, self.answers);
-            if let Text::Items { lengths, .. } = &mut request.text {
-                *lengths = lengths.iter().map(|tokens| scaled(*tokens, self.prompts)).collect();
+            match &mut request.text {
+                Text::Items { lengths, .. } => {
+                    *lengths = lengths.iter().map(|tokens| scaled(*tokens, self.prompts)).collect();
+                }
+                Text::Audio { length, .. } => {
+                    *length = Duration::from_millis((length.as_millis() as f64 * self.prompts) as u64);
+                }
+                _ => {}
             }
         }
         chain

@@ -143,7 +143,7 @@ impl ModelLoad {
         let (class, recipe) = (next.class, &next.request);
         let mut record = Record::due(recipe.id, phase, at);
         (record.input_asked, record.output_asked) = (recipe.input_tokens, recipe.output_tokens);
-        record.items = recipe.items();
+        (record.items, record.audio) = (recipe.items(), recipe.audio());
         (record.class, record.session) = (class, chain.session);
         record.turn = chain.session.map_or(0, |_| turn as u16 + 1);
         let mut open = OpenRequest { record, gaps_us: Vec::new(), last: None, chain, turn };

@@ -15,6 +15,7 @@ const PARTS: PartFormat = PartFormat {
 };
 
 pub(super) const DIALECT: Dialect = Dialect {
+    content_type: "application/json",
     headers: &[],
     key_header: None,
     pinning: Pinning::FULL,

@@ -6,6 +6,7 @@ use crate::client::event::{self, Event};
 use goodput_core::message::Message;
 
 pub(super) const DIALECT: Dialect = Dialect {
+    content_type: "application/json",
     headers: &[],
     key_header: None,
     pinning: Pinning::FULL,

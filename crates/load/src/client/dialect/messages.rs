@@ -24,6 +24,7 @@ const PARTS: PartFormat = PartFormat {
 };
 
 pub(super) const DIALECT: Dialect = Dialect {
+    content_type: "application/json",
     headers: &[("anthropic-version", "2023-06-01")],
     key_header: Some("x-api-key"),
     // vLLM ignores both fields here.

@@ -13,6 +13,7 @@ mod rerank;
 mod responses;
 mod score;
 mod template;
+mod transcriptions;
 
 pub use template::TemplateReader;
 
@@ -31,6 +32,8 @@ use serde_json::{Map, Value, json};
 /// How an API is spoken: the body of a request, the events of an answer, and which of them carry tokens.
 #[derive(Debug)]
 pub(super) struct Dialect {
+    /// Content type of requests.
+    pub(super) content_type: &'static str,
     /// Headers that the API requires; the plan may set them otherwise.
     pub(super) headers: &'static [(&'static str, &'static str)],
     /// Header that carries the API key in addition to `authorization`.
@@ -84,6 +87,8 @@ pub(super) enum PromptWriter {
         /// True if a query is part of the request.
         needs_query: bool,
     },
+    /// A form with an audio file, which is answered with its text. An encoder of forms writes it.
+    Audio,
 }
 
 /// The JSON of the parts of a user message with images. `begin` ends with the quote before the text, and `end` begins with the one after it.
@@ -137,6 +142,7 @@ impl Dialect {
             Api::Classify => &classify::DIALECT,
             Api::Responses => &responses::DIALECT,
             Api::Messages => &messages::DIALECT,
+            Api::Transcriptions => &transcriptions::DIALECT,
             Api::Template => &template::TOKENS,
         }
     }
@@ -183,6 +189,7 @@ fn choices_text(body: &[u8], stream: bool) -> AnswerText {
 /// Returns the dialect of an API that answers with one document of results.
 const fn items_dialect(prompt: PromptWriter, document: fn(&[u8]) -> Parsed) -> Dialect {
     Dialect {
+        content_type: "application/json",
         headers: &[],
         key_header: None,
         pinning: Pinning::NONE,

@@ -22,6 +22,7 @@ const PARTS: PartFormat = PartFormat {
 };
 
 pub(super) const DIALECT: Dialect = Dialect {
+    content_type: "application/json",
     headers: &[],
     key_header: None,
     // vLLM ignores `min_tokens` here.

@@ -16,6 +16,7 @@ use std::ops::ControlFlow;
 
 /// The rules for generated answers. The plan's template writes the requests, and a [`TemplateReader`] reads the answers.
 pub(super) const TOKENS: Dialect = Dialect {
+    content_type: "application/json",
     headers: &[],
     key_header: None,
     pinning: Pinning::NONE,

@@ -2,7 +2,7 @@
 
 use super::{Pinning, plain_items};
 use crate::client::dialect::{Dialect, PromptWriter, token_ids};
-use crate::client::payload::{AskedLength, Payload};
+use crate::client::payload::{AskedLength, Expected, Payload};
 use bytes::Bytes;
 use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
@@ -86,6 +86,8 @@ impl FieldsEncoder {
         match self.dialect.prompt {
             PromptWriter::Text { end, .. } => end(&mut out, user),
             PromptWriter::Items { .. } => return self.items(&plain_items(self.needs_query(), [user])),
+            // Forms have an encoder of their own.
+            PromptWriter::Audio => {}
         }
         self.close(&mut out, output_tokens);
         Payload::new(prefix.clone(), out.into(), self.asked(output_tokens), None)
@@ -114,6 +116,7 @@ impl FieldsEncoder {
             PromptWriter::Items { .. } => {
                 self.items(&plain_items(self.needs_query(), messages.iter().map(|m| m.content.as_str())))
             }
+            PromptWriter::Audio => self.whole_prompt(0, output_tokens, |_| {}),
         }
     }
 
@@ -130,10 +133,10 @@ impl FieldsEncoder {
                 let size = items.texts.iter().map(|text| text.len() + 8).sum();
                 let mut payload = self.whole_prompt(size, 0, |out| write(out, items));
                 let all = !self.fields.contains_key("top_n");
-                payload.results = all.then_some(items.texts.len() as u32);
+                payload.expected = all.then_some(Expected::Results(items.texts.len() as u32));
                 payload
             }
-            PromptWriter::Text { .. } => {
+            PromptWriter::Text { .. } | PromptWriter::Audio => {
                 self.request(&self.prefix(None), items.texts.first().map_or("", String::as_str), 1)
             }
         }

@@ -2,7 +2,7 @@
 
 use super::plain_items;
 use crate::client::dialect::{begin_messages, end_messages, escape, joined, message_list};
-use crate::client::payload::{AskedLength, Payload};
+use crate::client::payload::{AskedLength, Expected, Payload};
 use bytes::Bytes;
 use goodput_core::message::Message;
 use goodput_plan::server::template::{Piece, Placeholder, Template};
@@ -139,8 +139,8 @@ impl TemplateEncoder {
         self.write(&mut out, &self.after, values);
         // As in the built-in APIs, the server may return only the best.
         let all = !self.template.body.as_str().contains("\"top_n\"");
-        let results = all.then_some(items.texts.len() as u32);
-        Payload::new(Bytes::new(), out.into(), None, results)
+        let expected = all.then_some(Expected::Results(items.texts.len() as u32));
+        Payload::new(Bytes::new(), out.into(), None, expected)
     }
 
     /// Returns true if a request has a query.

@@ -33,7 +33,7 @@ pub(in crate::client) fn parse_items<T: DeserializeOwned>(body: &[u8], is_result
             Parsed::Event(Event { error: Some(error), usage, ..Event::default() })
         });
     };
-    let results = results.iter().flatten().filter(|result| is_result(result)).count() as u64;
+    let results = results.iter().flatten().filter(|result| is_result(result)).count() as u32;
     Parsed::Event(Event { results, error, usage, ..Event::default() })
 }
 

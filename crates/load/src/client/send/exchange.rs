@@ -93,7 +93,7 @@ impl Exchange {
         let target = usize::from(self.record.target);
         let url = &inner.targets[target].generate;
         self.tally.expect(payload.asked);
-        self.tally.expect_results(payload.results);
+        self.tally.expect_contents(payload.expected);
         let mut answer = loop {
             self.record.attempts += 1;
             self.record.sent.get_or_insert(self.began.elapsed());

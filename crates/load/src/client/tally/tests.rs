@@ -366,7 +366,7 @@ fn an_answer_has_a_result_for_each_item() {
     ] {
         let body = format!(r#"{{"data":[{}]}}"#, vec![r#"{"embedding":[1]}"#; results].join(","));
         let mut tally = Tally::new(Api::Embeddings, None);
-        tally.expect_results(items);
+        tally.expect_contents(items.map(Expected::Results));
         tally.document(ms(7), (Dialect::of(Api::Embeddings).document)(body.as_bytes()), body.as_bytes());
         let mut record = Record::due(0, Phase::Measure, Duration::ZERO);
         let tallied = tally.finish(End::Eof, ms(8), &mut record);
@@ -375,5 +375,34 @@ fn an_answer_has_a_result_for_each_item() {
         assert_eq!(known, (None, failure.is_none().then_some(ms(7)), None));
         let seen = tallied.seen.map(|seen| String::from_utf8_lossy(&seen).into_owned());
         assert_eq!(seen.is_some(), failure == Some(Failure::Miscounted), "{seen:?}");
+    }
+}
+
+/// Rows: the answer to 30 s of audio, and how it ends.
+#[test]
+fn a_transcript_is_that_of_its_audio() {
+    let counted =
+        |seconds: &str| format!(r#"{{"text":"a","usage":{{"type":"duration","seconds":{seconds}}}}}"#);
+    for (body, failure) in [
+        (counted("30"), None),
+        (counted("31"), None),
+        (counted("28.9"), Some(Failure::Miscounted)),
+        (counted("31.1"), Some(Failure::Miscounted)),
+        (r#"{"text":"a"}"#.to_owned(), None),
+        (r#"{"text":""}"#.to_owned(), None), // no speech
+        (r#"{"text":null}"#.to_owned(), Some(Failure::Empty)),
+        ("{}".to_owned(), Some(Failure::Empty)),
+        (r#"{"error":"busy"}"#.to_owned(), Some(Failure::StreamError)),
+        ("[]".to_owned(), Some(Failure::Malformed)),
+        ("1\n00:00:00,000 --> 00:00:01,000\na".to_owned(), Some(Failure::Malformed)),
+    ] {
+        let mut tally = Tally::new(Api::Transcriptions, None);
+        tally.expect_contents(Some(Expected::Audio(Duration::from_secs(30))));
+        tally.document(ms(7), (Dialect::of(Api::Transcriptions).document)(body.as_bytes()), body.as_bytes());
+        let mut record = Record::due(0, Phase::Measure, Duration::ZERO);
+        tally.finish(End::Eof, ms(8), &mut record);
+        assert_eq!(record.failure, failure, "{body}");
+        let known = (record.first_token, record.e2e(), record.output_tokens, record.finish);
+        assert_eq!(known, (None, failure.is_none().then_some(ms(7)), None, None), "{body}");
     }
 }

@@ -21,7 +21,7 @@ use crate::sim::rules::Refusal;
 use crate::sim::writer::{Channel, Writer};
 use goodput_core::endpoint::Api;
 
-/// An API whose answers are generated. `sim/items.rs` answers the others.
+/// An API whose answers are generated. `sim/items.rs` and `sim/audio.rs` answer the others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum TextApi {
     Chat,
@@ -58,14 +58,20 @@ impl TextApi {
         })
     }
 
-    /// Returns the API; `None` if its answers are results of items, or it is one that a template describes.
+    /// Returns the API; `None` if its answers are results of items or transcripts, or it is one that a template describes.
     pub(super) const fn of(api: Api) -> Option<Self> {
         match api {
             Api::Chat => Some(Self::Chat),
             Api::Completions => Some(Self::Completions),
             Api::Responses => Some(Self::Responses),
             Api::Messages => Some(Self::Messages),
-            Api::Embeddings | Api::Rerank | Api::Score | Api::Pooling | Api::Classify | Api::Template => None,
+            Api::Embeddings
+            | Api::Rerank
+            | Api::Score
+            | Api::Pooling
+            | Api::Classify
+            | Api::Transcriptions
+            | Api::Template => None,
         }
     }
 }

@@ -130,6 +130,7 @@ impl Server {
             Route::Metrics => Reply::Page(self.model.metrics(&self.state().counters, None)),
             Route::Adapter(_)
             | Route::Items(_)
+            | Route::Audio
             | Route::Answer(
                 TextApi::Responses | TextApi::Messages | TextApi::Tgi | TextApi::TgiStream | TextApi::Ollama,
             ) => Reply::Page(Page::not_found()),

@@ -343,6 +343,7 @@ pub(crate) const fn metric_title(metric: Metric) -> &'static str {
         Metric::Tpot => "Time per output token (TPOT)",
         Metric::Itl => "Gap between events with tokens (ITL)",
         Metric::E2e => "Time to the whole answer (e2e)",
+        Metric::Rtf => "Time per second of audio (RTF)",
     }
 }
 

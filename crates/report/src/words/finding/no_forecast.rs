@@ -18,7 +18,7 @@ fn why(reason: &NoForecast) -> String {
         NoForecast::Conversations => "the load is conversations, and the model of the server takes single requests".into(),
         NoForecast::TraceSpeed => "the load is the speed of a trace, and the model of the server takes a rate".into(),
         NoForecast::Items => {
-            "requests consist of items, and the model of the server is fitted to first tokens and paces".into()
+            "answers come in one piece, and the model of the server is fitted to first tokens and paces".into()
         }
         NoForecast::Images => "prompts have images, and only the server knows how many tokens these are".into(),
         NoForecast::NothingMissed => "no limit was missed".into(),

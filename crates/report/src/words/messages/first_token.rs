@@ -1,8 +1,9 @@
 //! The first token of the rows of a matrix, against a reference.
 
-use super::{Run, latency};
+use super::Run;
 use crate::escape::clip;
 use crate::words::units::figure;
+use crate::words::units::latency;
 use goodput_run::rundir::matrix::RowAnswer;
 
 /// Factor within which a TTFT counts as that of its reference.

@@ -5,7 +5,7 @@ use crate::words::class_limit::{ClassLimit, class_quantiles, of_class};
 use crate::words::levels::level;
 use crate::words::names::result_item;
 use crate::words::preempted::preempted;
-use crate::words::units::{figure, latency, level_number};
+use crate::words::units::{figure, level_number, value_of};
 use goodput_core::level::Control;
 use goodput_core::slo::Limit;
 use goodput_stats::stats::step::Quantiles;
@@ -45,12 +45,17 @@ pub(crate) fn latency_against_load(run: &Run) -> Option<String> {
     }
     let at = level(a.control, high.level.value);
     let title = of_class(metric.title(), class);
-    let limit = limit.map(|l| format!("; the limit is {}", latency(l.limit_ms()))).unwrap_or_default();
+    let limit =
+        limit.map(|l| format!("; the limit is {}", value_of(metric, l.limit_ms()))).unwrap_or_default();
     Some(if *to < from * LEVEL {
-        format!("{name} {title} stays near {} up to {at}{limit}", latency(*to))
+        format!("{name} {title} stays near {} up to {at}{limit}", value_of(metric, *to))
     } else {
         let low = level_number(low.level.value);
-        format!("{name} {title} rises from {} at {low} to {} at {at}{limit}", latency(*from), latency(*to))
+        format!(
+            "{name} {title} rises from {} at {low} to {} at {at}{limit}",
+            value_of(metric, *from),
+            value_of(metric, *to)
+        )
     })
 }
 

@@ -9,7 +9,7 @@ mod user_speed;
 use super::class_limit::{ClassLimit, of_class};
 use super::levels::level;
 use super::names::{steps_of, subject};
-use super::units::{capital, count, latency, level_number, list, percent, span, thousands};
+use super::units::{capital, count, level_number, list, percent, span, thousands, value_of};
 use super::{answer, estimate};
 use goodput_core::level::Control;
 use goodput_core::units::short;
@@ -51,13 +51,13 @@ fn share_within(a: &Answer, s: &Step, l: &ClassLimit<'_>) -> Option<String> {
         percent(share),
         of_class("requests", l.class),
         with_article(l.limit.metric.title()),
-        latency(l.limit.limit_ms())
+        value_of(l.limit.metric, l.limit.limit_ms())
     ))
 }
 
-/// Returns the title of a metric with its article, by its sound: `a TTFT`, `an ITL`, `an e2e`.
+/// Returns the title of a metric with its article, by its sound: `a TTFT`, `an ITL`, `an e2e`, `an RTF`.
 fn with_article(title: &str) -> String {
-    let article = if title.starts_with(['e', 'I']) { "an" } else { "a" };
+    let article = if title.starts_with(['e', 'I', 'R']) { "an" } else { "a" };
     format!("{article} {title}")
 }
 
@@ -97,10 +97,10 @@ pub(crate) fn distribution(run: &Run) -> Option<String> {
         level(a.control, step.level.value),
         of_class("requests", judged.class),
         with_article(limit.metric.title()),
-        latency(p50),
+        value_of(limit.metric, p50),
         short(100.0 * share),
-        latency(tail),
-        latency(limit.limit_ms())
+        value_of(limit.metric, tail),
+        value_of(limit.metric, limit.limit_ms())
     ))
 }
 

@@ -4,7 +4,7 @@ use super::{Answer, Run, Step, is_steady, loaded, percent};
 use crate::escape::clip;
 use crate::words::class_limit::{ClassLimit, class_quantiles, of_class};
 use crate::words::levels::level;
-use crate::words::units::{latency, level_number};
+use crate::words::units::{level_number, value_of};
 use goodput_core::level::Control;
 
 /// Levels within this ratio count as one level.
@@ -69,9 +69,9 @@ pub(crate) fn overlay(run: &Run) -> Option<String> {
         return Some(format!(
             "At {} p99 {title} is {} with {} and {} with {}",
             level(control, at),
-            latency(*low),
+            value_of(metric, *low),
             clip(best, NAME),
-            latency(*high),
+            value_of(metric, *high),
             clip(worst, NAME)
         ));
     }

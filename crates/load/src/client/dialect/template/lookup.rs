@@ -251,8 +251,8 @@ impl Found<'_> {
 }
 
 /// Returns the number of results in a list, without those that are null or empty.
-fn results(list: &str) -> u64 {
+fn results(list: &str) -> u32 {
     let all = serde_json::from_str::<Vec<&RawValue>>(list).unwrap_or_default();
     let is_result = |raw: &&&RawValue| !matches!(raw.get(), "null" | "[]" | "{}" | "\"\"");
-    all.iter().filter(is_result).count() as u64
+    all.iter().filter(is_result).count() as u32
 }

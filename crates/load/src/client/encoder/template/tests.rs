@@ -80,9 +80,9 @@ fn items_have_a_result_each() {
     let items = ItemTexts { query: Some("q\"".into()), texts: vec!["a".into(), "b".into()] };
     let payload = encoder(ITEMS).items(&items);
     assert_eq!(json_of(&payload), json!({ "query": "q\"", "texts": ["a", "b"] }));
-    assert_eq!((payload.results, payload.asked), (Some(2), None));
+    assert_eq!((payload.expected, payload.asked), (Some(Expected::Results(2)), None));
     let best = encoder(r#"{"texts": {{texts}}, "top_n": 1}"#).items(&items);
-    assert_eq!(best.results, None);
+    assert_eq!(best.expected, None);
     assert_eq!((encoder(ITEMS).needs_query(), encoder(PROMPT).needs_query()), (true, false));
 }
 
