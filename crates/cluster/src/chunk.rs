@@ -98,7 +98,7 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Finished>, String> {
 const ROW: usize = 65;
 
 /// Number of optional values of a row.
-const OPTIONS: usize = 25;
+const OPTIONS: usize = 26;
 
 /// Writes the values of a row. A bit of the row says for each optional value if it is there.
 struct Writer<'a> {
@@ -349,7 +349,7 @@ mod tests {
     fn record() -> impl Strategy<Value = Record> {
         let names =
             (any::<u64>(), 0..4_usize, any::<(u16, u16, u16, u8)>(), of(any::<u64>()), of(any::<bool>()));
-        let times = (time(), proptest::collection::vec(of(time()), 8), time());
+        let times = (time(), proptest::collection::vec(of(time()), 9), time());
         let counts = (any::<[u32; 4]>(), proptest::collection::vec(of(any::<u32>()), 5), any::<(u64, u16)>());
         let ends =
             (of(0..4_usize), 0..Outcome::ALL.len(), of(0..Failure::ALL.len()), of(any::<u16>()), text());
@@ -395,7 +395,7 @@ mod tests {
                 finish,
                 check: None,
                 items,
-                audio: at[7],
+                audio: at[8],
             }
         })
     }

@@ -172,7 +172,7 @@ mod tests {
         let own = format!("[[class]]\nname = \"a\"\nweight = 1\nmodel = \"m\"\n{PROMPTS}");
         for (text, part) in [
             (
-                format!("model.choices = [\"a\"]\ntrace = {{ file = \"t\", format = \"mooncake\" }}"),
+                "model.choices = [\"a\"]\ntrace = { file = \"t\", format = \"mooncake\" }".to_owned(),
                 "of a trace",
             ),
             (format!("model.choices = [\"a\"]\n{own}"), "every [[workload.class]] names its own"),
