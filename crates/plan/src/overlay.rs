@@ -111,7 +111,7 @@ impl Plan {
                     format!("{}: set \"{key}\": a variant cannot change this key; leave it out", v.title()),
                 ));
             }
-            if v.set.keys().any(|key| key.replace([' ', '"'], "") == "search.deadline") {
+            if v.set.keys().any(|key| set::is_at(key, "search.deadline")) {
                 let text = format!(
                     "{}: set \"search.deadline\": the deadline covers all variants together; set it in [search]",
                     v.title()
@@ -121,7 +121,7 @@ impl Plan {
             let named = self.workload.classes();
             if !named.is_empty()
                 && named.iter().all(|class| class.model.is_some())
-                && let Some(key) = v.set.keys().find(|key| key.replace([' ', '"'], "") == "server.model")
+                && let Some(key) = v.set.keys().find(|key| set::is_at(key, "server.model"))
             {
                 let text = format!(
                     "{}: set \"server.model\" has no effect, since workload.model or each [[workload.class]] names the model of its requests: \

@@ -6,7 +6,8 @@ use goodput_core::secrets::masked;
 use toml::{Table, Value};
 
 /// Sources of prompts.
-const PROMPTS: &[&str] = &["synthetic", "sharegpt", "jsonl", "csv", "aiperf", "spec-bench", "text"];
+const PROMPTS: &[&str] =
+    &["synthetic", "sharegpt", "jsonl", "csv", "aiperf", "spec-bench", "text", "items", "audio"];
 /// Distributions of lengths and of the number of turns.
 const LENGTHS: &[&str] = &["fixed", "uniform", "normal", "lognormal", "quantiles"];
 /// Distributions of think time.
@@ -52,6 +53,11 @@ pub fn apply(plan: &mut Table, text: &str) -> Result<()> {
 /// The key does not parse, or part of the path is not a table.
 pub(super) fn insert_at(plan: &mut Table, key: &str, value: Value) -> Result<()> {
     insert(plan, &path(key)?, value)
+}
+
+/// Returns true if a key of a variant's overrides, however it is written, is this dotted path.
+pub(super) fn is_at(key: &str, dotted: &str) -> bool {
+    path(key).is_ok_and(|parts| parts.join(".") == dotted)
 }
 
 /// Splits a dotted key into its parts, without quotes.
@@ -127,6 +133,11 @@ mod tests {
         assert!(!out.contains("fixed"), "{out}");
         let out = set(lengths, "workload.prompts.jsonl.file=rows.jsonl").unwrap();
         assert!(out.contains("jsonl") && !out.contains("synthetic"), "{out}");
+        for other in ["workload.prompts.audio.file=recordings", "workload.prompts.items.input-tokens.fixed=9"]
+        {
+            let out = set(lengths, other).unwrap();
+            assert!(out.contains("prompts") && !out.contains("synthetic"), "{out}");
+        }
         let talk = "workload.conversation = { turns.fixed = 3, think.exponential = \"3s\" }";
         let out = set(talk, "workload.conversation.think.fixed=2s").unwrap();
         assert!(out.contains("2s") && !out.contains("exponential"), "{out}");

@@ -1,18 +1,19 @@
 //! The models that requests are spread over: LoRA adapters are loaded and unloaded, and the first request to each model is timed.
 
+use super::calibrate::Probe;
 use anyhow::{Context, Result, bail};
-use goodput_core::record::{Outcome, Phase, Record};
+use goodput_core::record::Outcome;
+use goodput_load::client::Client;
 use goodput_load::client::encoder::Encoder;
-use goodput_load::client::{Client, Shot};
 use goodput_load::load::host::Host;
+use goodput_load::load::local::encoders;
 use goodput_plan::Plan;
 use goodput_plan::server::adapters::Adapters;
-use goodput_plan::server::extras::ExtraBody;
 use goodput_run::rundir::FirstRequests;
 use goodput_workload::words::census;
+use serde_json::json;
 use std::time::Duration;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// vLLM's endpoint that loads an adapter.
 const LOAD: &str = "/v1/load_lora_adapter";
@@ -32,6 +33,27 @@ const TOKENS: u32 = 4;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LoadedAdapters(Vec<(String, f64)>);
 
+/// Has one of the servers load or unload an adapter. Returns its status and its answer.
+async fn post(host: &Host, client: &Client, target: usize, request: &Request<'_>) -> Result<(u16, Vec<u8>)> {
+    let order = match request {
+        Request::Load { name, path } => json!({ "lora_name": name, "lora_path": path }),
+        Request::Unload { name } => json!({ "lora_name": name }),
+    };
+    let (path, patience) = match request {
+        Request::Load { .. } => (LOAD, LOADING),
+        Request::Unload { .. } => (UNLOAD, UNLOADING),
+    };
+    let client = client.clone();
+    let answer = host.run(async move { client.post_json(target, path, &order, patience).await }).await?;
+    answer.map(|(status, body)| (status, body.into()))
+}
+
+/// A request about an adapter.
+enum Request<'a> {
+    Load { name: &'a str, path: &'a str },
+    Unload { name: &'a str },
+}
+
 impl LoadedAdapters {
     /// Loads the adapters of a plan into every server of the client, one after the other. One that is there already is left as it is.
     ///
@@ -42,10 +64,8 @@ impl LoadedAdapters {
         for (name, path) in adapters.iter() {
             let began = Instant::now();
             for target in 0..client.urls().len().max(1) {
-                let (asked, order) =
-                    (client.clone(), serde_json::json!({ "lora_name": name, "lora_path": path }));
-                let answer = host.run(async move { asked.post_json(target, LOAD, &order, LOADING).await });
-                let (status, body) = answer.await?.with_context(|| format!("[server.adapters] {name}"))?;
+                let answer = post(host, client, target, &Request::Load { name, path }).await;
+                let (status, body) = answer.with_context(|| format!("[server.adapters] {name}"))?;
                 if !(200..=299).contains(&status) && !is_there_already(&body) {
                     bail!(refused(name, status, &client.sample(&body)));
                 }
@@ -63,13 +83,10 @@ impl LoadedAdapters {
     pub(crate) async fn unload(&mut self, host: &Host, client: &Client) {
         for (name, _) in std::mem::take(&mut self.0) {
             for target in 0..client.urls().len().max(1) {
-                let (asked, order) = (client.clone(), serde_json::json!({ "lora_name": name }));
-                let answer =
-                    host.run(async move { asked.post_json(target, UNLOAD, &order, UNLOADING).await });
-                let problem = match answer.await {
-                    Ok(Ok((200..=299, _))) => continue,
-                    Ok(Ok((status, body))) => format!("HTTP {status}: {}", client.sample(&body)),
-                    Ok(Err(e)) | Err(e) => format!("{e:#}"),
+                let problem = match post(host, client, target, &Request::Unload { name: &name }).await {
+                    Ok((200..=299, _)) => continue,
+                    Ok((status, body)) => format!("HTTP {status}: {}", client.sample(&body)),
+                    Err(e) => format!("{e:#}"),
                 };
                 tracing::warn!("warning: the adapter {name} was not unloaded: {problem}");
             }
@@ -96,72 +113,56 @@ fn refused(name: &str, status: u16, said: &str) -> String {
     format!("[server.adapters] {name} was not loaded (HTTP {status}): {remedy}. The server says: {said}")
 }
 
-/// Sends requests to the models of a plan, before anything else does.
-pub(crate) struct FirstProbe<'a> {
-    pub(crate) host: &'a Host,
-    pub(crate) client: &'a Client,
-    /// Encodes requests to the model that the server is asked for.
-    pub(crate) encoder: &'a Encoder,
-    /// Name of that model.
-    pub(crate) model: &'a str,
-    /// Timeout of an answer.
-    pub(crate) timeout: Duration,
+/// Times two requests to each model of a plan, if there are several or one was loaded. `probe` sends them; without classes all requests name
+/// `model`.
+///
+/// # Errors
+/// A model does not answer: all of its requests would fail.
+pub(crate) async fn first_requests(
+    probe: Probe<'_>,
+    model: &str,
+    plan: &Plan,
+    loaded: &LoadedAdapters,
+) -> Result<Vec<FirstRequests>> {
+    let of_classes = plan.workload.classes().iter().map(|class| class.model.as_deref());
+    let names: Vec<&str> = of_classes.map(|own| own.unwrap_or(model)).collect();
+    let names = if names.is_empty() { vec![model] } else { names };
+    let mut all: Vec<(&str, Encoder)> = Vec::new();
+    for (name, encoder) in names.into_iter().zip(encoders(probe.encoder, plan)?) {
+        if all.iter().all(|(known, _)| *known != name) {
+            all.push((name, encoder));
+        }
+    }
+    if all.len() == 1 && loaded.seconds(all[0].0).is_none() {
+        return Ok(Vec::new());
+    }
+    let mut times = Vec::with_capacity(all.len());
+    for (n, (model, encoder)) in all.iter().enumerate() {
+        let probe = Probe { encoder, ..probe };
+        // No two prompts are the same, or a prefix cache would make the second one faster.
+        let [first_s, second_s] =
+            [seconds(probe, model, 2 * n).await?, seconds(probe, model, 2 * n + 1).await?];
+        times.push(FirstRequests {
+            model: (*model).to_owned(),
+            load_s: loaded.seconds(model),
+            first_s,
+            second_s,
+        });
+    }
+    Ok(times)
 }
 
-impl FirstProbe<'_> {
-    /// Times two requests to each model of a plan, if there are several or one was loaded.
-    ///
-    /// # Errors
-    /// A model does not answer: all of its requests would fail.
-    pub(crate) async fn time(&self, plan: &Plan, loaded: &LoadedAdapters) -> Result<Vec<FirstRequests>> {
-        let mut all: Vec<(String, Encoder)> = Vec::new();
-        for class in plan.workload.classes() {
-            let body = ExtraBody::try_from(class.body.clone()).map_err(anyhow::Error::msg)?;
-            let name = class.model.clone().unwrap_or_else(|| self.model.to_owned());
-            if all.iter().all(|(known, _)| *known != name) {
-                all.push((name, self.encoder.varied(class.model.as_deref(), &body.json())));
-            }
-        }
-        if all.is_empty() {
-            all.push((self.model.to_owned(), self.encoder.clone()));
-        }
-        if all.len() == 1 && loaded.seconds(&all[0].0).is_none() {
-            return Ok(Vec::new());
-        }
-        let mut times = Vec::with_capacity(all.len());
-        for (n, (model, encoder)) in all.into_iter().enumerate() {
-            // No two prompts are the same, or a prefix cache would make the second one faster.
-            let [first_s, second_s] = [
-                self.seconds(&model, &encoder, 2 * n).await?,
-                self.seconds(&model, &encoder, 2 * n + 1).await?,
-            ];
-            times.push(FirstRequests { load_s: loaded.seconds(&model), model, first_s, second_s });
-        }
-        Ok(times)
-    }
-
-    /// Returns the duration of the `n`-th request in seconds.
-    async fn seconds(&self, model: &str, encoder: &Encoder, n: usize) -> Result<f64> {
-        let text = format!("{n} {}", census(0..WORDS));
-        let shot = Shot {
-            record: Record::due(0, Phase::Warmup, Duration::ZERO),
-            payload: encoder.request(&encoder.prefix(None), &text, TOKENS),
-            began: Instant::now(),
-            timeout: self.timeout,
-            timeout_is_error: true,
-            cut: CancellationToken::new(),
-            itl_limit: None,
-            keep_text: false,
-        };
-        let client = self.client.clone();
-        let finished = self.host.run(async move { client.send(shot).await }).await?;
-        match (finished.record.outcome, finished.record.failure) {
-            (Outcome::Ok, _) => Ok(finished.record.end.as_secs_f64()),
-            (_, failure) => {
-                let why = failure.map_or("cut off", |f| f.name());
-                let said = finished.sample.map(|s| format!(": {s}")).unwrap_or_default();
-                bail!("the first request to the model \"{model}\" failed ({why}){said}")
-            }
+/// Returns the duration of the `n`-th request in seconds.
+async fn seconds(probe: Probe<'_>, model: &str, n: usize) -> Result<f64> {
+    let text = format!("{n} {}", census(0..WORDS));
+    let encoder = probe.encoder;
+    let finished = probe.send(encoder.request(&encoder.prefix(None), &text, TOKENS)).await?;
+    match (finished.record.outcome, finished.record.failure) {
+        (Outcome::Ok, _) => Ok(finished.record.end.as_secs_f64()),
+        (_, failure) => {
+            let why = failure.map_or("cut off", |f| f.name());
+            let said = finished.sample.map(|s| format!(": {s}")).unwrap_or_default();
+            bail!("the first request to the model \"{model}\" failed ({why}){said}")
         }
     }
 }

@@ -5,7 +5,7 @@ use anyhow::Result;
 use goodput_core::caveat::{CalibrationFailure, Caveat, LengthsCaveat};
 use goodput_core::level::Level;
 use goodput_core::message::Message;
-use goodput_core::record::{Failure, Phase, Record};
+use goodput_core::record::{Failure, Finished};
 use goodput_load::client::encoder::Encoder;
 use goodput_load::client::payload::Payload;
 use goodput_load::client::{Client, Shot};
@@ -20,8 +20,6 @@ use goodput_workload::rate::{PrefixRate, TextRate, WordRate, WordRates};
 use goodput_workload::traffic::Traffic;
 use goodput_workload::words::{CENSUS, census};
 use std::time::Duration;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// First of the request numbers that no step uses, so that the prompts of these requests occur nowhere else in the run.
 const FIRST_ID: u64 = 3_000_000_000;
@@ -91,7 +89,8 @@ fn shared(series: &[Series]) -> Vec<(String, u32, u32)> {
     all
 }
 
-/// Asks a server for the number of tokens that it counts in a prompt.
+/// Sends single requests to a server before the load, such as those that ask for the number of tokens of a prompt.
+#[derive(Clone, Copy)]
 pub(crate) struct Probe<'a> {
     pub(crate) host: &'a Host,
     pub(crate) client: &'a Client,
@@ -222,19 +221,14 @@ impl Probe<'_> {
         self.count(self.encoder.request(&self.encoder.prefix(system), user, 1)).await
     }
 
+    /// Sends a request, and returns it once it has finished.
+    pub(crate) async fn send(&self, payload: Payload) -> Result<Finished> {
+        let (client, shot) = (self.client.clone(), Shot::single(payload, self.timeout));
+        self.host.run(async move { client.send(shot).await }).await
+    }
+
     async fn count(&self, payload: Payload) -> Answer<f64> {
-        let shot = Shot {
-            record: Record::due(0, Phase::Warmup, Duration::ZERO),
-            payload,
-            began: Instant::now(),
-            timeout: self.timeout,
-            timeout_is_error: true,
-            cut: CancellationToken::new(),
-            itl_limit: None,
-            keep_text: false,
-        };
-        let client = self.client.clone();
-        let finished = self.host.run(async move { client.send(shot).await }).await?;
+        let finished = self.send(payload).await?;
         Ok(match (finished.record.input_tokens, finished.record.failure) {
             (Some(n), _) => Ok(f64::from(n)),
             (None, Some(kind)) => {

@@ -1,6 +1,6 @@
 //! Preparation before the first step: the model, the supported fields, the calibration of lengths, and the warm-up.
 
-use super::adapters::{FirstProbe, LoadedAdapters};
+use super::adapters::{self, LoadedAdapters};
 use super::answers::Reader;
 use super::calibrate;
 use super::scrape::Scraper;
@@ -85,7 +85,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
     let (clients, aside, embedded) = connect(plan, host)?;
     let client = clients[0].clone();
-    let adapters = LoadedAdapters::load(host, &client, &plan.server.adapters).await?;
+    let loaded = LoadedAdapters::load(host, &client, &plan.server.adapters).await?;
     let (asked, wanted) = (client.clone(), plan.first_model().map(str::to_owned));
     let served = host.run(async move { preflight::find_model(&asked, wanted.as_deref()).await }).await??;
     check_classes(plan, &client, host).await?;
@@ -102,8 +102,8 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
         })
         .await??;
     let encoder = plan_encoder(plan, &served.id, negotiated.pinning, negotiated.usage);
-    let first = FirstProbe { host, client: &client, encoder: &encoder, model: &served.id, timeout };
-    let first_requests = first.time(plan, &adapters).await?;
+    let probe = calibrate::Probe { host, client: &client, encoder: &encoder, timeout };
+    let first_requests = adapters::first_requests(probe, &served.id, plan, &loaded).await?;
     let mut noted = negotiated.caveats;
     let told = negotiated.probe.record.token_source;
     let told = matches!(told, Some(TokenSource::Usage | TokenSource::Continuous));
@@ -113,7 +113,6 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
         // Prompts are sent as token ids, or are audio, so words need no calibration.
         (WordRate::UNKNOWN.into(), Vec::new())
     } else {
-        let probe = calibrate::Probe { host, client: &client, encoder: &encoder, timeout };
         calibrate::calibrate(&probe, all, plan.seed).await?
     };
     noted.extend(uncalibrated);
@@ -141,7 +140,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
         scraper: found.scraper,
         facts: found.facts,
         first_requests,
-        adapters,
+        adapters: loaded,
         resets: true,
         embedded_url: embedded.as_ref().and_then(|e| e.url.parse().ok()),
         _embedded: embedded,

@@ -80,7 +80,7 @@ impl Recordings {
     }
 }
 
-/// What to do with recordings of another format.
+/// Advice for recordings of another format.
 const CONVERT: &str = "only WAV files are sent, since their length is in their header; convert others first, such as with \
                        `ffmpeg -i speech.mp3 speech.wav`";
 

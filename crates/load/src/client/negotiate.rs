@@ -7,10 +7,8 @@ use super::preflight::unauthorized;
 use super::send::{Client, Shot};
 use anyhow::bail;
 use goodput_core::caveat::{Caveat, LengthsCaveat};
-use goodput_core::record::{Failure, Finished, Phase, Record};
+use goodput_core::record::{Failure, Finished};
 use std::time::Duration;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
 /// The result of the negotiation.
 #[derive(Debug, Clone)]
@@ -42,7 +40,7 @@ pub async fn negotiate(
     let (mut pinning, mut usage) = (dialect.pinning, dialect.asks_for_usage && client.streams());
     let mut caveats = Vec::new();
     loop {
-        let probe = probe(client, timeout, build(pinning, usage)).await;
+        let probe = client.send(Shot::single(build(pinning, usage), timeout)).await;
         // A reasoning model may spend these few tokens on hidden reasoning, and send none. The fields were accepted all
         // the same.
         let counted = probe.record.output_tokens.is_some_and(|n| n > 0);
@@ -106,23 +104,6 @@ fn refused_field(body: &str, pinning: Pinning, usage: bool) -> Option<Field> {
         (false, false) if pinning.holds() => Some(Field::Pinning),
         (false, false) => usage.then_some(Field::Usage),
     }
-}
-
-async fn probe(client: &Client, timeout: Duration, payload: Payload) -> Finished {
-    let record = Record::due(0, Phase::Warmup, Duration::ZERO);
-    let cut = CancellationToken::new();
-    client
-        .send(Shot {
-            record,
-            payload,
-            began: Instant::now(),
-            timeout,
-            timeout_is_error: true,
-            cut,
-            itl_limit: None,
-            keep_text: false,
-        })
-        .await
 }
 
 /// Returns the message of an error body, or the body if it has none.

@@ -27,7 +27,7 @@ pub struct Payload {
     pub tail: Bytes,
     /// The length asked for; `None` if the plan's body leaves it open.
     pub asked: Option<AskedLength>,
-    /// What the answer must agree with; `None` if nothing is known of it.
+    /// Facts that the answer must agree with; `None` if none are known.
     pub expected: Option<Expected>,
     /// Notes the end of the upload; `None` for a body that is not large.
     upload: Option<Upload>,
@@ -49,7 +49,7 @@ impl Upload {
     }
 }
 
-/// What an answer in one piece must agree with, if it counts it.
+/// A fact that an answer in one piece must agree with, if it has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected {
     /// The number of results, unless the plan's body asks for some of them only.

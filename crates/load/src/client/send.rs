@@ -20,7 +20,7 @@ use bytes::Bytes;
 use exchange::{Exchange, elsewhere};
 use futures_util::future::join_all;
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::record::{Failure, Finished, Outcome, Record};
+use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
 use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
 use goodput_plan::client::Retries;
@@ -59,6 +59,22 @@ pub struct Shot {
     pub itl_limit: Option<Duration>,
     /// If true, the text of the answer is returned.
     pub keep_text: bool,
+}
+
+impl Shot {
+    /// Makes a request outside the load, which belongs to no step.
+    pub fn single(payload: Payload, timeout: Duration) -> Self {
+        Self {
+            record: Record::due(0, Phase::Warmup, Duration::ZERO),
+            payload,
+            began: Instant::now(),
+            timeout,
+            timeout_is_error: true,
+            cut: CancellationToken::new(),
+            itl_limit: None,
+            keep_text: false,
+        }
+    }
 }
 
 /// Client that sends requests to one server, or to several in turn. Cheap to clone; clones share connections.

@@ -61,7 +61,7 @@ pub struct Tally {
     itl_max: Option<Duration>,
     itl_over: u32,
     count: TokenCount,
-    /// What the answer must agree with, if it is one document.
+    /// Facts that the answer must agree with, if it is one document.
     expected: Option<Expected>,
     /// The length asked for, if any.
     asked: Option<AskedLength>,

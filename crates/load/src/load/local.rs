@@ -304,7 +304,7 @@ pub fn opened(plan: &Plan, open: &Traffic) -> Result<Traffic> {
 }
 
 /// Returns an encoder for each class, with its own model and fields; that of the series if it has no classes.
-fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
+pub fn encoders(base: &Encoder, plan: &Plan) -> Result<Vec<Encoder>> {
     let classes = plan.workload.classes();
     if classes.is_empty() {
         return Ok(vec![base.varied(plan.server.model.as_deref(), &plan.server.body.json())]);

@@ -20,7 +20,7 @@ pub(super) struct AdapterStore {
     loaded: Mutex<BTreeMap<String, bool>>,
 }
 
-/// What a request wants of the adapters.
+/// A change of the adapters that a request asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AdapterCall {
     Load,

@@ -102,7 +102,7 @@ fn requests(scene: &Scene<'_>, chart: &LevelChart<'_>) -> LevelPlot {
 
 /// Returns the plot of what the server turns out besides requests: output tokens, or items.
 fn output(run: &Run, curves: &[Curve<'_>]) -> LevelPlot {
-    let (value, short, unit): (Value, _, _) = match words::result_item(run) {
+    let (value, short, unit): (Value, _, _) = match run.result_item() {
         Some(item) => (|s| s.items_per_s, item.plural(), format!("{}/s", item.plural())),
         None => (|s| s.output_tokens_per_s, "output", "output tokens/s".to_owned()),
     };

@@ -2,7 +2,6 @@
 
 use super::cells::{of_step, value_of};
 use crate::document::{Block, Cell, Column, Field, Table, Text, code, plain};
-use crate::words;
 use goodput_core::slo::Metric;
 use goodput_core::units::thousands;
 use goodput_run::rundir::Run;
@@ -141,7 +140,7 @@ fn notes(run: &Run, shown: &[&Step]) -> Text {
 /// Returns the number of requests without a latency; the paragraph is empty if every request has one.
 fn missing(run: &Run) -> Block {
     let sum = |of: fn(&Step) -> u64| run.steps.iter().map(of).sum::<u64>();
-    let cut = match words::result_item(run) {
+    let cut = match run.result_item() {
         Some(_) => "that were cut off, at the end of their step or by the default timeout",
         None => {
             "that were cut off, at the end of their step or by the default timeout (but for the TTFT and TTFC of those whose token had come)"

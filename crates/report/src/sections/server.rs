@@ -148,7 +148,7 @@ fn latencies(run: &Run) -> Vec<Block> {
     let p99 = |of: fn(&Step) -> Option<ServerLatency>| {
         Field::new(Column::number("p99"), move |s: &&Step| Cell::number(of(s).and_then(|l| l.p99_ms)))
     };
-    let item = words::result_item(run);
+    let item = run.result_item();
     let mut fields = vec![
         mean("queue", |s| s.server.queue),
         p99(|s| s.server.queue),
@@ -182,7 +182,7 @@ fn agreement(run: &Run) -> Vec<Block> {
             s.server.client.as_ref().map_or(Cell::Unknown, cell)
         })
     };
-    let has_tokens = words::result_item(run).is_none();
+    let has_tokens = run.result_item().is_none();
     let ttft = [
         of_client("TTFT of the client", |c| Cell::number(c.ttft_mean_ms)),
         field("of the server", |s| Cell::number(s.server.ttft.map(|t| t.mean_ms))),

@@ -89,7 +89,7 @@ fn table(run: &Run, steps: &[&Step]) -> Table {
         Field::new(achieved, |s: &&Step| Cell::number(achieved_rate(s))),
         Field::new(good, |s: &&Step| Cell::number(Some(s.good_rate))),
     ]);
-    fields.extend(words::item(run).map(|item| {
+    fields.extend(run.item().map(|item| {
         let column =
             Column::number(format!("{}/s", item.plural())).short(format!("{}\nper s", item.plural()));
         Field::new(column.with(Priority::Droppable(4)), |s: &&Step| Cell::number(Some(s.items_per_s)))
@@ -144,7 +144,7 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
         Field::new(column, move |s: &&Step| value_of(s, metric, percentile.of(&s.quantiles(metric))))
     };
     let mut all = Vec::new();
-    let has_tokens = words::result_item(run).is_none();
+    let has_tokens = run.result_item().is_none();
     if whole && has_tokens {
         all.push(column((Metric::Ttft, Percentile::P99), Place::Page, None));
     }
@@ -158,7 +158,7 @@ fn latencies(run: &Run) -> Vec<Field<'_, &'_ Step>> {
     all.extend(has_tokens.then(|| column(second, place, Some(4))));
     // How many times faster than speech the server is matters as much as how long a request takes.
     let factors = [(Metric::Rtf, Percentile::P50), (Metric::Rtf, Percentile::P99)];
-    if words::item(run) == Some(Item::AudioSecond) {
+    if run.item() == Some(Item::AudioSecond) {
         all.push(column(factors[0], Place::Everywhere, Some(2)));
         all.push(column(factors[1], Place::Everywhere, Some(4)));
     }

@@ -13,10 +13,8 @@ pub(super) fn section(run: &Run) -> Vec<Block> {
         Field::new(Column::number(head), move |s: &&Step| Cell::number(of(s)))
     };
     let mut fields = vec![number("achieved req/s", |s| Some(s.achieved_rate))];
-    let has_tokens = words::result_item(run).is_none();
-    fields.extend(
-        words::item(run).map(|item| number(&format!("{}/s", item.plural()), |s| Some(s.items_per_s))),
-    );
+    let has_tokens = run.result_item().is_none();
+    fields.extend(run.item().map(|item| number(&format!("{}/s", item.plural()), |s| Some(s.items_per_s))));
     fields.extend(has_tokens.then(|| number("output tokens/s", |s| Some(s.output_tokens_per_s))));
     fields.extend([
         number("prompt tokens/s", |s| Some(s.prompt_tokens_per_s)),

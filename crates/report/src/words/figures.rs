@@ -4,7 +4,7 @@ use super::caveat::{CaveatWords, Context, caveat};
 use super::estimate::ends;
 use super::estimate::numbers;
 use super::levels::{level, noun, step_level};
-use super::names::{item, tier_of};
+use super::names::tier_of;
 use super::units::{count, figure, level_number, precise};
 use crate::escape::clip;
 use goodput_core::caveat::{Caveat, ClientCaveat, OriginCaveat, OwnFault};
@@ -146,7 +146,7 @@ pub(crate) fn capacity(run: &Run, c: &Capacity) -> Vec<Amount> {
 
 /// Returns the name of several items of a run; no figure has it where there are none.
 fn items(run: &Run) -> &'static str {
-    item(run).map_or("", Item::plural)
+    run.item().map_or("", Item::plural)
 }
 
 /// Returns the capacity in a few lines, for a terminal.

@@ -47,8 +47,8 @@ pub(crate) use headlines::{
 pub(crate) use levels::{level, noun, step_level};
 pub(crate) use limits::{binding, binding_in_short, limit, limit_that_binds, slo};
 pub(crate) use names::{
-    date, item, lower, mixed, moment, plural, requests, result_item, several_tiers, slo_name, steps_of,
-    subject, tier_of, whose, workers, workload,
+    date, lower, mixed, moment, plural, requests, several_tiers, slo_name, steps_of, subject, tier_of, whose,
+    workers, workload,
 };
 pub(crate) use offline::not_capacity;
 pub(crate) use preempted::preempted;

@@ -2,7 +2,6 @@
 
 use super::units::list;
 use crate::escape::clip;
-use goodput_core::endpoint::Item;
 use goodput_core::level::Control;
 use goodput_core::slo::Slo;
 use goodput_plan::MeasuredWorkload;
@@ -21,16 +20,6 @@ pub(crate) fn workload(run: &Run) -> String {
         }
         workload => workload.to_string(),
     }
-}
-
-/// Returns the parts of requests that rates and costs are told in besides requests.
-pub(crate) fn item(run: &Run) -> Option<Item> {
-    run.item()
-}
-
-/// Returns the items that an answer has a result for, each.
-pub(crate) fn result_item(run: &Run) -> Option<Item> {
-    run.result_item()
 }
 
 /// Returns true if several GPUs were measured, so that the subject is plural.

@@ -37,7 +37,7 @@ pub struct Candidate {
 /// The texts, documents or images of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct ItemsOfRequest {
-    /// What they are.
+    /// Their kind.
     pub item: Item,
     /// Mean number of them in a request, as measured.
     pub per_request: f64,

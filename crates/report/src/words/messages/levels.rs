@@ -3,7 +3,6 @@
 use super::{Answer, Run, Step, Verdict, is_steady, list, loaded, percent, share_within, short, wait};
 use crate::words::class_limit::{ClassLimit, class_quantiles, of_class};
 use crate::words::levels::level;
-use crate::words::names::result_item;
 use crate::words::preempted::preempted;
 use crate::words::units::{figure, level_number, value_of};
 use goodput_core::level::Control;
@@ -68,7 +67,8 @@ pub(crate) fn throughput(run: &Run) -> Option<String> {
         .filter(|s| is_steady(s) || s.stable == Some(false))
         .max_by(|a, b| a.achieved_rate.total_cmp(&b.achieved_rate))
         .filter(|s| s.achieved_rate > 0.0)?;
-    let (amount, unit) = result_item(run)
+    let (amount, unit) = run
+        .result_item()
         .map_or((best.output_tokens_per_s, "output tokens"), |item| (best.items_per_s, item.plural()));
     let most = format!("{} requests/s and {} {unit}/s", figure(best.achieved_rate), figure(amount));
     let is_full = steps.iter().any(|s| s.stable == Some(false) && s.offered_rate > LEVEL * s.achieved_rate);
