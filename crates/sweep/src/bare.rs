@@ -279,7 +279,10 @@ pub fn engine_request(recipe: &Recipe, vision: Option<Vision>) -> Request {
         Text::Illustrated { images, .. } => &images[..],
         _ => &[],
     };
-    let tokens = images.iter().map(|size| image_tokens(size.width, size.height)).fold(0, u32::saturating_add);
+    let tokens = images
+        .iter()
+        .map(|image| image_tokens(image.size.width, image.size.height))
+        .fold(0, u32::saturating_add);
     let encode = vision.map_or(Duration::ZERO, |vision| vision.encode_time(tokens));
     Request::new(recipe.id, recipe.input_tokens.saturating_add(tokens), recipe.output_tokens)
         .with_items(recipe.item_tokens())

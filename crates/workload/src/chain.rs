@@ -1,6 +1,6 @@
 //! Chains of requests, the unit of load. A single request is a chain of one turn.
 
-use super::images::ImageSize;
+use super::images::PlannedImage;
 use goodput_core::message::Message;
 use std::sync::Arc;
 use std::time::Duration;
@@ -70,8 +70,8 @@ pub enum Text {
     Illustrated {
         /// Index of the prefix.
         group: u32,
-        /// Sizes of the images.
-        images: Arc<[ImageSize]>,
+        /// The images.
+        images: Arc<[PlannedImage]>,
     },
     /// A complete shared prefix and hardly more, to bring it into a prefix cache.
     Prefix {

@@ -3,6 +3,7 @@
 use super::arrivals::{Arrivals, GammaShape};
 use super::audio::Audio;
 use super::conversation::{Conversation, Think};
+use super::images::Images;
 use super::kind::{FileSummary, Kind, RequestSource};
 use super::models::ModelChoices;
 use super::sources::Prompts;
@@ -298,7 +299,10 @@ impl Workload {
     /// Applies a change to the path of every file.
     pub fn each_file(&mut self, mut change: impl FnMut(&mut PathBuf)) {
         let mut in_prompts = |p: &mut Prompts| match p {
-            Prompts::Synthetic(_) | Prompts::Items(_) | Prompts::Audio(Audio::Generated(_)) => {}
+            Prompts::Synthetic(s) => {
+                s.images.iter_mut().flat_map(Images::files_mut).for_each(&mut change);
+            }
+            Prompts::Items(_) | Prompts::Audio(Audio::Generated(_)) => {}
             Prompts::Audio(Audio::Recordings(files)) => files.iter_mut().for_each(&mut change),
             Prompts::Data(d) => d.files.iter_mut().for_each(&mut change),
             Prompts::Text(t) => change(&mut t.file),

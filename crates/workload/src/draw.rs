@@ -262,6 +262,7 @@ impl Chains {
             // Warm-up needs prompts, not conversations.
             (OpenedSource::Synthetic(s), _) => self.draws.synthetic(
                 s,
+                kind.images.as_ref(),
                 kind.groups(),
                 first,
                 group,

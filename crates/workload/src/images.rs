@@ -1,62 +1,126 @@
-//! Generated images of prompts: their number, sizes, formats and pixels.
+//! Images of prompts: their number, and their sizes or files.
+
+mod files;
+mod generated;
+mod header;
+mod variation;
+
+pub use generated::{GeneratedImages, ImageContent, ImageFormat};
+pub use header::Header;
 
 use super::lengths::Lengths;
-use goodput_core::checked;
-use rand::{Rng, RngExt};
+use super::sources::name;
+use anyhow::Result;
+use files::ImageFiles;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::path::PathBuf;
 
 /// Largest side of an image in pixels.
 const LONGEST_SIDE: u32 = 16_384;
 /// Largest number of images of a request.
 const MOST: u32 = 1_000;
-/// Quality of a JPEG, as most libraries write it.
-const JPEG_QUALITY: u8 = 90;
-/// Number of bytes of a flat image that are random, so that no two are the same.
-const NONCE: usize = 24;
 
 /// Images that precede the text of a prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(try_from = "RawImages", into = "RawImages")]
 pub struct Images {
+    /// Number of images in a request.
+    pub count: Lengths,
+    /// Origin of each image.
+    pub source: ImageSource,
+}
+
+/// Origin of the images of prompts.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ImageSource {
+    /// Generated for each request.
+    Generated(GeneratedImages),
+    /// PNG and JPEG files, or directories of them.
+    Files(Vec<PathBuf>),
+}
+
+/// The `[workload.prompts.synthetic.images]` table as written.
+// A mirror of `Images`: its sources are told apart by their keys.
+#[derive(Clone, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(rename = "ImagesTable")]
+struct RawImages {
     /// Number of images in a request; 1 by default.
     #[serde(default = "Lengths::one")]
-    pub count: Lengths,
-    /// Width of each image in pixels.
-    pub width: Lengths,
-    /// Height of each image in pixels.
-    pub height: Lengths,
-    /// File format.
-    #[serde(default)]
-    pub format: ImageFormat,
-    /// Pixels.
-    #[serde(default)]
-    pub content: ImageContent,
+    count: Lengths,
+    /// Width of each generated image in pixels. Either `width` and `height`, or one of `file` and `files` is needed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    width: Option<Lengths>,
+    /// Height of each generated image in pixels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    height: Option<Lengths>,
+    /// File format of generated images; PNG by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    format: Option<ImageFormat>,
+    /// Pixels of generated images; noise by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    content: Option<ImageContent>,
+    /// A PNG or JPEG file, or a directory of them, in place of generated images; relative paths count from the plan's directory. Each image
+    /// is drawn at random.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    file: Option<PathBuf>,
+    /// Several PNG or JPEG files or directories.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    files: Option<Vec<PathBuf>>,
 }
 
-checked!(Images);
-
-/// File format of generated images.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ImageFormat {
-    /// PNG with 8 bits for each of red, green and blue.
-    #[default]
-    Png,
-    /// Baseline JPEG of quality 90.
-    Jpeg,
+impl TryFrom<RawImages> for Images {
+    type Error = String;
+    fn try_from(raw: RawImages) -> Result<Self, String> {
+        let is_generated = raw.format.is_some() || raw.content.is_some();
+        let files = match (raw.width, raw.height, raw.file, raw.files) {
+            (Some(width), Some(height), None, None) => {
+                let (format, content) = (raw.format.unwrap_or_default(), raw.content.unwrap_or_default());
+                let generated = GeneratedImages { width, height, format, content };
+                return Self { count: raw.count, source: ImageSource::Generated(generated) }.checked();
+            }
+            (None, None, Some(file), None) => vec![file],
+            (None, None, None, Some(files)) if !files.is_empty() => files,
+            (_, _, None, None) => {
+                return Err("images needs width and height, such as { fixed = 1024 }, for generated images, or file or files, for images \
+                            from files"
+                    .into());
+            }
+            _ => return Err("images needs exactly one of width and height, file, and files".into()),
+        };
+        if is_generated {
+            return Err(
+                "format and content are those of generated images: images from files have their own".into()
+            );
+        }
+        Self { count: raw.count, source: ImageSource::Files(files) }.checked()
+    }
 }
 
-/// Pixels of generated images.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ImageContent {
-    /// Random pixels, which no format can shrink: the largest file of a size.
-    #[default]
-    Noise,
-    /// One colour but for a few pixels: the smallest file of a size.
-    Flat,
+impl From<Images> for RawImages {
+    fn from(images: Images) -> Self {
+        let raw = Self {
+            count: images.count,
+            width: None,
+            height: None,
+            format: None,
+            content: None,
+            file: None,
+            files: None,
+        };
+        match images.source {
+            ImageSource::Generated(GeneratedImages { width, height, format, content }) => Self {
+                width: Some(width),
+                height: Some(height),
+                format: Some(format),
+                content: Some(content),
+                ..raw
+            },
+            ImageSource::Files(files) => Self { files: Some(files), ..raw },
+        }
+    }
 }
 
 /// Size of an image in pixels.
@@ -66,6 +130,22 @@ pub struct ImageSize {
     pub width: u32,
     /// Pixels from top to bottom.
     pub height: u32,
+}
+
+impl ImageSize {
+    /// Returns true if both sides have pixels.
+    const fn has_pixels(self) -> bool {
+        self.width > 0 && self.height > 0
+    }
+}
+
+/// An image of a request, before it is generated or read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlannedImage {
+    /// Size in pixels.
+    pub size: ImageSize,
+    /// Index of the file; `None` if the image is generated.
+    pub file: Option<u32>,
 }
 
 /// An image file.
@@ -78,91 +158,126 @@ pub struct Image {
 }
 
 impl Images {
-    fn check(&self) -> Result<(), String> {
-        for (key, lengths) in [("width", self.width), ("height", self.height)] {
-            if lengths.longest() > LONGEST_SIDE {
-                return Err(format!(
-                    "{key} may be {}: an image may have {LONGEST_SIDE} pixels a side",
-                    lengths.longest()
-                ));
-            }
-        }
+    /// Returns the table, or its first mistake as an error message.
+    fn checked(self) -> Result<Self, String> {
         if self.count.longest() > MOST {
             return Err(format!("count may be {}: a request may have {MOST} images", self.count.longest()));
         }
-        Ok(())
+        let problem = match &self.source {
+            ImageSource::Generated(generated) => generated.problem(),
+            ImageSource::Files(_) => None,
+        };
+        problem.map_or(Ok(self), Err)
     }
 
-    /// Draws the sizes of a request's images.
-    pub(crate) fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<ImageSize> {
-        let count = self.count.draw(rng);
-        (0..count).map(|_| ImageSize { width: self.width.draw(rng), height: self.height.draw(rng) }).collect()
-    }
-
-    /// Generates the file of an image. Its pixels depend on the random numbers alone.
-    pub(crate) fn generate(&self, size: ImageSize, rng: &mut ChaCha8Rng) -> Image {
-        let pixels = self.pixels(size, rng);
-        match self.format {
-            ImageFormat::Png => Image { media_type: "image/png", bytes: png(size, self.content, &pixels) },
-            ImageFormat::Jpeg => Image { media_type: "image/jpeg", bytes: jpeg(size, &pixels) },
+    /// Returns the files and directories that images come from; empty if they are generated.
+    pub(crate) fn files_mut(&mut self) -> &mut [PathBuf] {
+        match &mut self.source {
+            ImageSource::Generated(_) => &mut [],
+            ImageSource::Files(files) => files,
         }
     }
 
-    fn pixels(&self, size: ImageSize, rng: &mut ChaCha8Rng) -> Vec<u8> {
-        let bytes = 3 * size.width as usize * size.height as usize;
-        match self.content {
-            ImageContent::Noise => {
-                let mut pixels = vec![0; bytes];
-                rng.fill_bytes(&mut pixels);
-                pixels
-            }
-            ImageContent::Flat => {
-                let mut pixels = vec![rng.random(); bytes];
-                rng.fill_bytes(&mut pixels[..NONCE.min(bytes)]);
-                pixels
-            }
-        }
+    /// Returns true if images come from files.
+    pub(crate) const fn are_files(&self) -> bool {
+        matches!(self.source, ImageSource::Files(_))
     }
 }
 
-fn png(size: ImageSize, content: ImageContent, pixels: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(if content == ImageContent::Noise {
-        pixels.len() + (pixels.len() >> 6)
-    } else {
-        0
-    });
-    let mut encoder = png::Encoder::new(&mut out, size.width, size.height);
-    encoder.set_color(png::ColorType::Rgb);
-    encoder.set_depth(png::BitDepth::Eight);
-    encoder.set_compression(match content {
-        // Compressing noise takes time and gains nothing.
-        ImageContent::Noise => png::Compression::NoCompression,
-        ImageContent::Flat => png::Compression::Fast,
-    });
-    // After the compression, which sets a filter too. Equal neighbours become zeros, which that compression is made for.
-    encoder.set_filter(match content {
-        ImageContent::Noise => png::Filter::NoFilter,
-        ImageContent::Flat => png::Filter::Sub,
-    });
-    let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(pixels));
-    written.expect("pixels of the declared size are written to memory");
-    out
+/// The images of prompts, with their files opened. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct OpenedImages {
+    count: Lengths,
+    source: OpenedImageSource,
 }
 
-fn jpeg(size: ImageSize, pixels: &[u8]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let side = |pixels: u32| u16::try_from(pixels).expect("a side is at most 16,384 pixels");
-    jpeg_encoder::Encoder::new(&mut out, JPEG_QUALITY)
-        .encode(pixels, side(size.width), side(size.height), jpeg_encoder::ColorType::Rgb)
-        .expect("pixels of the declared size are written to memory");
-    out
+#[derive(Debug, Clone)]
+enum OpenedImageSource {
+    Generated(GeneratedImages),
+    Files(ImageFiles),
+}
+
+impl OpenedImages {
+    /// Opens the files, if images come from files.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is no image to send; the message names it.
+    pub(crate) fn open(images: &Images) -> Result<Self> {
+        let source = match &images.source {
+            ImageSource::Generated(generated) => OpenedImageSource::Generated(*generated),
+            ImageSource::Files(paths) => OpenedImageSource::Files(ImageFiles::open(paths)?),
+        };
+        Ok(Self { count: images.count, source })
+    }
+
+    /// Draws the images of a request.
+    pub(crate) fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<PlannedImage> {
+        let one = |rng: &mut ChaCha8Rng| match &self.source {
+            OpenedImageSource::Generated(images) => PlannedImage { size: images.draw(rng), file: None },
+            OpenedImageSource::Files(files) => files.draw(rng),
+        };
+        (0..self.count.draw(rng)).map(|_| one(rng)).collect()
+    }
+
+    /// Generates an image whose pixels depend on the random numbers alone, or reads a file and varies its pixels by them.
+    ///
+    /// # Errors
+    /// The file can no longer be read, or not be decoded.
+    pub(crate) fn unique(&self, image: PlannedImage, rng: &mut ChaCha8Rng) -> Result<Image> {
+        match &self.source {
+            OpenedImageSource::Files(files) => files.read(image.file.unwrap_or(0), Some(rng)),
+            OpenedImageSource::Generated(images) => Ok(images.generate(image.size, rng)),
+        }
+    }
+
+    /// Generates an image that is the same for the same random numbers, or reads a file as it is.
+    ///
+    /// # Errors
+    /// The file can no longer be read.
+    pub(crate) fn repeated(&self, image: PlannedImage, mut rng: ChaCha8Rng) -> Result<Image> {
+        match &self.source {
+            OpenedImageSource::Files(files) => files.read(image.file.unwrap_or(0), None),
+            OpenedImageSource::Generated(images) => Ok(images.generate(image.size, &mut rng)),
+        }
+    }
+
+    /// Returns true if images come from files.
+    pub(crate) const fn are_files(&self) -> bool {
+        matches!(self.source, OpenedImageSource::Files(_))
+    }
+}
+
+impl fmt::Display for ImageSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} × {}", self.width, self.height)
+    }
 }
 
 impl fmt::Display for Images {
-    /// Formats `2 images of 1024 × 768 pixels`.
+    /// Formats `2 images of 1024 × 768 pixels`, or `2 images from photos, map.png`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let image = if self.count.longest() == 1 { "image" } else { "images" };
-        write!(f, "{} {image} of {} × {} pixels", self.count, self.width, self.height)
+        write!(f, "{} {image} ", self.count)?;
+        match &self.source {
+            ImageSource::Generated(images) => write!(f, "of {images}"),
+            ImageSource::Files(files) => {
+                let names: Vec<String> = files.iter().map(|file| name(file)).collect();
+                write!(f, "from {}", names.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for OpenedImages {
+    /// Formats `1–2 of 120 images from files, 640 × 480 – 1920 × 1080 pixels`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.source {
+            OpenedImageSource::Generated(images) => {
+                let source = ImageSource::Generated(*images);
+                Images { count: self.count, source }.fmt(f)
+            }
+            OpenedImageSource::Files(files) => write!(f, "{} of {files}", self.count),
+        }
     }
 }
 
@@ -171,68 +286,54 @@ mod tests {
     use super::*;
     use crate::seed::{Purpose, stream};
 
-    const SIZE: ImageSize = ImageSize { width: 64, height: 40 };
-
-    fn parse(more: &str) -> Images {
-        toml::from_str(&format!("width = {{ fixed = 64 }}\nheight = {{ fixed = 40 }}\n{more}")).unwrap()
-    }
-
-    fn rng(id: u64) -> ChaCha8Rng {
-        let mut rng = stream(1, "main", 1, Purpose::Pixels);
-        rng.set_stream(id);
-        rng
-    }
-
-    /// Rows: the table, the first bytes of the file, and the least and the greatest size in bytes.
-    #[test]
-    fn files_have_their_format_and_the_weight_of_their_content() {
-        const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
-        const JPEG: &[u8] = b"\xff\xd8\xff";
-        let raw = 3 * 64 * 40;
-        for (more, magic, least, most) in [
-            ("", PNG, raw, raw + 300),
-            ("content = \"flat\"", PNG, 60, 400),
-            ("format = \"jpeg\"", JPEG, raw / 3, 2 * raw),
-            ("format = \"jpeg\"\ncontent = \"flat\"", JPEG, 600, 2_500),
-        ] {
-            let images = parse(more);
-            let image = images.generate(SIZE, &mut rng(7));
-            assert!(image.bytes.starts_with(magic), "{more}");
-            assert!((least..=most).contains(&image.bytes.len()), "{more}: {} bytes", image.bytes.len());
-            assert_eq!(image, images.generate(SIZE, &mut rng(7)), "deterministic");
-            assert_ne!(image, images.generate(SIZE, &mut rng(8)), "{more}: another request has other pixels");
-        }
+    fn parse(text: &str) -> Result<Images, String> {
+        toml::from_str(text).map_err(|e| e.to_string())
     }
 
     #[test]
-    fn a_png_reads_back_as_its_pixels() {
-        for content in ["noise", "flat"] {
-            let images = parse(&format!("content = \"{content}\""));
-            let image = images.generate(SIZE, &mut rng(7));
-            let mut reader = png::Decoder::new(std::io::Cursor::new(image.bytes)).read_info().unwrap();
-            let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
-            let info = reader.next_frame(&mut pixels).unwrap();
-            assert_eq!((info.width, info.height), (64, 40));
-            assert_eq!(pixels, images.pixels(SIZE, &mut rng(7)), "{content}");
-        }
-    }
-
-    #[test]
-    fn sizes_are_drawn_as_planned() {
+    fn numbers_and_sizes_are_drawn_as_planned() {
         let text = "count = { uniform = { min = 1, max = 4 } }\nwidth = { uniform = { min = 100, max = 200 } }\nheight = { fixed = 50 }";
-        let images: Images = toml::from_str(text).unwrap();
-        let mut rng = rng(0);
-        let all: Vec<Vec<ImageSize>> = (0..1_000).map(|_| images.draw(&mut rng)).collect();
+        let images = parse(text).unwrap();
+        let opened = OpenedImages::open(&images).unwrap();
+        let mut rng = stream(1, "main", 1, Purpose::Images);
+        let all: Vec<Vec<PlannedImage>> = (0..1_000).map(|_| opened.draw(&mut rng)).collect();
         assert!(all.iter().all(|sizes| (1..=4).contains(&sizes.len())));
-        assert!(all.iter().flatten().all(|size| (100..=200).contains(&size.width) && size.height == 50));
+        let planned = |image: &PlannedImage| {
+            (100..=200).contains(&image.size.width) && image.size.height == 50 && image.file.is_none()
+        };
+        assert!(all.iter().flatten().all(planned));
         assert_eq!(images.to_string(), "1–4 images of 100–200 × 50 pixels");
-        assert_eq!(parse("").to_string(), "1 image of 64 × 40 pixels");
+        assert_eq!(opened.to_string(), images.to_string());
+    }
+
+    #[test]
+    fn a_table_has_one_source() {
+        const SIZE: &str = "width = { fixed = 64 }\nheight = { fixed = 40 }";
         for (text, part) in [
+            ("", "needs width and height"),
+            ("width = { fixed = 9 }", "needs width and height"),
+            ("files = []", "exactly one of"),
+            ("file = \"a.png\"\nfiles = [\"b.png\"]", "exactly one of"),
+            (&format!("{SIZE}\nfile = \"a.png\""), "exactly one of"),
+            ("width = { fixed = 9 }\nfile = \"a.png\"", "exactly one of"),
+            ("file = \"a.png\"\nformat = \"png\"", "have their own"),
+            ("file = \"a.png\"\ncontent = \"flat\"", "have their own"),
+            ("file = \"a.png\"\nsize = 3", "unknown field"),
             ("width = { fixed = 20000 }\nheight = { fixed = 9 }", "width may be 20000"),
-            ("width = { fixed = 9 }\nheight = { fixed = 9 }\ncount = { fixed = 2000 }", "1000 images"),
+            (&format!("{SIZE}\ncount = {{ fixed = 2000 }}"), "1000 images"),
+            ("file = \"a.png\"\ncount = { fixed = 2000 }", "1000 images"),
         ] {
-            let error = toml::from_str::<Images>(text).unwrap_err().to_string();
-            assert!(error.contains(part), "{error}");
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+        for (text, title) in [
+            (SIZE, "1 image of 64 × 40 pixels"),
+            ("file = \"photos/a.png\"", "1 image from a.png"),
+            ("files = [\"a\", \"x/b.jpg\"]\ncount = { fixed = 2 }", "2 images from a, b.jpg"),
+        ] {
+            let images = parse(text).unwrap();
+            assert_eq!(images.to_string(), title);
+            assert_eq!(parse(&toml::to_string(&images).unwrap()), Ok(images), "{text}");
         }
     }
 }

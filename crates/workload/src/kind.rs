@@ -2,6 +2,7 @@
 
 use super::audio::Audio;
 use super::conversation::Conversation;
+use super::images::Images;
 use super::sources::{Prompts, name};
 use super::summary::PromptSource;
 use super::trace::TraceSource;
@@ -106,7 +107,16 @@ impl Kind<'_> {
     /// Returns the source of its prompts, as results keep it.
     pub fn prompts(&self) -> PromptSource {
         match (self.file_summary, self.source) {
-            (_, RequestSource::Prompts(Prompts::Synthetic(recipe))) => PromptSource::Synthetic(*recipe),
+            (summary, RequestSource::Prompts(Prompts::Synthetic(recipe)))
+                if recipe.images.as_ref().is_some_and(Images::are_files) =>
+            {
+                PromptSource::Illustrated(
+                    summary.map_or_else(|| recipe.to_string(), |found| found.title.clone()),
+                )
+            }
+            (_, RequestSource::Prompts(Prompts::Synthetic(recipe))) => {
+                PromptSource::Synthetic(recipe.clone())
+            }
             (_, RequestSource::Prompts(Prompts::Items(items))) => PromptSource::Items(*items),
             (_, RequestSource::Prompts(Prompts::Audio(Audio::Generated(audio)))) => {
                 PromptSource::Audio(*audio)

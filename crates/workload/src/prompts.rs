@@ -4,13 +4,14 @@ use super::audio::Clip;
 use super::chain::{Chain, Recipe, Text, Turn};
 use super::config::Cache;
 use super::draw::StepKey;
-use super::images::{Image, ImageSize};
+use super::images::{Image, PlannedImage};
 use super::items::ItemTexts;
 use super::prefix::{Prefix, Prefixes};
 use super::rate::{WordRate, WordRates};
 use super::seed::{Purpose, stream};
 use super::traffic::{Kind, OpenedSource, Traffic};
 use super::words::{NONCE_WORDS, push_nonce, push_words};
+use anyhow::Result;
 use goodput_core::hash::fnv1a;
 use goodput_core::message::{Message, Role};
 use rand_chacha::ChaCha8Rng;
@@ -247,16 +248,22 @@ impl Prompter {
         }
     }
 
-    /// Returns the images of a turn. With a cold cache no two have the same pixels, and with a warm one all of a size have.
-    fn images(&self, turn: &Turn, sizes: &[ImageSize]) -> Vec<Image> {
+    /// Returns the images of a turn. With a cold cache no two have the same pixels. With a warm one files are sent as they are, and all
+    /// generated images of a size are the same.
+    fn images(&self, turn: &Turn, planned: &[PlannedImage]) -> Vec<Image> {
         let kind = &self.traffic.kinds()[usize::from(turn.class)];
-        let Some(images) = kind.images() else { return Vec::new() };
-        if self.cold {
+        let Some(images) = &kind.images else { return Vec::new() };
+        let made: Result<_> = if self.cold {
             let mut rng = self.unique(turn.request.id, Purpose::Pixels);
-            return sizes.iter().map(|size| images.generate(*size, &mut rng)).collect();
-        }
-        let rng = stream(self.key.seed, &self.key.series, 0, Purpose::Pixels);
-        sizes.iter().map(|size| images.generate(*size, &mut rng.clone())).collect()
+            planned.iter().map(|image| images.unique(*image, &mut rng)).collect()
+        } else {
+            let rng = stream(self.key.seed, &self.key.series, 0, Purpose::Pixels);
+            planned.iter().map(|image| images.repeated(*image, rng.clone())).collect()
+        };
+        made.unwrap_or_else(|e| {
+            self.traffic.fail(format!("{e:#}"));
+            Vec::new()
+        })
     }
 
     /// Returns the audio of a turn: generated, and unlike that of any other request, or a recording.

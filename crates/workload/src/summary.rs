@@ -52,6 +52,8 @@ pub enum PromptSource {
     Audio(GeneratedAudio),
     /// Audio from files: their number and lengths.
     Recordings(String),
+    /// Made from a recipe, with images from files: its lengths, and number and sizes of the images.
+    Illustrated(String),
 }
 
 /// When requests are sent.
@@ -108,7 +110,7 @@ impl fmt::Display for PromptSource {
             Self::Synthetic(recipe) => recipe.fmt(f),
             Self::Items(items) => items.fmt(f),
             Self::Measured(recipe) => write!(f, "{recipe} as measured"),
-            Self::Files(found) | Self::Recordings(found) => f.write_str(found),
+            Self::Files(found) | Self::Recordings(found) | Self::Illustrated(found) => f.write_str(found),
             Self::Audio(audio) => audio.fmt(f),
         }
     }

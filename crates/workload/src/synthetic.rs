@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// Lengths and shared prefixes of generated prompts.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(remote = "Self", rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Synthetic {
     /// Input tokens as the server counts them, shared prefix included; of the text alone, if there are images.
@@ -59,6 +59,27 @@ impl Synthetic {
         self.shared_prefix.map_or(0.0, |p| mean_shared(&self.input_tokens, p.tokens.get()))
     }
 
+    /// Describes the prompts, with the images as they were found in files.
+    pub(crate) fn title(&self, images: impl fmt::Display) -> String {
+        let mut title = String::new();
+        self.describe(&mut title, Some(images)).expect("writing to memory cannot fail");
+        title
+    }
+
+    fn describe(&self, f: &mut impl fmt::Write, images: Option<impl fmt::Display>) -> fmt::Result {
+        write!(f, "{} in / {} out tokens", self.input_tokens, self.output_tokens)?;
+        if let Some(images) = images {
+            write!(f, ", {images}")?;
+        }
+        match self.shared_prefix {
+            Some(p) => {
+                let upto = if self.cuts_prefix() { "up to " } else { "" };
+                write!(f, ", {upto}{} shared", p.tokens.get())
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns true if some prompts are too short for the whole prefix.
     fn cuts_prefix(&self) -> bool {
         self.shared_prefix.is_some_and(|p| self.input_tokens.shortest() <= p.tokens.get())
@@ -90,17 +111,7 @@ pub fn prefix_of_share(input: &Lengths, share: f64) -> u32 {
 impl fmt::Display for Synthetic {
     /// Formats `600 in / 30 out tokens, 400 shared`; `up to 400 shared` if some prompts are shorter.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} in / {} out tokens", self.input_tokens, self.output_tokens)?;
-        if let Some(images) = &self.images {
-            write!(f, ", {images}")?;
-        }
-        match self.shared_prefix {
-            Some(p) => {
-                let upto = if self.cuts_prefix() { "up to " } else { "" };
-                write!(f, ", {upto}{} shared", p.tokens.get())
-            }
-            None => Ok(()),
-        }
+        self.describe(f, self.images.as_ref())
     }
 }
 

@@ -4,7 +4,7 @@ use super::audio::{Audio, GeneratedAudio};
 use super::config::Workload;
 use super::conversation::Conversation;
 use super::data::{Counter, DataSet, TextCorpus, TokenEstimate};
-use super::images::Images;
+use super::images::OpenedImages;
 use super::items::Items;
 use super::kind::{FileSummary, RequestSource};
 use super::lengths::Lengths;
@@ -40,6 +40,8 @@ pub(super) struct Kind {
     pub(super) share: f64,
     pub(super) source: OpenedSource,
     pub(super) conversation: Option<Conversation>,
+    /// The images of its prompts.
+    pub(super) images: Option<OpenedImages>,
 }
 
 /// Contents of a kind of request, opened.
@@ -65,7 +67,7 @@ impl Traffic {
         for k in workload.kinds() {
             cumulative_share += k.share;
             let source = match k.source {
-                RequestSource::Prompts(Prompts::Synthetic(s)) => OpenedSource::Synthetic(*s),
+                RequestSource::Prompts(Prompts::Synthetic(s)) => OpenedSource::Synthetic(s.clone()),
                 RequestSource::Prompts(Prompts::Items(items)) => OpenedSource::Items(*items),
                 RequestSource::Prompts(Prompts::Audio(Audio::Generated(audio))) => {
                     OpenedSource::Audio(*audio)
@@ -86,8 +88,12 @@ impl Traffic {
                 }
                 RequestSource::Trace(t) => OpenedSource::Trace(Trace::open(t)?),
             };
+            let images = match &source {
+                OpenedSource::Synthetic(s) => s.images.as_ref().map(OpenedImages::open).transpose()?,
+                _ => None,
+            };
             let (class_key, conversation) = (k.class_key.to_owned(), k.conversation.copied());
-            kinds.push(Kind { class_key, cumulative_share, share: k.share, source, conversation });
+            kinds.push(Kind { class_key, cumulative_share, share: k.share, source, conversation, images });
         }
         Ok(Self { workload: Arc::new(workload.clone()), kinds: kinds.into(), failure: Arc::default() })
     }
@@ -161,8 +167,13 @@ impl Traffic {
 
     /// Returns the summaries of the files, one per kind of request; empty if no kind has files.
     pub fn file_summaries(&self) -> Vec<FileSummary> {
-        let is_drawn = |k: &Kind| {
-            matches!(k.source, OpenedSource::Synthetic(_) | OpenedSource::Items(_) | OpenedSource::Audio(_))
+        let is_drawn = |k: &Kind| match &k.source {
+            OpenedSource::Synthetic(_) => !k.images.as_ref().is_some_and(OpenedImages::are_files),
+            OpenedSource::Items(_) | OpenedSource::Audio(_) => true,
+            OpenedSource::Recordings(_)
+            | OpenedSource::Data(_)
+            | OpenedSource::Text(..)
+            | OpenedSource::Trace(_) => false,
         };
         let files = !self.kinds.iter().all(is_drawn);
         if files { self.kinds.iter().map(Kind::file_summary).collect() } else { Vec::new() }
@@ -235,11 +246,6 @@ impl Kind {
     /// Returns the shared prefix of its prompts.
     pub(super) fn prefix(&self) -> Option<SharedPrefix> {
         self.synthetic().and_then(|s| s.shared_prefix)
-    }
-
-    /// Returns the images of its prompts.
-    pub(super) fn images(&self) -> Option<&Images> {
-        self.synthetic().and_then(|s| s.images.as_ref())
     }
 
     /// Returns the number of its shared prefixes; 1 if it has none.
@@ -341,7 +347,7 @@ impl Kind {
             OpenedSource::Synthetic(s) => {
                 let turns = self.conversation.map_or(1.0, |c| c.mean_turns());
                 FileSummary {
-                    title: s.to_string(),
+                    title: self.images.as_ref().map_or_else(|| s.to_string(), |images| s.title(images)),
                     requests_per_level: known(turns).unwrap_or(one),
                     cv: None,
                     blocks: false,

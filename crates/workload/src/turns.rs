@@ -5,6 +5,7 @@ use super::conversation::{Conversation, Think};
 use super::data::config::Sampling;
 use super::data::{DataSet, Order, TurnSample};
 use super::draw::StepKey;
+use super::images::OpenedImages;
 use super::seed::{Purpose, stream};
 use super::synthetic::Synthetic;
 use super::trace::{Replayed, Trace, TraceRow};
@@ -64,6 +65,7 @@ impl Draws {
     pub(super) fn synthetic(
         &mut self,
         s: &Synthetic,
+        images: Option<&OpenedImages>,
         groups: u32,
         first: Turn,
         group: Option<u32>,
@@ -75,7 +77,7 @@ impl Draws {
         for k in 0..n {
             let (text, input) = if k == 0 {
                 let group = group.unwrap_or_else(|| self.group.random_range(0..groups));
-                let text = match &s.images {
+                let text = match images {
                     Some(images) => Text::Illustrated { group, images: images.draw(&mut self.images).into() },
                     None => Text::Words { group },
                 };

@@ -218,8 +218,8 @@ fn meta(
     let mut workload = plan.workload.summary(plan::pacing(found));
     workload.cache = None;
     for kind in &mut workload.requests {
-        if let PromptSource::Synthetic(lengths) = kind.prompts {
-            kind.prompts = PromptSource::Measured(lengths);
+        if let PromptSource::Synthetic(lengths) = &kind.prompts {
+            kind.prompts = PromptSource::Measured(lengths.clone());
         }
     }
     let first = steps.iter().map(|s| s.started_at.as_str()).min().unwrap_or_default();

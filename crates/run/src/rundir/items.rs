@@ -8,8 +8,10 @@ use goodput_workload::summary::PromptSource;
 impl Run {
     /// Returns the parts of requests that rates and costs are told in besides requests: texts, documents, images, seconds of audio.
     pub fn item(&self) -> Option<Item> {
-        let image =
-            |prompts: &PromptSource| matches!(prompts, PromptSource::Synthetic(s) if s.images.is_some());
+        let image = |prompts: &PromptSource| {
+            matches!(prompts, PromptSource::Illustrated(_))
+                || matches!(prompts, PromptSource::Synthetic(s) if s.images.is_some())
+        };
         self.result_item().or_else(|| self.prompt_sources().any(image).then_some(Item::Image))
     }
 
@@ -19,7 +21,10 @@ impl Run {
         self.prompt_sources().find_map(|prompts| match prompts {
             PromptSource::Items(items) => Some(items.item()),
             PromptSource::Audio(_) | PromptSource::Recordings(_) => Some(Item::AudioSecond),
-            PromptSource::Synthetic(_) | PromptSource::Measured(_) | PromptSource::Files(_) => None,
+            PromptSource::Synthetic(_)
+            | PromptSource::Measured(_)
+            | PromptSource::Files(_)
+            | PromptSource::Illustrated(_) => None,
         })
     }
 
