@@ -41,6 +41,8 @@ mod grids;
 mod halted;
 #[path = "commands/handoff.rs"]
 mod handoff;
+#[path = "commands/images.rs"]
+mod images;
 #[path = "commands/import.rs"]
 mod import;
 #[path = "commands/items.rs"]

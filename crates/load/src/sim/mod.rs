@@ -9,6 +9,7 @@ mod audio;
 pub mod dialect;
 mod fault;
 mod form;
+mod image;
 mod items;
 mod metrics;
 pub mod null;

@@ -1,9 +1,7 @@
 //! Requests to the simulated server: typed structs that retain a number for each word.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
+use super::image::ImageTokens;
 use goodput_engine::blocks::token_of;
-use goodput_engine::config::image_tokens;
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -171,14 +169,11 @@ impl<'de, T: Extend<u64>> Visitor<'de> for GatherImage<'_, T> {
 
     fn visit_str<E: de::Error>(self, image: &str) -> Result<(), E> {
         let words = self.0;
-        let base64 = image.split_once(";base64,").map_or(image, |(_, base64)| base64);
-        match image_size(base64) {
-            Some((width, height)) => {
-                let tokens = image_tokens(width, height);
-                let id = token_of(&base64[..base64.len().min(IDENTIFYING)]);
-                words.tokens.extend(std::iter::repeat_n(id, tokens as usize));
-                words.count += tokens as usize;
-                words.image_tokens = words.image_tokens.saturating_add(tokens);
+        match ImageTokens::of(image) {
+            Some(ImageTokens { id, count }) => {
+                words.tokens.extend(std::iter::repeat_n(id, count as usize));
+                words.count += count as usize;
+                words.image_tokens = words.image_tokens.saturating_add(count);
             }
             None => words.unreadable_images += 1,
         }
@@ -193,37 +188,6 @@ impl<'de, T: Extend<u64>> Visitor<'de> for GatherImage<'_, T> {
             }
         }
         Ok(())
-    }
-}
-
-/// Number of base64 characters by which images are told apart: headers, and some thousand bytes of pixels.
-const IDENTIFYING: usize = 4096;
-/// Number of base64 characters in which the size of an image stands.
-const HEADER: usize = 4096;
-
-/// Returns width and height of a PNG or a JPEG in base64, from its header.
-fn image_size(base64: &str) -> Option<(u32, u32)> {
-    let header = base64.as_bytes();
-    let header = &header[..header.len().min(HEADER) / 4 * 4];
-    let bytes = STANDARD_NO_PAD.decode(header.trim_ascii_end()).or_else(|_| STANDARD.decode(header)).ok()?;
-    let number = |at: usize, n: usize| {
-        let bytes = bytes.get(at..at + n)?;
-        Some(bytes.iter().fold(0, |sum: u32, byte| sum << 8 | u32::from(*byte)))
-    };
-    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
-        return number(16, 4).zip(number(20, 4));
-    }
-    if !bytes.starts_with(b"\xff\xd8") {
-        return None;
-    }
-    let mut at = 2;
-    // Segments: a marker, and the length of what follows. The size is in the frame header.
-    loop {
-        let (marker, length) = (number(at, 2)?, number(at + 2, 2)?);
-        if matches!(marker, 0xffc0..=0xffc3) {
-            return number(at + 7, 2).zip(number(at + 5, 2));
-        }
-        at += 2 + length as usize;
     }
 }
 
