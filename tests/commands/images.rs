@@ -74,6 +74,42 @@ fn only_a_warm_cache_has_seen_an_image() {
     assert!(cold < 16.0 && warm > 128.0, "{cold} and {warm} of 150 tokens of images");
 }
 
+/// The encoder takes about 75 ms for an image, which is in the first turn or in each of three.
+#[test]
+fn a_conversation_keeps_its_images_in_the_prefix_cache() {
+    let dir = tempfile::tempdir().unwrap();
+    copy(&dir.path().join("photos"));
+    for (api, turns) in [("chat", "first"), ("chat", "every"), ("responses", "every"), ("messages", "every")]
+    {
+        let talk = "conversation = { turns = { fixed = 3 }, input-tokens = { fixed = 20 } }";
+        let plan = photos(&format!("file = \"../photos\", turns = \"{turns}\""), talk)
+            .replace("[server]", &format!("[server]\napi = \"{api}\""))
+            .replace("20us", "5ms")
+            .replace("measure = \"20s\"", "measure = \"90s\"")
+            // Seldom two at once.
+            .replace("rates = [5]", "rates = [0.2]");
+        let own = dir.path().join(format!("{api}-{turns}"));
+        std::fs::create_dir(&own).unwrap();
+        let run = sweep(&own, &plan, &["--virtual-time"]).0;
+        let step = &result(&run)["steps"][0];
+        assert!(step["completed"].as_u64().unwrap() > 15 && step["failed"] == 0, "{api}: {step}");
+        for row in rows(&run.join("requests.csv")).iter().filter(|row| row["phase"] == "measure") {
+            let number = |column: &str| row[column].parse::<f64>().unwrap();
+            let turn = number("turn");
+            let images = if turns == "every" { turn } else { 1.0 };
+            assert_eq!(number("items"), images, "{api}: {row:?}");
+            let input = 50.0 + 24.0 * (turn - 1.0) + 15.0 * images;
+            assert!((number("input_tokens") - input).abs() < 9.0, "{api}: {input} in {row:?}");
+            // All of the history but a part of a block, with its images.
+            let added = 20.0 + 15.0 + 16.0;
+            assert!(turn < 2.0 || number("cached_tokens") > input - added - 9.0, "{api}: {row:?}");
+            let ttft = number("first_token_ms") - number("sent_ms");
+            let is_new = turn < 2.0 || turns == "every";
+            assert!((ttft > 45.0) == is_new && ttft < 140.0, "{api}, {turns}, turn {turn}: {ttft} ms");
+        }
+    }
+}
+
 #[test]
 fn files_that_are_no_images_are_refused_before_anything_is_sent() {
     let dir = tempfile::tempdir().unwrap();
@@ -83,6 +119,7 @@ fn files_that_are_no_images_are_refused_before_anything_is_sent() {
         ("file = \"photos/notes.txt\"", "photos/notes.txt is neither a PNG nor a JPEG file"),
         ("file = \"missing\"", "cannot read"),
         ("file = \"photos\", width = { fixed = 9 }", "exactly one of width and height, file, and files"),
+        ("file = \"photos\", turns = \"every\"", "turns = \"every\" is for conversations"),
     ] {
         std::fs::write(&path, photos(images, "")).unwrap();
         goodput().arg("check").arg(&path).assert().failure().stderr(predicate::str::contains(part));

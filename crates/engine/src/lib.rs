@@ -51,8 +51,8 @@ pub struct Request {
     pub blocks: Arc<[u64]>,
     /// Prompt tokens of each item, if it consists of items: see [`items`]. Engines that do not know items ignore it.
     pub items: Arc<[u32]>,
-    /// Time to encode its images, which adds to the iteration that reads the first tokens of the prompt. Queueing models ignore it.
-    pub encode: Duration,
+    /// Images to encode, which adds to the iteration that reads the first tokens of the prompt. Queueing models ignore them.
+    pub images: Arc<[EncodedImage]>,
 }
 
 impl Request {
@@ -64,7 +64,7 @@ impl Request {
             output_tokens,
             blocks: Arc::default(),
             items: Arc::default(),
-            encode: Duration::ZERO,
+            images: Arc::default(),
         }
     }
 
@@ -74,10 +74,10 @@ impl Request {
         Self { blocks, ..self }
     }
 
-    /// Sets the time to encode its images.
+    /// Sets the images to encode.
     #[must_use]
-    pub fn with_encoding(self, encode: Duration) -> Self {
-        Self { encode, ..self }
+    pub fn with_images(self, images: Arc<[EncodedImage]>) -> Self {
+        Self { images, ..self }
     }
 
     /// Sets the prompt tokens of each item; for a model [`with_items`](Model::with_items).
@@ -85,6 +85,15 @@ impl Request {
     pub fn with_items(self, items: Arc<[u32]>) -> Self {
         Self { items, ..self }
     }
+}
+
+/// An image of a prompt, which an encoder reads before the model.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EncodedImage {
+    /// Position of its first token in the prompt. If the prefix cache has this token, the image is not encoded again.
+    pub start: u32,
+    /// Time to encode it.
+    pub time: Duration,
 }
 
 /// One event of a request's output stream.

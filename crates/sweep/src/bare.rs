@@ -17,20 +17,22 @@ use goodput_core::level::{Control, Level};
 use goodput_core::record::{Failure, Outcome, Phase, Record};
 use goodput_engine::audio::Transcription;
 use goodput_engine::config::{Vision, image_tokens};
-use goodput_engine::{Model, Request};
+use goodput_engine::{EncodedImage, Model, Request};
 use goodput_load::load::lag::OwnDelay;
 use goodput_plan::{MAIN, Plan};
 use goodput_stats::search::{Ask, Ends, Next};
 use goodput_stats::stats::step::{Abort, Step, StepKind};
-use goodput_workload::chain::{Recipe, Text};
+use goodput_workload::chain::Recipe;
 use goodput_workload::config::Source;
 use goodput_workload::data::Counter;
 use goodput_workload::draw::{Chains, StepKey};
+use goodput_workload::images::{PlannedImage, TurnImages};
 use goodput_workload::sources::Prompts;
 use goodput_workload::traffic::Traffic;
 pub(crate) use lengths::Lengths;
 use lengths::Requests;
 use load::{DueRequest, ModelLoad};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Measures all steps of a plan's search on its simulated server, without a client, as a perfect client would.
@@ -275,18 +277,31 @@ pub fn engine_request(recipe: &Recipe, vision: Option<Vision>) -> Request {
     if let Some(length) = recipe.audio() {
         return Transcription::of(length).request(recipe.id);
     }
-    let images = match &recipe.text {
-        Text::Illustrated { images, .. } => &images[..],
-        _ => &[],
-    };
-    let tokens = images
-        .iter()
-        .map(|image| image_tokens(image.size.width, image.size.height))
-        .fold(0, u32::saturating_add);
-    let encode = vision.map_or(Duration::ZERO, |vision| vision.encode_time(tokens));
-    Request::new(recipe.id, recipe.input_tokens.saturating_add(tokens), recipe.output_tokens)
+    let sent = recipe.images().map_or(&[][..], TurnImages::sent);
+    let input = recipe.input_tokens.saturating_add(tokens_of(sent));
+    Request::new(recipe.id, input, recipe.output_tokens)
         .with_items(recipe.item_tokens())
-        .with_encoding(encode)
+        .with_images(encoded_images(recipe, vision))
+}
+
+/// Returns the tokens of images.
+fn tokens_of(images: &[PlannedImage]) -> u32 {
+    let tokens = images.iter().map(|image| image_tokens(image.size.width, image.size.height));
+    tokens.fold(0, u32::saturating_add)
+}
+
+/// Returns the images that an encoder reads: those of earlier turns in the history, which a prefix cache has from its beginning on, and new
+/// ones, which it does not have.
+fn encoded_images(recipe: &Recipe, vision: Option<Vision>) -> Arc<[EncodedImage]> {
+    let (Some(images), Some(vision)) = (recipe.images(), vision) else { return Arc::default() };
+    let encoded = |start| {
+        move |image: &PlannedImage| {
+            let tokens = image_tokens(image.size.width, image.size.height);
+            EncodedImage { start, time: vision.encode_time(tokens) }
+        }
+    };
+    let resent = images.resent().iter().map(encoded(0));
+    resent.chain(images.added().iter().map(encoded(u32::MAX))).collect()
 }
 
 /// Opens the files of a plan's workload, to draw its requests without their text.

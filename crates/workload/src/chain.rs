@@ -1,6 +1,6 @@
 //! Chains of requests, the unit of load. A single request is a chain of one turn.
 
-use super::images::PlannedImage;
+use super::images::TurnImages;
 use goodput_core::message::Message;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,12 +39,20 @@ impl Recipe {
         }
     }
 
-    /// Returns the number of items, or of images; 0 if the request is plain text.
+    /// Returns the images that it sends, with those of earlier turns; `None` if it has none.
+    pub const fn images(&self) -> Option<&TurnImages> {
+        match &self.text {
+            Text::Illustrated { images, .. } => Some(images),
+            Text::FollowUp { images, .. } => images.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Returns the number of items, or of images that it sends; 0 if the request is plain text.
     pub fn items(&self) -> u16 {
         let n = match &self.text {
             Text::Items { lengths, .. } => lengths.len(),
-            Text::Illustrated { images, .. } => images.len(),
-            _ => 0,
+            _ => self.images().map_or(0, |images| images.sent().len()),
         };
         u16::try_from(n).unwrap_or(u16::MAX)
     }
@@ -71,7 +79,7 @@ pub enum Text {
         /// Index of the prefix.
         group: u32,
         /// The images.
-        images: Arc<[PlannedImage]>,
+        images: TurnImages,
     },
     /// A complete shared prefix and hardly more, to bring it into a prefix cache.
     Prefix {
@@ -112,6 +120,8 @@ pub enum Text {
     FollowUp {
         /// Number of tokens.
         tokens: u32,
+        /// Images before the words, and those of earlier turns; `None` in a conversation without any.
+        images: Option<TurnImages>,
     },
 }
 

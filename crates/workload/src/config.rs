@@ -413,7 +413,11 @@ impl Workload {
         }
         self.kinds().iter().find_map(|k| {
             let class = k.name.map(|n| format!(" of class {n}")).unwrap_or_default();
-            k.conversation_problem().map(|e| format!("[workload.conversation]{class}: {e}"))
+            let conversation =
+                k.conversation_problem().map(|e| format!("[workload.conversation]{class}: {e}"));
+            let images =
+                || k.images_problem().map(|e| format!("[workload.prompts.synthetic.images]{class}: {e}"));
+            conversation.or_else(images)
         })
     }
 

@@ -3,10 +3,12 @@
 mod files;
 mod generated;
 mod header;
+mod turn;
 mod variation;
 
 pub use generated::{GeneratedImages, ImageContent, ImageFormat};
 pub use header::Header;
+pub use turn::TurnImages;
 
 use super::lengths::Lengths;
 use super::sources::name;
@@ -28,8 +30,21 @@ const MOST: u32 = 1_000;
 pub struct Images {
     /// Number of images in a request.
     pub count: Lengths,
+    /// User turns of a conversation that have images.
+    pub turns: ImageTurns,
     /// Origin of each image.
     pub source: ImageSource,
+}
+
+/// User turns of a conversation that have images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageTurns {
+    /// The first.
+    #[default]
+    First,
+    /// All.
+    Every,
 }
 
 /// Origin of the images of prompts.
@@ -47,9 +62,12 @@ pub enum ImageSource {
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(rename = "ImagesTable")]
 struct RawImages {
-    /// Number of images in a request; 1 by default.
+    /// Number of images in a request; 1 by default. In a conversation, number in a turn that has images.
     #[serde(default = "Lengths::one")]
     count: Lengths,
+    /// User turns of a conversation that have images; the first by default. Later turns send the images of earlier ones again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turns: Option<ImageTurns>,
     /// Width of each generated image in pixels. Either `width` and `height`, or one of `file` and `files` is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     width: Option<Lengths>,
@@ -74,12 +92,13 @@ struct RawImages {
 impl TryFrom<RawImages> for Images {
     type Error = String;
     fn try_from(raw: RawImages) -> Result<Self, String> {
+        let turns = raw.turns.unwrap_or_default();
         let is_generated = raw.format.is_some() || raw.content.is_some();
         let files = match (raw.width, raw.height, raw.file, raw.files) {
             (Some(width), Some(height), None, None) => {
                 let (format, content) = (raw.format.unwrap_or_default(), raw.content.unwrap_or_default());
                 let generated = GeneratedImages { width, height, format, content };
-                return Self { count: raw.count, source: ImageSource::Generated(generated) }.checked();
+                return Self { count: raw.count, turns, source: ImageSource::Generated(generated) }.checked();
             }
             (None, None, Some(file), None) => vec![file],
             (None, None, None, Some(files)) if !files.is_empty() => files,
@@ -95,7 +114,7 @@ impl TryFrom<RawImages> for Images {
                 "format and content are those of generated images: images from files have their own".into()
             );
         }
-        Self { count: raw.count, source: ImageSource::Files(files) }.checked()
+        Self { count: raw.count, turns, source: ImageSource::Files(files) }.checked()
     }
 }
 
@@ -103,6 +122,7 @@ impl From<Images> for RawImages {
     fn from(images: Images) -> Self {
         let raw = Self {
             count: images.count,
+            turns: Some(images.turns).filter(|turns| *turns != ImageTurns::First),
             width: None,
             height: None,
             format: None,
@@ -182,12 +202,29 @@ impl Images {
     pub(crate) const fn are_files(&self) -> bool {
         matches!(self.source, ImageSource::Files(_))
     }
+
+    /// Returns the problem of these images in conversations of so many turns, as an error message; one turn is no conversation.
+    pub(crate) fn turns_problem(&self, turns: u32) -> Option<String> {
+        if self.turns == ImageTurns::First {
+            return None;
+        }
+        if turns < 2 {
+            return Some(
+                "turns = \"every\" is for conversations: add [workload.conversation], or leave it out".into(),
+            );
+        }
+        let most = self.count.longest().saturating_mul(turns);
+        (most > MOST).then(|| {
+            format!("a conversation may have {most} images, which its last turn sends together: a request may have {MOST}")
+        })
+    }
 }
 
 /// The images of prompts, with their files opened. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct OpenedImages {
     count: Lengths,
+    turns: ImageTurns,
     source: OpenedImageSource,
 }
 
@@ -207,11 +244,20 @@ impl OpenedImages {
             ImageSource::Generated(generated) => OpenedImageSource::Generated(*generated),
             ImageSource::Files(paths) => OpenedImageSource::Files(ImageFiles::open(paths)?),
         };
-        Ok(Self { count: images.count, source })
+        Ok(Self { count: images.count, turns: images.turns, source })
     }
 
-    /// Draws the images of a request.
-    pub(crate) fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<PlannedImage> {
+    /// Draws the images of each turn of a conversation, or of a request.
+    pub(crate) fn draw_turns(&self, turns: u32, rng: &mut ChaCha8Rng) -> impl Iterator<Item = TurnImages> {
+        let added = (0..turns).map(|turn| match self.turns {
+            ImageTurns::First if turn > 0 => Vec::new(),
+            ImageTurns::First | ImageTurns::Every => self.draw(rng),
+        });
+        TurnImages::of_turns(added.collect())
+    }
+
+    /// Draws the images that a turn adds.
+    fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<PlannedImage> {
         let one = |rng: &mut ChaCha8Rng| match &self.source {
             OpenedImageSource::Generated(images) => PlannedImage { size: images.draw(rng), file: None },
             OpenedImageSource::Files(files) => files.draw(rng),
@@ -253,18 +299,29 @@ impl fmt::Display for ImageSize {
     }
 }
 
+impl fmt::Display for ImageTurns {
+    /// Formats ` in every turn`; nothing if only the first turn has images.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First => Ok(()),
+            Self::Every => f.write_str(" in every turn"),
+        }
+    }
+}
+
 impl fmt::Display for Images {
     /// Formats `2 images of 1024 × 768 pixels`, or `2 images from photos, map.png`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let image = if self.count.longest() == 1 { "image" } else { "images" };
         write!(f, "{} {image} ", self.count)?;
         match &self.source {
-            ImageSource::Generated(images) => write!(f, "of {images}"),
+            ImageSource::Generated(images) => write!(f, "of {images}")?,
             ImageSource::Files(files) => {
                 let names: Vec<String> = files.iter().map(|file| name(file)).collect();
-                write!(f, "from {}", names.join(", "))
+                write!(f, "from {}", names.join(", "))?;
             }
         }
+        self.turns.fmt(f)
     }
 }
 
@@ -274,9 +331,9 @@ impl fmt::Display for OpenedImages {
         match &self.source {
             OpenedImageSource::Generated(images) => {
                 let source = ImageSource::Generated(*images);
-                Images { count: self.count, source }.fmt(f)
+                Images { count: self.count, turns: self.turns, source }.fmt(f)
             }
-            OpenedImageSource::Files(files) => write!(f, "{} of {files}", self.count),
+            OpenedImageSource::Files(files) => write!(f, "{} of {files}{}", self.count, self.turns),
         }
     }
 }
@@ -296,7 +353,8 @@ mod tests {
         let images = parse(text).unwrap();
         let opened = OpenedImages::open(&images).unwrap();
         let mut rng = stream(1, "main", 1, Purpose::Images);
-        let all: Vec<Vec<PlannedImage>> = (0..1_000).map(|_| opened.draw(&mut rng)).collect();
+        let drawn = |_| opened.draw_turns(1, &mut rng).flat_map(|turn| turn.added().to_vec()).collect();
+        let all: Vec<Vec<PlannedImage>> = (0..1_000).map(drawn).collect();
         assert!(all.iter().all(|sizes| (1..=4).contains(&sizes.len())));
         let planned = |image: &PlannedImage| {
             (100..=200).contains(&image.size.width) && image.size.height == 50 && image.file.is_none()
@@ -330,6 +388,7 @@ mod tests {
             (SIZE, "1 image of 64 × 40 pixels"),
             ("file = \"photos/a.png\"", "1 image from a.png"),
             ("files = [\"a\", \"x/b.jpg\"]\ncount = { fixed = 2 }", "2 images from a, b.jpg"),
+            ("turns = \"every\"\nfile = \"a.png\"", "1 image from a.png in every turn"),
         ] {
             let images = parse(text).unwrap();
             assert_eq!(images.to_string(), title);

@@ -84,9 +84,6 @@ impl Kind<'_> {
         let c = self.conversation?;
         match self.source {
             RequestSource::Trace(_) => Some("a trace has recorded times: remove this table".into()),
-            RequestSource::Prompts(Prompts::Synthetic(s)) if s.images.is_some() => {
-                Some("prompts with images have no turns: remove one of the two tables".into())
-            }
             RequestSource::Prompts(Prompts::Synthetic(_)) => c.synthetic_problem(),
             RequestSource::Prompts(Prompts::Items(_)) => {
                 Some("requests of items have no turns: remove this table".into())
@@ -102,6 +99,13 @@ impl Kind<'_> {
                 "the data set has turns and input-tokens: remove them here; only think can be set".into()
             }),
         }
+    }
+
+    /// Returns the first mistake in its table of images that depends on conversations, as an error message.
+    pub(super) fn images_problem(&self) -> Option<String> {
+        let RequestSource::Prompts(Prompts::Synthetic(recipe)) = self.source else { return None };
+        let turns = self.conversation.and_then(|c| c.turns).map_or(1, |turns| turns.longest());
+        recipe.images.as_ref()?.turns_problem(turns)
     }
 
     /// Returns the source of its prompts, as results keep it.

@@ -32,6 +32,14 @@ pub enum Prompt {
 }
 
 impl Prompt {
+    /// Returns the images before the text of its last message.
+    pub fn images(&self) -> &[Image] {
+        match self {
+            Self::Plain(text) => &text.images,
+            Self::Messages(_) | Self::Items(_) | Self::Audio(_) => &[],
+        }
+    }
+
     /// Returns the prompt as messages; audio has none.
     pub fn messages(&self) -> Vec<Message> {
         match self {
@@ -54,7 +62,7 @@ pub struct PromptText {
     pub shared: bool,
     /// User message.
     pub user: String,
-    /// Images that precede the user message.
+    /// Images that precede the user message, without those of earlier turns.
     pub images: Vec<Image>,
 }
 
@@ -162,13 +170,14 @@ impl Prompter {
             Text::Words { group } => self.words(recipe, class.prefixes.get(*group), &mut rng),
             Text::Illustrated { group, images } => {
                 let text = self.words(recipe, class.prefixes.get(*group), &mut rng);
-                PromptText { images: self.images(turn, images), ..text }
+                PromptText { images: self.images(turn, images.added()), ..text }
             }
             Text::Prefix { group } => self.prefix(recipe, class.prefixes.get(*group), &mut rng),
-            Text::FollowUp { tokens } => {
+            Text::FollowUp { tokens, images } => {
                 let mut user = String::new();
                 push_words(&mut user, class.rate.words_without_overhead(f64::from(*tokens)), &mut rng);
-                PromptText::of(user)
+                let images = images.as_ref().map_or_else(Vec::new, |i| self.images(turn, i.added()));
+                PromptText { images, ..PromptText::of(user) }
             }
             Text::Excerpt { at } => self.excerpt(turn, class.rate, *at),
             Text::Blocks { ids, tokens, round } => self.blocks(recipe, ids, *tokens, *round, &mut rng),
@@ -248,7 +257,7 @@ impl Prompter {
         }
     }
 
-    /// Returns the images of a turn. With a cold cache no two have the same pixels. With a warm one files are sent as they are, and all
+    /// Returns images of a turn. With a cold cache no two have the same pixels. With a warm one files are sent as they are, and all
     /// generated images of a size are the same.
     fn images(&self, turn: &Turn, planned: &[PlannedImage]) -> Vec<Image> {
         let kind = &self.traffic.kinds()[usize::from(turn.class)];
@@ -373,7 +382,8 @@ mod tests {
 
     #[test]
     fn a_later_turn_has_the_words_it_adds_and_no_nonce() {
-        let text = plain(&prompter("cache = \"cold\"", 1), &turn(7, Text::FollowUp { tokens: 50 }));
+        let text =
+            plain(&prompter("cache = \"cold\"", 1), &turn(7, Text::FollowUp { tokens: 50, images: None }));
         assert_eq!((text.words(), text.system), (40, None));
     }
 

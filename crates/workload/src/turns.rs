@@ -72,20 +72,22 @@ impl Draws {
         conversation: Option<Conversation>,
     ) -> Vec<Turn> {
         let n = conversation.and_then(|c| c.turns).map_or(1, |t| t.draw(&mut self.turns));
+        let mut images = images.map(|images| images.draw_turns(n, &mut self.images));
         let mut history = 0_u32;
         let mut turns = Vec::with_capacity(n as usize);
         for k in 0..n {
+            let images = images.as_mut().and_then(Iterator::next);
             let (text, input) = if k == 0 {
                 let group = group.unwrap_or_else(|| self.group.random_range(0..groups));
                 let text = match images {
-                    Some(images) => Text::Illustrated { group, images: images.draw(&mut self.images).into() },
+                    Some(images) => Text::Illustrated { group, images },
                     None => Text::Words { group },
                 };
                 (text, s.input_tokens.draw(&mut self.input))
             } else {
                 let follow_up = conversation.and_then(|c| c.input_tokens);
                 let tokens = follow_up.map_or(1, |t| t.draw(&mut self.input));
-                (Text::FollowUp { tokens }, tokens)
+                (Text::FollowUp { tokens, images }, tokens)
             };
             let think = conversation.filter(|_| k > 0).map(|c| c.think.draw(None, &mut self.think));
             let output_tokens = s.output_tokens.draw(&mut self.output);
@@ -105,7 +107,7 @@ impl Draws {
         let turn = |(k, row): (usize, TraceRow)| {
             let planned = trace.source().output_tokens.map(|l| l.draw(&mut self.output));
             let text = match trace.block_tokens() {
-                _ if k > 0 => Text::FollowUp { tokens: row.input_tokens },
+                _ if k > 0 => Text::FollowUp { tokens: row.input_tokens, images: None },
                 Some(tokens) => Text::Blocks { ids: row.blocks, tokens, round },
                 None => Text::Words { group: 0 },
             };

@@ -2,7 +2,7 @@
 
 use super::cost::Load;
 use super::kv::{Allocation, Kv, PrefixHit};
-use crate::{Emission, Request};
+use crate::{Emission, EncodedImage, Request};
 use std::time::Duration;
 
 /// A request that waits or runs, or was cancelled during the current iteration.
@@ -126,8 +126,10 @@ impl Sequence {
     pub(super) fn schedule(&mut self, tokens: u32, load: &mut Load, kv: &mut Kv) {
         match (self.emitted, self.remaining()) {
             (0, _) => {
-                // Once, with the first tokens: vLLM keeps what the encoder made.
-                load.encode(std::mem::take(&mut self.request.encode));
+                // Once, with the first tokens: vLLM keeps what the encoder made, also for an image that the prefix cache has in part.
+                let images = std::mem::take(&mut self.request.images);
+                let is_new = |image: &&EncodedImage| image.start >= self.computed;
+                load.encode(images.iter().filter(is_new).map(|image| image.time).sum());
                 load.prefill(tokens, self.computed);
             }
             (_, 1) => load.decode(self.known_tokens()),

@@ -2,7 +2,7 @@ mod admission;
 mod invariants;
 
 use super::*;
-use crate::{blocks::blocks_of, truth};
+use crate::{EncodedImage, blocks::blocks_of, truth};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
@@ -219,6 +219,23 @@ fn requests_that_arrive_together_share_blocks() {
     assert!((engine.kv_cache_usage() - 4.0 / 6.0).abs() < 1e-12);
     engine.advance(FOREVER);
     assert_eq!(engine.prefix_counts(), PrefixCounts { queries: 32, hits: 12 });
+}
+
+/// Cases: the first token of the image of a second request with the same 12 tokens, of which 8 are found, and the time of its first token.
+#[test]
+fn an_image_in_the_prefix_cache_is_not_encoded_again() {
+    for (start, at) in [(0, 10), (7, 10), (8, 110)] {
+        let mut engine = Batch::new(caching(settings(1, 100, 20)));
+        let image = |start| vec![EncodedImage { start, time: 100 * MS }].into();
+        let blocks = blocks_of(0..12, 4);
+        engine
+            .arrive(Duration::ZERO, Request::new(0, 12, 1).with_blocks(blocks.clone()).with_images(image(0)));
+        let first: Vec<Duration> = engine.advance(FOREVER).iter().map(|e| e.at).collect();
+        assert_eq!(first, [110 * MS]);
+        engine.arrive(first[0], Request::new(1, 12, 1).with_blocks(blocks).with_images(image(start)));
+        let second: Vec<Duration> = engine.advance(FOREVER).iter().map(|e| e.at - first[0]).collect();
+        assert_eq!(second, [at * MS], "from token {start}");
+    }
 }
 
 #[test]

@@ -14,8 +14,8 @@ use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
 use goodput_plan::server::template::Template;
 use goodput_workload::audio::Clip;
+use goodput_workload::images::Image;
 use goodput_workload::items::ItemTexts;
-use goodput_workload::prompts::PromptText;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use template::TemplateEncoder;
@@ -121,21 +121,30 @@ impl Encoder {
         }
     }
 
-    /// Writes a request with images before the user's text. A plan that asks for them in an API without images is refused.
-    pub fn illustrated(&self, prompt: &PromptText, output_tokens: u32) -> Payload {
+    /// Returns images as the API writes them before the text of a message. Empty in an API without images; a plan that asks for them there
+    /// is refused.
+    pub fn images(&self, images: &[Image]) -> Bytes {
         match &self.0 {
-            Form::Fields(fields) => fields.illustrated(prompt, output_tokens),
-            Form::Template(template) => {
-                template.request(&template.prefix(prompt.system.as_deref()), &prompt.user, output_tokens)
+            Form::Fields(fields) => fields.images(images),
+            Form::Template(_) | Form::Audio(_) => Bytes::new(),
+        }
+    }
+
+    /// Writes a request with a whole conversation and the number of tokens to answer with. `images` has those of each message, by its index,
+    /// as [`Encoder::images`] returns them; messages beyond its end have none.
+    pub fn illustrated(&self, messages: &[Message], images: &[Bytes], output_tokens: u32) -> Payload {
+        match &self.0 {
+            Form::Fields(fields) => fields.illustrated(messages, images, output_tokens),
+            form @ (Form::Template(_) | Form::Audio(_)) => {
+                Self(form.clone()).messages(messages, output_tokens)
             }
-            Form::Audio(form) => form.request(&Clip::second()),
         }
     }
 
     /// Writes a request with a whole conversation and the number of tokens to answer with.
     pub fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
         match &self.0 {
-            Form::Fields(fields) => fields.messages(messages, output_tokens),
+            Form::Fields(fields) => fields.illustrated(messages, &[], output_tokens),
             Form::Template(template) => template.messages(messages, output_tokens),
             Form::Audio(form) => form.request(&Clip::second()),
         }

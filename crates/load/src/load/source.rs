@@ -38,8 +38,10 @@ pub struct Ready {
 pub struct Dialogue {
     encoder: Encoder,
     history: Vec<Message>,
-    /// The messages that each later turn adds, in order.
-    further: std::vec::IntoIter<Vec<Message>>,
+    /// The images of each message of the history, in the form of the API; messages beyond the end have none.
+    images: Vec<Bytes>,
+    /// The messages that each later turn adds, in order, with the images of the last of them.
+    further: std::vec::IntoIter<(Vec<Message>, Bytes)>,
 }
 
 impl Dialogue {
@@ -47,8 +49,18 @@ impl Dialogue {
     /// history of thousands of tokens; with think time, it is done before the turn is due.
     pub fn follow(&mut self, answer: &str, output_tokens: u32) -> Payload {
         self.history.push(Message::new(Role::Assistant, answer));
-        self.history.extend(self.further.next().into_iter().flatten());
-        self.encoder.messages(&self.history, output_tokens)
+        let (messages, images) = self.further.next().unwrap_or_default();
+        self.history.extend(messages);
+        add_images(&mut self.images, &self.history, images);
+        self.encoder.illustrated(&self.history, &self.images, output_tokens)
+    }
+}
+
+/// Adds the images of the last message.
+fn add_images(all: &mut Vec<Bytes>, history: &[Message], images: Bytes) {
+    if !images.is_empty() {
+        all.resize(history.len().saturating_sub(1), Bytes::new());
+        all.push(images);
     }
 }
 
@@ -103,11 +115,17 @@ impl Iterator for Builder {
         let encoder = &self.encoders[usize::from(turn.class).min(self.encoders.len() - 1)];
         let prompt = self.prompter.prompt(turn);
         let tokens = turn.request.output_tokens;
+        let has_history = chain.turns.len() > 1 || !prompt.images().is_empty();
+        let history = if has_history { prompt.messages() } else { Vec::new() };
+        let mut images = Vec::new();
         let first = match (&prompt, &self.ids) {
             (Prompt::Messages(messages), _) => encoder.messages(messages, tokens),
             (Prompt::Items(items), _) => encoder.items(items),
             (Prompt::Audio(clip), _) => encoder.audio(clip),
-            (Prompt::Plain(text), _) if !text.images.is_empty() => encoder.illustrated(text, tokens),
+            (Prompt::Plain(text), _) if !text.images.is_empty() => {
+                add_images(&mut images, &history, encoder.images(&text.images));
+                encoder.illustrated(&history, &images, tokens)
+            }
             (Prompt::Plain(text), Some(tokenizer)) => {
                 let length = turn.request.input_tokens as usize;
                 encoder.tokens(&tokenizer.prompt(text.system.as_deref(), &text.user, length), tokens)
@@ -125,9 +143,12 @@ impl Iterator for Builder {
             }
         };
         let dialogue = (chain.turns.len() > 1).then(|| {
-            let further = chain.turns[1..].iter().map(|turn| self.prompter.prompt(turn).messages());
+            let further = chain.turns[1..].iter().map(|turn| {
+                let prompt = self.prompter.prompt(turn);
+                (prompt.messages(), encoder.images(prompt.images()))
+            });
             let further = further.collect::<Vec<_>>().into_iter();
-            Box::new(Dialogue { encoder: encoder.clone(), history: prompt.messages(), further })
+            Box::new(Dialogue { encoder: encoder.clone(), history, images, further })
         });
         if self.prompter.failed() {
             return None;
@@ -205,26 +226,81 @@ mod tests {
     use super::*;
     use crate::client::encoder::Pinning;
     use goodput_core::endpoint::Api;
-    use goodput_core::level::Level;
+    use goodput_core::level::{Control, Level};
+    use goodput_workload::config::Workload;
     use goodput_workload::data::Counter;
     use goodput_workload::draw::StepKey;
     use goodput_workload::rate::WordRate;
     use goodput_workload::traffic::Traffic;
+    use serde_json::Value;
+    use std::collections::HashSet;
 
     fn builder() -> Builder {
         first(u64::MAX)
     }
 
     fn first(n: u64) -> Builder {
-        let workload = toml::from_str(
-            "prompts.synthetic = { input-tokens = { uniform = { min = 4, max = 40 } }, output-tokens = { fixed = 3 } }",
-        )
-        .unwrap();
+        let text = "prompts.synthetic = { input-tokens = { uniform = { min = 4, max = 40 } }, output-tokens = { fixed = 3 } }";
+        let workload = toml::from_str::<Workload>(text).unwrap();
+        let builder = of(&workload, Api::Chat, Level::rate(5.0));
+        Builder { chains: builder.chains.first(n), ..builder }
+    }
+
+    fn of(workload: &Workload, api: Api, level: Level) -> Builder {
         let key = StepKey { seed: 1, series: "main".into(), step: 1 };
-        let traffic = Traffic::open(&workload, &Counter::default()).unwrap();
-        let chains = Chains::new(&traffic, &key, Level::rate(5.0)).unwrap().first(n);
-        let encoder = Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::NONE, true);
+        let traffic = Traffic::open(workload, &Counter::default()).unwrap();
+        let chains = Chains::new(&traffic, &key, level).unwrap();
+        let encoder = Encoder::new(api, "m", &serde_json::Map::new(), Pinning::NONE, true);
         Builder::new(chains, Prompter::new(&traffic, key, WordRate::UNKNOWN), vec![encoder])
+    }
+
+    /// Returns the messages of a request, without a system text that stands outside.
+    fn messages(payload: &Payload) -> Vec<Value> {
+        let body = [&payload.head[..], &payload.tail[..]].concat();
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        [&body["messages"], &body["input"]].into_iter().find_map(Value::as_array).unwrap().clone()
+    }
+
+    /// Returns the number of images of each message.
+    fn images(messages: &[Value]) -> Vec<usize> {
+        let parts = |message: &Value| message["content"].as_array().map_or(0, |parts| parts.len() - 1);
+        messages.iter().map(parts).collect()
+    }
+
+    #[test]
+    fn a_conversation_sends_its_images_again_with_its_history() {
+        const TALK: &str = "cache = \"CACHE\"\nconversation = { turns = { fixed = 3 }, input-tokens = { fixed = 9 } }\n[prompts.synthetic]\n\
+            input-tokens = { fixed = 40 }\noutput-tokens = { fixed = 3 }\nshared-prefix = { tokens = 10 }\n\
+            images = { count = { fixed = 2 }, width = { fixed = 9 }, height = { fixed = 8 }, turns = \"TURNS\" }";
+        for (api, turns, added) in [
+            (Api::Chat, "first", [2, 0, 0]),
+            (Api::Chat, "every", [2, 2, 2]),
+            (Api::Responses, "every", [2, 2, 2]),
+            (Api::Messages, "every", [2, 2, 2]),
+        ] {
+            for (cache, kinds) in [("cold", added.iter().sum()), ("warm", 1)] {
+                let text = TALK.replace("TURNS", turns).replace("CACHE", cache);
+                let level = Level { control: Control::Sessions, ..Level::rate(1.0) };
+                let Ready { chain, first, dialogue } =
+                    of(&toml::from_str(&text).unwrap(), api, level).next().unwrap();
+                let mut dialogue = dialogue.unwrap();
+                let system = usize::from(api != Api::Messages);
+                let mut sent = messages(&first);
+                assert_eq!(images(&sent)[system..], added[..1], "{api:?}");
+                for turn in 1..3 {
+                    let next = messages(&dialogue.follow("an answer", 3));
+                    assert_eq!(next[..sent.len()], sent, "{api:?}: the history as it was sent");
+                    let own: Vec<usize> = images(&next)[system..].iter().copied().step_by(2).collect();
+                    assert_eq!(own, added[..=turn], "{api:?}");
+                    assert_eq!(usize::from(chain.turns[turn].request.items()), own.iter().sum::<usize>());
+                    sent = next;
+                }
+                let parts = sent.iter().filter_map(|message| message["content"].as_array()).flatten();
+                let files: HashSet<String> =
+                    parts.filter(|part| part.get("text").is_none()).map(Value::to_string).collect();
+                assert_eq!(files.len(), kinds, "{api:?}, {cache}");
+            }
+        }
     }
 
     #[tokio::test]

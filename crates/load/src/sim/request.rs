@@ -71,8 +71,8 @@ pub(super) struct Words<T = Vec<u64>> {
     pub(super) count: usize,
     /// Number of texts and of id lists within a list.
     pub(super) texts: u32,
-    /// Tokens of the images, which `count` includes.
-    pub(super) image_tokens: u32,
+    /// Images: the index of the first token, and the number of tokens, which `count` includes.
+    pub(super) images: Vec<(usize, u32)>,
     /// Number of images whose size cannot be told: without their file, or of another format than PNG and JPEG.
     pub(super) unreadable_images: u32,
 }
@@ -172,8 +172,8 @@ impl<'de, T: Extend<u64>> Visitor<'de> for GatherImage<'_, T> {
         match ImageTokens::of(image) {
             Some(ImageTokens { id, count }) => {
                 words.tokens.extend(std::iter::repeat_n(id, count as usize));
+                words.images.push((words.count, count));
                 words.count += count as usize;
-                words.image_tokens = words.image_tokens.saturating_add(count);
             }
             None => words.unreadable_images += 1,
         }

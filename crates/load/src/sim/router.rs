@@ -180,7 +180,7 @@ impl Server {
         let blocks = self.blocks(&request, &order);
         let mut events = self.engine.submit(
             at,
-            Request::new(id, order.input, order.output).with_blocks(blocks).with_encoding(order.encode),
+            Request::new(id, order.input, order.output).with_blocks(blocks).with_images(order.images.clone()),
         );
         let thought = Thought::of(self.reasoning, order.output);
         let head = self.model.head(api, id, order.stream, self.unix_time());

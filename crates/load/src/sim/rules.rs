@@ -5,13 +5,14 @@
 use crate::sim::adapters::{AdapterCall, AdapterStore};
 use crate::sim::dialect::{self, Dialect, TextApi, openai_error};
 use crate::sim::metrics::{Counters, prometheus};
-use crate::sim::request::{ApiRequest, StreamOptions};
+use crate::sim::request::{ApiRequest, StreamOptions, Words};
 use goodput_core::endpoint::Api;
-use goodput_engine::KvCache;
 use goodput_engine::config::{Adapters, Vision};
+use goodput_engine::{EncodedImage, KvCache};
 use http::StatusCode;
 use std::borrow::Cow;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -81,7 +82,7 @@ pub(super) struct ServedModel {
 }
 
 /// The answer that an accepted request asks for.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Order {
     pub(super) api: TextApi,
     pub(super) stream: bool,
@@ -90,8 +91,8 @@ pub(super) struct Order {
     /// Number of output tokens.
     pub(super) output: u32,
     pub(super) options: StreamOptions,
-    /// Time to encode the images of the prompt.
-    pub(super) encode: Duration,
+    /// Images to encode.
+    pub(super) images: Arc<[EncodedImage]>,
 }
 
 impl ServedModel {
@@ -117,16 +118,31 @@ impl ServedModel {
         Self { adapters: adapters.map(AdapterStore::new).unwrap_or_default(), ..self }
     }
 
-    /// Returns the time to encode images of so many tokens.
-    fn encode_time(&self, tokens: u32, unreadable: bool) -> Result<Duration, Refusal> {
-        match self.vision {
-            _ if tokens == 0 && !unreadable => Ok(Duration::ZERO),
-            None => Err(Refusal::bad(None, "At most 0 image(s) may be provided in one prompt.".into())),
-            Some(_) if unreadable => {
-                Err(Refusal::bad(None, "the simulated server reads PNG and JPEG in data URLs".into()))
+    /// Returns the images to encode in a prompt of these parts, which `before` tokens precede.
+    fn encoded_images<'a, T: 'a>(
+        &self,
+        parts: impl Iterator<Item = &'a Words<T>>,
+        before: usize,
+    ) -> Result<Arc<[EncodedImage]>, Refusal> {
+        let (mut images, mut at) = (Vec::new(), before);
+        for words in parts {
+            if words.unreadable_images > 0 || (self.vision.is_none() && !words.images.is_empty()) {
+                return Err(Refusal::bad(
+                    None,
+                    match self.vision {
+                        None => "At most 0 image(s) may be provided in one prompt.".into(),
+                        Some(_) => "the simulated server reads PNG and JPEG in data URLs".into(),
+                    },
+                ));
             }
-            Some(vision) => Ok(vision.encode_time(tokens)),
+            for (start, tokens) in &words.images {
+                let time = self.vision.map_or(Duration::ZERO, |vision| vision.encode_time(*tokens));
+                let start = u32::try_from(at + start).unwrap_or(u32::MAX);
+                images.push(EncodedImage { start, time });
+            }
+            at += words.count;
         }
+        Ok(images.into())
     }
 
     /// Returns the route of a request; `path` has no query.
@@ -184,15 +200,14 @@ impl ServedModel {
     ) -> Result<(ApiRequest<T>, Order), Refusal> {
         let request: ApiRequest<T> = serde_json::from_slice(body).map_err(|e| Refusal::unreadable(&e))?;
         let (parts, texts) = dialect::prompt(api, &request).map_err(Refusal::missing)?;
-        let images = parts.clone().map(|words| words.image_tokens).fold(0, u32::saturating_add);
-        let unreadable = parts.clone().any(|words| words.unreadable_images > 0);
-        let encode = self.encode_time(images, unreadable)?;
-        let tokens = dialect::own_template_tokens(api) + parts.map(|words| words.count).sum::<usize>();
+        let template = dialect::own_template_tokens(api);
+        let images = self.encoded_images(parts.clone(), template)?;
+        let tokens = template + parts.map(|words| words.count).sum::<usize>();
         let input = u32::try_from(tokens).unwrap_or(u32::MAX);
         let output = self.output_tokens(api, &request, input, texts)?;
         let stream = (Dialect::of(api).streams)(request.stream);
         let options = request.stream_options.unwrap_or_default();
-        Ok((request, Order { api, stream, input, output, options, encode }))
+        Ok((request, Order { api, stream, input, output, options, images }))
     }
 
     /// Returns the longest prompt with its answer, in tokens.

@@ -201,7 +201,7 @@ pub(super) fn document(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
+    use std::sync::Arc;
 
     /// The events of an answer of four tokens in events of one each, as delta, text and running count.
     fn events(api: TextApi, reasoning: &str) -> Vec<String> {
@@ -255,7 +255,7 @@ mod tests {
             input: 7,
             output: 4,
             options: StreamOptions::default(),
-            encode: Duration::ZERO,
+            images: Arc::default(),
         };
         let document = document(&order, "\"id\":\"x\"", 4, None, Thought::of(Some(reasoning), 4));
         let document: serde_json::Value = serde_json::from_str(&document).unwrap();

@@ -140,7 +140,7 @@ fn a_conversation_grows_by_answers_and_messages() {
     let long = chains.iter().find(|c| c.turns.len() == 3).unwrap();
     let inputs: Vec<u32> = long.turns.iter().map(|t| t.request.input_tokens).collect();
     assert_eq!(inputs, [100, 150, 200]);
-    assert_eq!(long.turns[1].request.text, Text::FollowUp { tokens: 20 });
+    assert_eq!(long.turns[1].request.text, Text::FollowUp { tokens: 20, images: None });
     assert_eq!((long.turns[0].after, long.turns[2].after), (Duration::ZERO, Duration::from_secs(2)));
     assert!((0..2).all(|t| long.needs_text(t)) && !long.needs_text(2));
     let mut ids: Vec<u64> = chains.iter().flat_map(|c| &c.turns).map(|t| t.request.id).collect();

@@ -6,6 +6,7 @@ use super::{
 };
 use crate::client::encoder::Pinning;
 use crate::client::event;
+use bytes::Bytes;
 use goodput_core::message::Message;
 
 /// Parts with data URLs.
@@ -39,7 +40,7 @@ fn begin(out: &mut Vec<u8>, system: Option<&str>) {
     begin_messages(out, system);
 }
 
-fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
+fn conversation(out: &mut Vec<u8>, messages: &[Message], images: &[Bytes]) {
     out.extend_from_slice(b"\"messages\":");
-    message_list(out, messages.iter(), |role| role);
+    message_list(out, messages, images, |role| role);
 }

@@ -3,6 +3,7 @@
 use super::{Dialect, PromptWriter, choices_fields, choices_text, escape, joined};
 use crate::client::encoder::Pinning;
 use crate::client::event::{self, Event};
+use bytes::Bytes;
 use goodput_core::message::Message;
 
 pub(super) const DIALECT: Dialect = Dialect {
@@ -34,8 +35,8 @@ fn end(out: &mut Vec<u8>, user: &str) {
     out.push(b'"');
 }
 
-/// Joins the contents into one prompt, since there are no roles.
-fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
+/// Joins the contents into one prompt, since there are no roles. There is no place for images.
+fn conversation(out: &mut Vec<u8>, messages: &[Message], _images: &[Bytes]) {
     out.extend_from_slice(b"\"prompt\":\"");
     joined(messages, |text| escape(out, text));
     out.push(b'"');

@@ -11,6 +11,7 @@ use crate::client::encoder::Pinning;
 use crate::client::event::wire::{Count, Field, Finish};
 use crate::client::event::{Event, Parsed, Usage, message, parse_json};
 use crate::client::sse::Item;
+use bytes::Bytes;
 use goodput_core::message::{Message, Role};
 use serde::Deserialize;
 use serde_json::Value;
@@ -54,7 +55,7 @@ fn begin(out: &mut Vec<u8>, system: Option<&str>) {
 }
 
 /// Writes the system messages at the beginning as the system text, each on a new line.
-fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
+fn conversation(out: &mut Vec<u8>, messages: &[Message], images: &[Bytes]) {
     let first = messages.iter().position(|m| m.role != Role::System).unwrap_or(messages.len());
     let (system, rest) = messages.split_at(first);
     for (i, message) in system.iter().enumerate() {
@@ -65,7 +66,8 @@ fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
         out.extend_from_slice(b"\",");
     }
     out.extend_from_slice(b"\"messages\":");
-    message_list(out, rest.iter(), |role| match role {
+    let images = images.get(first..).unwrap_or_default();
+    message_list(out, rest, images, |role| match role {
         // There are only two roles: the output of a tool would need the id of its call.
         Role::System | Role::Tool => Role::User,
         role => role,

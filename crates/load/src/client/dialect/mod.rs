@@ -23,6 +23,7 @@ use super::event::{Event, Parsed};
 use super::sse::Item;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use goodput_core::endpoint::Api;
 use goodput_core::message::{Message, Role};
 use goodput_workload::images::Image;
@@ -75,8 +76,9 @@ pub(super) enum PromptWriter {
         begin: fn(out: &mut Vec<u8>, system: Option<&str>),
         /// Appends the user's text and the end of the prompt.
         end: fn(out: &mut Vec<u8>, user: &str),
-        /// Appends a whole conversation as the prompt.
-        conversation: fn(out: &mut Vec<u8>, messages: &[Message]),
+        /// Appends a whole conversation as the prompt. `images` has the images before the text of each message, by its index, as
+        /// [`PartFormat::images`] returns them; messages beyond its end have none.
+        conversation: fn(out: &mut Vec<u8>, messages: &[Message], images: &[Bytes]),
         /// The parts of a user message with images; `None` if the API takes none.
         parts: Option<PartFormat>,
     },
@@ -91,7 +93,7 @@ pub(super) enum PromptWriter {
     Audio,
 }
 
-/// The JSON of the parts of a user message with images. `begin` ends with the quote before the text, and `end` begins with the one after it.
+/// The JSON of the parts of a user message with images.
 #[derive(Debug)]
 pub(super) struct PartFormat {
     /// The JSON before the media type of an image, between it and the base64, and after that.
@@ -101,23 +103,25 @@ pub(super) struct PartFormat {
 }
 
 impl PartFormat {
-    /// Appends images and text in place of a text alone, for which `begin` has made ready.
-    pub(super) fn write(&self, out: &mut Vec<u8>, images: &[Image], text: &str) {
-        debug_assert_eq!(out.last(), Some(&b'"'));
-        out.pop();
-        out.push(b'[');
+    /// Returns the parts of images, and the beginning of the one with the text after them; empty if there are none.
+    pub(super) fn images(&self, images: &[Image]) -> Bytes {
+        if images.is_empty() {
+            return Bytes::new();
+        }
         let [before, between, after] = self.image;
+        let around = before.len() + between.len() + after.len() + 16;
+        let size: usize = images.iter().map(|image| image.bytes.len().div_ceil(3) * 4 + around).sum();
+        let mut out = Vec::with_capacity(size + self.text.len());
         for image in images {
             out.extend_from_slice(before.as_bytes());
             out.extend_from_slice(image.media_type.as_bytes());
             out.extend_from_slice(between.as_bytes());
-            base64(out, &image.bytes);
+            base64(&mut out, &image.bytes);
             out.extend_from_slice(after.as_bytes());
             out.push(b',');
         }
         out.extend_from_slice(self.text.as_bytes());
-        escape(out, text);
-        out.extend_from_slice(b"\"}]}]");
+        out.into()
     }
 }
 
@@ -256,19 +260,23 @@ pub(super) fn end_messages(out: &mut Vec<u8>, user: &str) {
     out.extend_from_slice(b"\"}]");
 }
 
-/// Appends a list of messages with the roles that every API knows: `role` maps that of each message.
-pub(super) fn message_list<'a>(
+/// Appends a list of messages with the roles that every API knows: `role` maps that of each message. A message with images, as in
+/// [`PromptWriter::Text`], has parts.
+pub(super) fn message_list(
     out: &mut Vec<u8>,
-    messages: impl Iterator<Item = &'a Message>,
+    messages: &[Message],
+    images: &[Bytes],
     role: impl Fn(Role) -> Role,
 ) {
     out.push(b'[');
-    for (i, message) in messages.enumerate() {
+    for (i, message) in messages.iter().enumerate() {
         out.extend_from_slice(if i == 0 { b"{\"role\":\"" } else { b",{\"role\":\"" });
         out.extend_from_slice(role(message.role).name().as_bytes());
-        out.extend_from_slice(b"\",\"content\":\"");
+        let images = images.get(i).filter(|images| !images.is_empty());
+        out.extend_from_slice(if images.is_some() { b"\",\"content\":[" } else { b"\",\"content\":\"" });
+        out.extend_from_slice(images.map_or(&[], |images| images));
         escape(out, &message.content);
-        out.extend_from_slice(b"\"}");
+        out.extend_from_slice(if images.is_some() { b"\"}]}" } else { b"\"}" });
     }
     out.push(b']');
 }

@@ -9,6 +9,7 @@ use crate::client::encoder::Pinning;
 use crate::client::event::wire::{Count, Details, Field, Finish};
 use crate::client::event::{Event, Parsed, Usage, message, parse_json};
 use crate::client::sse::Item;
+use bytes::Bytes;
 use goodput_core::message::{Message, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -56,9 +57,9 @@ fn begin(out: &mut Vec<u8>, system: Option<&str>) {
     begin_messages(out, system);
 }
 
-fn conversation(out: &mut Vec<u8>, messages: &[Message]) {
+fn conversation(out: &mut Vec<u8>, messages: &[Message], images: &[Bytes]) {
     out.extend_from_slice(b"\"input\":");
-    message_list(out, messages.iter(), |role| match role {
+    message_list(out, messages, images, |role| match role {
         // There is no such role: the output of a tool would need the id of its call.
         Role::Tool => Role::User,
         role => role,

@@ -23,7 +23,7 @@ pub(super) const TOKENS: Dialect = Dialect {
     asks_for_usage: false,
     fields: |_, _, _| Map::new(),
     length_fields: &[],
-    prompt: PromptWriter::Text { begin: |_, _| {}, end: |_, _| {}, conversation: |_, _| {}, parts: None },
+    prompt: PromptWriter::Text { begin: |_, _| {}, end: |_, _| {}, conversation: |_, _, _| {}, parts: None },
     event: |_| Parsed::Malformed,
     document: |_| Parsed::Malformed,
     answer_text: |_, _| AnswerText::default(),

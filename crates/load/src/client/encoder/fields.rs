@@ -6,8 +6,8 @@ use crate::client::payload::{AskedLength, Expected, Payload};
 use bytes::Bytes;
 use goodput_core::endpoint::Api;
 use goodput_core::message::Message;
+use goodput_workload::images::Image;
 use goodput_workload::items::ItemTexts;
-use goodput_workload::prompts::PromptText;
 use serde_json::{Map, Value};
 
 /// Encoder of requests to one built-in API for one model.
@@ -93,25 +93,21 @@ impl FieldsEncoder {
         Payload::new(prefix.clone(), out.into(), self.asked(output_tokens), None)
     }
 
-    /// As [`Encoder::illustrated`](super::Encoder::illustrated).
-    pub(super) fn illustrated(&self, prompt: &PromptText, output_tokens: u32) -> Payload {
-        let PromptWriter::Text { begin, parts: Some(parts), .. } = &self.dialect.prompt else {
-            return self.request(&self.prefix(prompt.system.as_deref()), &prompt.user, output_tokens);
-        };
-        let images: usize = prompt.images.iter().map(|image| image.bytes.len().div_ceil(3) * 4 + 100).sum();
-        let text = prompt.user.len() + prompt.user.len() / 16 + prompt.system.as_ref().map_or(0, |s| s.len());
-        self.whole_prompt(images + text, output_tokens, |out| {
-            begin(out, prompt.system.as_deref());
-            parts.write(out, &prompt.images, &prompt.user);
-        })
+    /// As [`Encoder::images`](super::Encoder::images).
+    pub(super) fn images(&self, images: &[Image]) -> Bytes {
+        match &self.dialect.prompt {
+            PromptWriter::Text { parts: Some(parts), .. } => parts.images(images),
+            PromptWriter::Text { .. } | PromptWriter::Items { .. } | PromptWriter::Audio => Bytes::new(),
+        }
     }
 
-    /// Writes a request with a whole conversation and the number of tokens to answer with.
-    pub(super) fn messages(&self, messages: &[Message], output_tokens: u32) -> Payload {
-        let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 40).sum();
+    /// As [`Encoder::illustrated`](super::Encoder::illustrated).
+    pub(super) fn illustrated(&self, messages: &[Message], images: &[Bytes], output_tokens: u32) -> Payload {
+        let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 80).sum();
+        let size = text + images.iter().map(Bytes::len).sum::<usize>();
         match self.dialect.prompt {
             PromptWriter::Text { conversation, .. } => {
-                self.whole_prompt(text, output_tokens, |out| conversation(out, messages))
+                self.whole_prompt(size, output_tokens, |out| conversation(out, messages, images))
             }
             PromptWriter::Items { .. } => {
                 self.items(&plain_items(self.needs_query(), messages.iter().map(|m| m.content.as_str())))

@@ -119,7 +119,7 @@ impl TemplateEncoder {
         let mut out = Vec::new();
         self.write(&mut out, &self.before, values);
         if self.prompt == Placeholder::Messages {
-            message_list(&mut out, messages.iter(), |role| role);
+            message_list(&mut out, messages, &[], |role| role);
         } else {
             joined(messages, |piece| text(&self.template, &mut out, piece));
         }

@@ -9,6 +9,7 @@ use goodput_core::message::{Message, Role};
 use goodput_core::record::{Failure, Finished, Phase, Record};
 use goodput_engine::config::Reasoning;
 use goodput_plan::server::{Server, Target};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -133,7 +134,7 @@ fn endpoints_that_templates_reach_have_their_own_forms() {
             stream: false,
             input: 9,
             output: 2,
-            encode: Duration::ZERO,
+            images: Arc::default(),
             options: StreamOptions::default(),
         };
         format!("{out}\n{}", document(&order, &head, 2, None, Thought::default()))
@@ -187,7 +188,7 @@ fn the_client_reads_them() {
             input: 9,
             output: 4,
             options: StreamOptions::default(),
-            encode: Duration::ZERO,
+            images: Arc::default(),
         };
         let head = (Dialect::of(text).head)(1, false, 7, "\"m\"");
         let whole = document(&order, &head, 4, Some(5), thought("share = 0.5", 4));
