@@ -490,20 +490,37 @@ fn in_process_and_on_the_bare_model_the_answer_is_the_same() {
 /// compared, with a tolerance.
 #[test]
 fn engines_agree_with_their_caches() {
-    for (name, cache) in [("cold", "cold"), ("warm", "warm")] {
+    const PREFIX: &str = "shared-prefix = { tokens = 320, groups = 20 }";
+    const TALK: &str = "conversation = { turns = { fixed = 3 }, input-tokens = { fixed = 40 } }";
+    let images = |turns: &str| {
+        format!(
+            "images = {{ width = {{ fixed = 448 }}, height = {{ fixed = 224 }}, content = \"flat\", turns = \"{turns}\" }}"
+        )
+    };
+    for (name, workload, prompts, rates) in [
+        ("cold", "cache = \"cold\"", PREFIX, "[4, 12]"),
+        ("warm", "cache = \"warm\"", PREFIX, "[4, 12]"),
+        ("images first", TALK, &images("first"), "[1, 3]"),
+        ("images in every turn", TALK, &images("every"), "[1, 3]"),
+    ] {
         let text = format!(
-            "name = \"x\"\n[server]\nsimulated = {{ preset = \"a40-qwen3-0.6b\", kv-blocks = 700 }}\nwarmup-requests = 0\n\
-             [slo]\nttft.p99 = \"500ms\"\n[workload]\ncache = \"{cache}\"\n[workload.prompts.synthetic]\n\
-             input-tokens = {{ fixed = 1200 }}\noutput-tokens = {{ fixed = 60 }}\n\
-             shared-prefix = {{ tokens = 320, groups = 20 }}\n[step]\nmeasure = \"60s\"\n[search]\nrates = [4, 12]\n"
+            "name = \"x\"\n[server]\nwarmup-requests = 0\n\
+             simulated = {{ preset = \"a40-qwen3-0.6b\", kv-blocks = 700, vision = {{ token-time = \"1ms\" }} }}\n\
+             [slo]\nttft.p99 = \"500ms\"\n[workload]\n{workload}\n[workload.prompts.synthetic]\n\
+             input-tokens = {{ fixed = 1200 }}\noutput-tokens = {{ fixed = 60 }}\n{prompts}\n\
+             [step]\nmeasure = \"60s\"\n[search]\nrates = {rates}\n"
         );
         let plan = Plan::from_text(&text).unwrap();
         let (bare, full) = (bare::steps(&plan).unwrap(), full(&plan));
         for (a, b) in bare.iter().zip(&full) {
-            assert_eq!((a.due_n, a.completed), (b.due_n, b.completed), "{name} at {}", a.level);
+            // Over HTTP a follow-up comes some milliseconds later than the answer before it, and may fall behind the end of the window.
+            let few = if workload == TALK { 5 } else { 0 };
+            let counts = [(a.due_n, b.due_n), (a.completed, b.completed)];
+            assert!(counts.iter().all(|(x, y)| x.abs_diff(*y) <= few), "{name} at {}: {counts:?}", a.level);
             for metric in [Metric::Ttft, Metric::Tpot, Metric::E2e] {
                 let (x, y) = (a.quantiles(metric).p50.unwrap(), b.quantiles(metric).p50.unwrap());
-                assert!((x / y).ln().abs() < 0.1, "{name}: {metric:?} at {}: {x} and {y} ms", a.level);
+                let is_near = (x / y).ln().abs() < 0.1 || (workload == TALK && (x - y).abs() < 8.0);
+                assert!(is_near, "{name}: {metric:?} at {}: {x} and {y} ms", a.level);
             }
         }
     }
