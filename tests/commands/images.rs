@@ -97,7 +97,7 @@ fn a_conversation_keeps_its_images_in_the_prefix_cache() {
             let number = |column: &str| row[column].parse::<f64>().unwrap();
             let turn = number("turn");
             let images = if turns == "every" { turn } else { 1.0 };
-            assert_eq!(number("items"), images, "{api}: {row:?}");
+            assert!((number("items") - images).abs() < 1e-9, "{api}: {row:?}");
             let input = 50.0 + 24.0 * (turn - 1.0) + 15.0 * images;
             assert!((number("input_tokens") - input).abs() < 9.0, "{api}: {input} in {row:?}");
             // All of the history but a part of a block, with its images.
