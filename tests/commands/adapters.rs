@@ -77,3 +77,20 @@ fn an_adapter_that_cannot_be_loaded_ends_the_sweep_before_it_begins() {
             .and(contains("conflicts with a served base model")),
     );
 }
+
+#[test]
+fn an_adapter_that_cannot_be_loaded_leaves_none_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let sim = Embedded::start(&toml::from_str("preset = \"fixed\"\nmodel = \"base\"").unwrap()).unwrap();
+    let error = |server: &str| {
+        let path = dir.path().join("plan.toml");
+        std::fs::write(&path, plan(&format!("url = \"{}\"\n{server}", sim.url), "")).unwrap();
+        let mut run = goodput();
+        run.args(["sweep", "--out"]).arg(dir.path().join("run")).arg(&path);
+        String::from_utf8(run.assert().failure().get_output().stderr.clone()).unwrap()
+    };
+    let refused = error("adapters = { a = \"/loras/a\", base = \"/loras/b\" }");
+    assert!(refused.contains("[server.adapters] base was not loaded"), "{refused}");
+    let after = error("model = \"a\"");
+    assert!(after.contains("does not serve the model \"a\""), "{after}");
+}

@@ -58,21 +58,18 @@ impl LoadedAdapters {
     /// Loads the adapters of a plan into every server of the client, one after the other. One that is there already is left as it is.
     ///
     /// # Errors
-    /// A server does not load one; the message has its answer and the remedy.
+    /// A server does not load one; the message has its answer and the remedy. Those that were loaded before it are unloaded again.
     pub(crate) async fn load(host: &Host, client: &Client, adapters: &Adapters) -> Result<Self> {
-        let mut loaded = Vec::new();
+        let mut loaded = Self::default();
         for (name, path) in adapters.iter() {
             let began = Instant::now();
-            for target in 0..client.urls().len().max(1) {
-                let answer = post(host, client, target, &Request::Load { name, path }).await;
-                let (status, body) = answer.with_context(|| format!("[server.adapters] {name}"))?;
-                if !(200..=299).contains(&status) && !is_there_already(&body) {
-                    bail!(refused(name, status, &client.sample(&body)));
-                }
+            if let Err(problem) = load_one(host, client, name, path).await {
+                loaded.unload(host, client).await;
+                return Err(problem);
             }
-            loaded.push((name.to_owned(), began.elapsed().as_secs_f64()));
+            loaded.0.push((name.to_owned(), began.elapsed().as_secs_f64()));
         }
-        Ok(Self(loaded))
+        Ok(loaded)
     }
 
     fn seconds(&self, model: &str) -> Option<f64> {
@@ -92,6 +89,18 @@ impl LoadedAdapters {
             }
         }
     }
+}
+
+/// Loads an adapter into every server of the client.
+async fn load_one(host: &Host, client: &Client, name: &str, path: &str) -> Result<()> {
+    for target in 0..client.urls().len().max(1) {
+        let answer = post(host, client, target, &Request::Load { name, path }).await;
+        let (status, body) = answer.with_context(|| format!("[server.adapters] {name}"))?;
+        if !(200..=299).contains(&status) && !is_there_already(&body) {
+            bail!(refused(name, status, &client.sample(&body)));
+        }
+    }
+    Ok(())
 }
 
 /// Returns true if the answer says that an adapter of the name is loaded, as after a sweep that was killed.
