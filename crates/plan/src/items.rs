@@ -4,7 +4,7 @@ use crate::Plan;
 use goodput_core::endpoint::{Answer, Api, Item};
 use goodput_core::slo::{AnswerPart, Metric, Slo};
 use goodput_workload::config::Cache;
-use goodput_workload::kind::RequestSource;
+use goodput_workload::kind::{Kind, RequestSource};
 use goodput_workload::sources::Prompts;
 
 impl Plan {
@@ -19,13 +19,35 @@ impl Plan {
         })
     }
 
+    /// Returns the reason why the plan's body cannot have a system text: the workload has its own in the same field.
+    fn system_problem(&self) -> Option<String> {
+        let has_own = |kind: &Kind<'_>| match kind.source {
+            RequestSource::Prompts(Prompts::Synthetic(s)) => s.shared_prefix.is_some(),
+            RequestSource::Prompts(Prompts::Text(_)) => false,
+            RequestSource::Prompts(_) | RequestSource::Trace(_) => true,
+        };
+        let is_set = self.server.body.names("system")
+            || self.workload.classes().iter().any(|class| class.body.contains_key("system"));
+        let twice = self.server.api == Api::Messages && is_set && self.workload.kinds().iter().any(has_own);
+        twice.then(|| {
+            "[server] body.system: api = \"messages\" has one field for system text, in which the workload puts its own (shared prefixes, system \
+             messages): leave it out"
+                .into()
+        })
+    }
+
     /// Returns the reason why the API cannot send the workload or be judged by the limits.
     pub(super) fn items_problem(&self) -> Option<String> {
         if let Some(problem) = self.real_time_factor_problem() {
             return Some(problem);
         }
         let item = match self.server.answer() {
-            Answer::Tokens => return self.prompt_problem().or_else(|| self.images_problem()),
+            Answer::Tokens => {
+                return self
+                    .prompt_problem()
+                    .or_else(|| self.images_problem())
+                    .or_else(|| self.system_problem());
+            }
             Answer::Items(item) => item,
         };
         if let Some(problem) = self.contents_problem(item) {
@@ -196,6 +218,23 @@ mod tests {
     const AUDIO: &str = "prompts.audio = { seconds = { fixed = 30 } }";
     const SYNTHETIC: &str =
         "prompts.synthetic = { input-tokens = { fixed = 9 }, output-tokens = { fixed = 9 } }";
+
+    #[test]
+    fn a_request_has_one_system_text() {
+        let shared = SYNTHETIC.replacen(
+            "prompts.synthetic = {",
+            "prompts.synthetic = { shared-prefix = { tokens = 4 },",
+            1,
+        );
+        for (api, workload, twice) in
+            [("messages", SYNTHETIC, false), ("messages", &*shared, true), ("responses", &*shared, false)]
+        {
+            let body = format!("{workload}\n[server.body]\nsystem = \"Be brief.\"");
+            let problem = problem(api, &body, "");
+            let is_told = problem.as_ref().is_some_and(|p| p.contains("[server] body.system"));
+            assert_eq!((is_told, problem.is_some()), (twice, twice), "{api}: {problem:?}");
+        }
+    }
 
     #[test]
     fn an_api_is_sent_what_it_takes() {
