@@ -293,18 +293,25 @@ fn serves(run: &Run, a: &Answer, rate: f64) -> String {
         subject(&run.meta),
         verb(&run.meta, "serve"),
         with_achieved(run, a, rate),
-        per_gpu(run, g, rate),
+        in_other_units(run, a, rate),
         if several_tiers(run) { "within" } else { "while keeping" },
         limits_met(run, a),
     )
 }
 
-/// Returns a level per GPU in brackets, if there are several GPUs: ` (10 per GPU)`.
-pub(super) fn per_gpu(run: &Run, g: &Goodput, rate: f64) -> String {
-    match (g.per_gpu(), run.meta.gpus) {
-        (_, None | Some(0 | 1)) => String::new(),
-        (per_gpu, Some(n)) => format!(" ({} per GPU)", figure(per_gpu.unwrap_or(rate / f64::from(n)))),
-    }
+/// Returns a level in other units, in brackets: per GPU if there are several, and items per second if these are what is asked for:
+/// ` (10 per GPU; 320 texts/s)`.
+pub(super) fn in_other_units(run: &Run, a: &Answer, value: f64) -> String {
+    let per_gpu = run.meta.gpus.filter(|n| *n > 1).map(|n| {
+        let each = a.goodput.per_gpu().unwrap_or(value / f64::from(n));
+        format!("{} per GPU", figure(each))
+    });
+    let items = run.result_item().and_then(|item| {
+        let capacity = run.capacity_near(a, value)?;
+        Some(format!("{} {}/s", figure(capacity.items_per_s?), item.plural()))
+    });
+    let all: Vec<String> = per_gpu.into_iter().chain(items).collect();
+    if all.is_empty() { String::new() } else { format!(" ({})", all.join("; ")) }
 }
 
 /// Returns the answer if no level is shown to meet: why, and whether the server is the cause.

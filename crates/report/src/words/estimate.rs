@@ -1,7 +1,7 @@
 //! An answer that is an estimate: its rate with the 90 % interval, the rate to plan with, and the soak that confirms
 //! it.
 
-use super::answer::{binds, limits_met, per_gpu, verb};
+use super::answer::{binds, in_other_units, limits_met, verb};
 use super::levels::{level, noun};
 use super::limits;
 use super::names::{lower, several_tiers, slo_name, steps_of, subject, tier_of};
@@ -63,7 +63,7 @@ pub(super) fn sentence(run: &Run, a: &Answer) -> Option<String> {
             "{who} {} at least {}{}, the highest {} of the plan, {}; more was not tried, so where the limit lies is not known",
             verb(&run.meta, "serve"),
             estimated(run, a, rate, &level_number(rate)).trim_end_matches(','),
-            per_gpu(run, g, rate),
+            in_other_units(run, a, rate),
             noun(a.control),
             keeping(run, a),
         ));
@@ -101,7 +101,7 @@ pub(super) fn sentence(run: &Run, a: &Answer) -> Option<String> {
     Some(format!(
         "{who} {} {rate}{} {}{}; {} the true limit lies between {low} and {high}",
         verb(&run.meta, "serve"),
-        per_gpu(run, g, value),
+        in_other_units(run, a, value),
         keeping(run, a),
         binds(g),
         match (g.support.misfit, g.basis) {

@@ -72,15 +72,20 @@ pub(crate) fn throughput(run: &Run) -> Option<String> {
         .map_or((best.output_tokens_per_s, "output tokens"), |item| (best.items_per_s, item.plural()));
     let most = format!("{} requests/s and {} {unit}/s", figure(best.achieved_rate), figure(amount));
     let is_full = steps.iter().any(|s| s.stable == Some(false) && s.offered_rate > LEVEL * s.achieved_rate);
+    // Overload that has not lasted long enough to show in the rates.
+    let overloaded = steps.iter().find(|s| s.stable == Some(false)).map(|s| level_number(s.level.value));
     let late = steps
         .iter()
         .rfind(|s| s.offered_rate > best.offered_rate && s.good_rate < 0.9 * s.achieved_rate)
         .filter(|_| !is_full)
         .map(|s| format!("; of {} only {} are in time", figure(s.offered_rate), figure(s.good_rate)));
     let late = late.unwrap_or_default();
-    Some(match (a.control, is_full) {
-        (Control::Rate, true) => format!("At most {most} are completed, however much is offered"),
-        (Control::Rate, false) => format!("All that is offered is completed, up to {most}{late}"),
+    Some(match (a.control, overloaded) {
+        (Control::Rate, Some(_)) if is_full => {
+            format!("At most {most} are completed, however much is offered")
+        }
+        (Control::Rate, Some(at)) => format!("Up to {most} are completed; at {at} offered requests pile up"),
+        (Control::Rate, None) => format!("All that is offered is completed, up to {most}{late}"),
         (Control::Concurrency | Control::Sessions | Control::TraceScale, _) => {
             format!("Up to {most} are completed")
         }

@@ -53,6 +53,11 @@ impl Run {
         self.capacity_at(answer, usable_safe_rate(&answer.goodput)?, None)
     }
 
+    /// Returns the capacity at any level of an answer, from the step nearest to it.
+    pub fn capacity_near(&self, answer: &Answer, level: f64) -> Option<Capacity> {
+        self.capacity_at(answer, level, self.throughput(answer, level))
+    }
+
     /// Returns the capacity at a level between steps, from the nearest of them; `throughput` is that of a closed
     /// loop, if known.
     fn capacity_at(&self, answer: &Answer, level: f64, throughput: Option<f64>) -> Option<Capacity> {
