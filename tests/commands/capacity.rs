@@ -12,19 +12,7 @@ use tempfile::{TempDir, tempdir};
 fn run(dir: &TempDir, name: &str, sets: &[&str]) -> PathBuf {
     let out = dir.path().join(name);
     let sets = sets.iter().flat_map(|s| ["--set", s]);
-    goodput()
-        .args([
-            "sweep",
-            "a40-qwen3-0.6b",
-            "--virtual-time",
-            "--set",
-            "search.adaptive.budget=\"12m\"",
-            "--out",
-        ])
-        .arg(&out)
-        .args(sets)
-        .output()
-        .unwrap();
+    a40_without_charts("6m").arg("--out").arg(&out).args(sets).output().unwrap();
     out
 }
 
@@ -160,6 +148,7 @@ fn power_must_be_known_of_all(dear: &Path, a40: &Path) {
 fn runs_beside_one_another_and_their_files() {
     let dir = tempdir().unwrap();
     let a40 = run(&dir, "a40", &["hardware.watts=300"]);
+    goodput().arg("report").arg(&a40).assert().success();
     let dear =
         run(&dir, "dear", &["hardware.gpu=\"H100\"", "hardware.price-per-hour=2", "slo.ttft.p99=\"100ms\""]);
     let out = dir.path().join("out");
@@ -251,7 +240,7 @@ fn a_plan_may_limit_what_tokens_cost() {
     let dir = tempdir().unwrap();
     for (limit, code, says) in [("0.2", 0, "accepted"), ("0.05", 2, "rejected")] {
         let out = dir.path().join(limit);
-        a40_without_charts("12m")
+        a40_without_charts("6m")
             .args(["--set", &format!("hardware.max-cost-per-mtok={limit}"), "--out"])
             .arg(&out)
             .assert()

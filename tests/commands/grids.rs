@@ -19,7 +19,7 @@ fn grid(search: &str, knob: &str, values: &str) -> String {
 #[test]
 fn max_model_len_is_a_knob_that_sets_how_many_requests_fit() {
     let dir = tempdir().unwrap();
-    let search = "adaptive = { budget = \"5m\" }\nmax-rate = 40\npeak = { concurrency = 160, settle = \"30s\", measure = \"2m\" }";
+    let search = "adaptive = { budget = \"3m\" }\nmax-rate = 40\npeak = { concurrency = 160, settle = \"20s\", measure = \"1m\" }";
     let (run, said) = simulate(dir.path(), &grid(search, "max-model-len", "[512, 1024, 2048, 65536]"));
     let found = rows(&run.join("variants.csv"));
     let of = |name: &str| found.iter().map(|r| r[name].clone()).collect::<Vec<_>>();

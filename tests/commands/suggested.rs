@@ -140,7 +140,7 @@ fn a_suggested_command_runs() {
 fn advice_is_tried() {
     let dir = tempdir().unwrap();
     let plan = dir.path().join("plan.toml");
-    let search = "search = { adaptive = { budget = \"12m\" }, max-rate = 200 }\nslo.ttft.p99 = \"80ms\"\n";
+    let search = "search = { adaptive = { budget = \"6m\" }, max-rate = 200 }\nslo.ttft.p99 = \"80ms\"\n";
     fs::write(&plan, format!("name = \"x\"\nseed = 7\n{SEATS}{search}{FIXED}")).unwrap();
     let run = dir.path().join("run");
     let sweep = goodput()

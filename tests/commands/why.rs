@@ -1,18 +1,21 @@
 //! Findings and floors, from whole sweeps of the simulated A40 in virtual time.
 
-use crate::common::{goodput, result, sweep_with_charts};
+use crate::common::{goodput, result, simulate, sweep_with_charts};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use tempfile::tempdir;
 
 /// Runs a plan in simulated time, and gives its run folder and what it printed.
-fn sweep(dir: &Path, server: &str, rest: &str) -> (PathBuf, String) {
-    let text = format!(
+fn plan(server: &str, rest: &str) -> String {
+    format!(
         "name = \"why\"\nseed = 7\nserver = {{ simulated = {{ preset = \"a40-qwen3-0.6b\"{server} }}, warmup-requests = 4 }}\n\
          step = {{ settle = \"4s\", measure = \"60s\" }}\n{rest}"
-    );
-    sweep_with_charts(dir, &text, &["--virtual-time"])
+    )
+}
+
+fn sweep(dir: &Path, server: &str, rest: &str) -> (PathBuf, String) {
+    simulate(dir, &plan(server, rest))
 }
 
 fn kinds(result: &Value, series: &str) -> Vec<String> {
@@ -30,7 +33,8 @@ fn findings_and_floors_come_from_the_run_folder() {
     let dir = tempdir().unwrap();
     let hardware = "hardware = { gpu = \"A40\", gpus = 1 }\n\
                     model = { parameters = \"0.6B\", precision = \"bf16\", layers = 28, kv-heads = 8, head-size = 128 }\n";
-    let (run, said) = sweep(dir.path(), "", &format!("{SEARCH}{FIXED}{hardware}"));
+    let text = plan("", &format!("{SEARCH}{FIXED}{hardware}"));
+    let (run, said) = sweep_with_charts(dir.path(), &text, &["--virtual-time"]);
     let first = result(&run);
     // The cause of a queue comes before the queue.
     assert_eq!(kinds(&first, "main"), ["prefill-bound", "queueing"], "{}", first["findings"]);
