@@ -16,9 +16,10 @@ fn embedder(search: &str) -> String {
 fn an_embedder_is_judged_by_e2e_and_told_in_texts() {
     let dir = tempfile::tempdir().unwrap();
     // The closed form for M/D/1: 9.26 / 2 = 4.63 requests/s.
-    let (run, _) = sweep(dir.path(), &embedder("rates = [4.2, 5.2]"), &["--virtual-time"]);
+    let (run, said) = sweep(dir.path(), &embedder("rates = [4.2, 5.2]"), &["--virtual-time"]);
     let result = result(&run);
     let goodput = &result["goodput"];
+    assert!(said.contains(" texts/s) while keeping p99 e2e "), "{said}");
     assert_eq!((&goodput["met"], &goodput["failed"]), (&4.2.into(), &5.2.into()), "{goodput}");
     assert_eq!(goodput["binding"], "e2e.p99");
     for step in result["steps"].as_array().unwrap() {

@@ -157,6 +157,7 @@ mod tests {
     use super::*;
     use crate::charts::{of, over};
     use goodput_run::fixture;
+    use goodput_stats::stats::step::StepKind;
 
     fn case(name: &str) -> Run {
         fixture::cases().into_iter().find(|(n, _)| *n == name).map(|(_, r)| r).unwrap()
@@ -205,6 +206,23 @@ mod tests {
         attained: At 36 requests/s 99.91 % of requests keep every limit with warm, 97.8 % with cold
         pareto: Within the SLO warm gives 1,440 output tokens/s, cold gives 1,010
         "#);
+    }
+
+    /// The highest load is more than the server can take, but not by so much that its rates show it.
+    #[test]
+    fn a_server_that_sinks_does_not_complete_all() {
+        let mut run = case("soak");
+        run.steps.retain(|s| s.stable != Some(false));
+        assert_eq!(throughput(&run).unwrap().split(',').next(), Some("All that is offered is completed"));
+        let last = run.steps.iter_mut().filter(|s| s.kind != StepKind::Baseline);
+        let last = last.max_by(|a, b| a.level.value.total_cmp(&b.level.value)).unwrap();
+        last.stable = Some(false);
+        let (at, message) = (last.level.value, throughput(&run).unwrap());
+        assert!(
+            message.starts_with("Up to ")
+                && message.ends_with(&format!("; at {at} offered requests pile up")),
+            "{message}"
+        );
     }
 
     #[test]
