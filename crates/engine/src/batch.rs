@@ -24,14 +24,14 @@ mod kv;
 pub(crate) mod noise;
 mod sequence;
 
-use super::{Emission, KvCache, PrefixCounts, Request};
+use super::{Emission, IdMap, KvCache, PrefixCounts, Request};
 use cost::{Cost, Load};
 use kv::Kv;
 pub use noise::Drift;
 use noise::Noise;
 use sequence::Sequence;
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     num::NonZeroU32,
     time::Duration,
 };
@@ -84,7 +84,7 @@ pub struct Batch {
     /// Number of cancelled sequences in `running`.
     cancelled: usize,
     /// Location of each open request, by id.
-    locations: HashMap<u64, Location>,
+    locations: IdMap<Location>,
     /// Number of admissions so far.
     admissions: u64,
     /// The current iteration; `None` if nothing runs or waits.
@@ -127,7 +127,7 @@ impl Batch {
             waiting: BTreeMap::new(),
             running: vec![],
             cancelled: 0,
-            locations: HashMap::new(),
+            locations: IdMap::default(),
             admissions: 0,
             iteration: None,
             out: VecDeque::new(),

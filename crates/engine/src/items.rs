@@ -1,8 +1,7 @@
 //! Requests of several items on any engine: each item is a prompt of its own, and the request is answered when the last one has
 //! been read, or when the text of each has been written.
 
-use super::{Emission, Model, Request};
-use std::collections::HashMap;
+use super::{Emission, IdMap, Model, Request};
 use std::time::Duration;
 
 /// Number of bits of an engine's request id that count the items of a request.
@@ -13,7 +12,7 @@ const ITEM_BITS: u32 = 16;
 pub struct ItemModel {
     model: Model,
     /// The open requests of items.
-    open: HashMap<u64, OpenItems>,
+    open: IdMap<OpenItems>,
 }
 
 /// An open request of items.
@@ -34,7 +33,7 @@ struct OpenItems {
 impl ItemModel {
     /// Makes it on an engine.
     pub fn new(model: Model) -> Self {
-        Self { model, open: HashMap::new() }
+        Self { model, open: IdMap::default() }
     }
 
     /// Returns the engine.

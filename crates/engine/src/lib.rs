@@ -30,10 +30,13 @@ pub mod batch;
 pub mod blocks;
 pub mod config;
 pub mod fault;
+mod id_map;
 pub mod items;
 pub mod queue;
 pub mod truth;
 pub mod variable_speed;
+
+pub use id_map::IdMap;
 
 use std::{sync::Arc, time::Duration};
 

@@ -2,13 +2,13 @@
 //! [`super::truth`].
 
 use super::batch::noise::sigma;
-use super::{Emission, Request};
+use super::{Emission, IdMap, Request};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, StandardNormal};
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap, VecDeque},
+    collections::{BinaryHeap, VecDeque},
     time::Duration,
 };
 
@@ -77,7 +77,7 @@ pub struct Queue {
     /// Time of the last state change.
     clock: Duration,
     arrivals: u64,
-    jobs: HashMap<u64, Job>,
+    jobs: IdMap<Job>,
     /// Waiting requests in order. Cancelled ones stay until they reach the front, since removing each at once would
     /// make cancelling all of them quadratic.
     line: VecDeque<Ticket>,
@@ -138,7 +138,7 @@ impl Queue {
             rng: ChaCha8Rng::seed_from_u64(settings.seed),
             clock: Duration::ZERO,
             arrivals: 0,
-            jobs: HashMap::new(),
+            jobs: IdMap::default(),
             line: VecDeque::new(),
             waiting: 0,
             busy: 0,

@@ -6,11 +6,11 @@ use super::super::tally::StepTally;
 use super::lengths::Requests;
 use goodput_core::level::Control;
 use goodput_core::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
-use goodput_engine::{Emission, Model};
+use goodput_engine::{Emission, IdMap, Model};
 use goodput_plan::{Plan, Timeout};
 use goodput_stats::search::Ask;
 use goodput_workload::chain::Chain;
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// A running step. Times count from its start.
@@ -24,7 +24,7 @@ pub(super) struct ModelLoad {
     later: BTreeMap<(Duration, u64), DueRequest>,
     /// Times at which the free slots of a closed loop became free.
     idle: VecDeque<Duration>,
-    pub(super) open: HashMap<u64, OpenRequest>,
+    pub(super) open: IdMap<OpenRequest>,
     /// Timeouts of open requests, in order of time. Some of these requests have already finished.
     pub(super) deadlines: VecDeque<(Duration, u64)>,
     pub(super) measured_open: u64,
@@ -75,7 +75,7 @@ impl ModelLoad {
             later: BTreeMap::new(),
             requests,
             idle: vec![Duration::ZERO; slots].into(),
-            open: HashMap::new(),
+            open: IdMap::default(),
             deadlines: VecDeque::new(),
             measured_open: 0,
             settle: ask.settle,
