@@ -102,7 +102,7 @@ pub(crate) enum Group {
     Limit,
     /// Several limits whose individual true rates lie within 1 %.
     Coincident,
-    /// Requests of items: an embedder, a reranker.
+    /// Requests of items or files: an embedder, a reranker, a vision model, a transcriber.
     Items,
     /// Conversations.
     Talk,
@@ -170,6 +170,8 @@ pub(crate) struct Case {
     pub(crate) rare: Option<Rare>,
     /// The `[workload.prompts.items]` table of the plan, in place of lengths: an embedder or a reranker.
     pub(crate) items: Option<String>,
+    /// The `[workload.prompts.audio]` table of the plan, in place of lengths: a transcriber.
+    pub(crate) audio: Option<String>,
     /// The `images` table of the prompts: a vision model, whose encoder takes 20 µs a token.
     pub(crate) images: Option<String>,
     /// The `[workload.conversation]` table of the plan. With it, levels are sessions per second.
@@ -213,6 +215,7 @@ impl Case {
             output: "{ fixed = 2 }".into(),
             rare: None,
             items: None,
+            audio: None,
             images: None,
             conversation: None,
             targets: vec![],
@@ -378,7 +381,8 @@ impl Case {
     /// Returns the server with the constant speed for which the truth holds.
     pub(crate) fn settled_model(&self, seed: u64) -> Model {
         let engine = self.engine.model(seed);
-        let model = if self.items.is_some() { engine.with_items() } else { engine };
+        let has_items = self.items.is_some() || self.audio.is_some();
+        let model = if has_items { engine.with_items() } else { engine };
         let speed = self.change.map_or(1.0, Change::final_speed);
         if (speed - 1.0).abs() < f64::EPSILON {
             return model;
@@ -398,8 +402,9 @@ impl Case {
         if self.images.is_some() {
             writeln!(text, "server.simulated.vision.token-time = \"20us\"")?;
         }
-        if self.items.is_some() {
-            writeln!(text, "server.api = \"embeddings\"")?;
+        let api = self.items.as_ref().map(|_| "embeddings");
+        if let Some(api) = api.or(self.audio.as_ref().map(|_| "transcriptions")) {
+            writeln!(text, "server.api = \"{api}\"")?;
         }
         if let Some(s) = self.timeout_s {
             writeln!(text, "step.timeout = \"{}ms\"", (s * 1e3).round())?;
@@ -410,9 +415,10 @@ impl Case {
                 self.images.as_ref().map(|images| format!(", images = {images}")).unwrap_or_default();
             format!("prompts.synthetic = {{ input-tokens = {input}, output-tokens = {output}{images} }}")
         };
-        let usual = match &self.items {
-            Some(items) => format!("prompts.items = {items}"),
-            None => prompts(&self.input, &self.output),
+        let usual = match (&self.items, &self.audio) {
+            (Some(items), _) => format!("prompts.items = {items}"),
+            (None, Some(audio)) => format!("prompts.audio = {audio}"),
+            (None, None) => prompts(&self.input, &self.output),
         };
         match &self.rare {
             None => writeln!(text, "{usual}")?,

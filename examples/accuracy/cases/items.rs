@@ -1,4 +1,4 @@
-//! Development cases whose requests have items: an embedder, a reranker, and a vision model.
+//! Development cases whose requests have items or files: an embedder, a reranker, a vision model, and a transcriber.
 
 use super::{Case, Engine, Group, TruthLine};
 use goodput::slo::Metric::{E2e, Tpot, Ttft};
@@ -34,5 +34,11 @@ pub(super) fn items() -> Vec<Case> {
         )
         .limit(Ttft, 200.0)
         .limit(Tpot, 30.0);
-    all.into_iter().chain([vision]).map(|case| case.with(TRUTHS)).collect()
+    let transcriber = Case {
+        group: Group::Items,
+        audio: Some("{ seconds = { lognormal = { mean = 12, cv = 0.6, max = 30 } } }".into()),
+        ..Case::new("transcriber", Engine::Preset("l4-whisper-large-v3"))
+    };
+    let transcriber = transcriber.limit(E2e, 4000.0);
+    all.into_iter().chain([vision, transcriber]).map(|case| case.with(TRUTHS)).collect()
 }
