@@ -281,5 +281,9 @@ fn requests(case: &Case) -> String {
     let turns = case.conversation.as_ref().map_or(String::new(), |turns| {
         format!("; {}", words(&turns.replace('"', "").lines().collect::<Vec<_>>().join("; ")))
     });
-    format!("{load}; {} in, {} out{rare}{turns}", words(&case.input), words(&case.output))
+    if let Some(contents) = case.items.as_ref().or(case.audio.as_ref()) {
+        return format!("{load}; {}", words(contents));
+    }
+    let images = case.images.as_ref().map_or(String::new(), |images| format!("; images: {}", words(images)));
+    format!("{load}; {} in, {} out{images}{rare}{turns}", words(&case.input), words(&case.output))
 }
