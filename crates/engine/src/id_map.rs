@@ -31,7 +31,7 @@ mod tests {
     use std::collections::HashSet;
     use std::hash::Hash;
 
-    /// Of so many successive numbers, about as many places are taken as by chance (63 %), or more, and all tags.
+    /// Successive numbers take about as many places as by chance (63 %), or more, and all tags.
     #[test]
     fn successive_numbers_are_spread() {
         let hash = |id: u64| {

@@ -1,5 +1,6 @@
 //! Audio of requests to transcribe: generated, or recordings from files.
 
+use super::files::sent::MOST_BYTES;
 use super::lengths::Lengths;
 use super::wav;
 use goodput_core::units::short;
@@ -12,8 +13,6 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Largest file of a request in bytes. Some requests are written ahead, and servers take less: 25 MB at OpenAI, and at vLLM by default.
-pub(crate) const MOST_BYTES: u32 = 64 << 20;
 /// Samples at the beginning of generated silence or of a tone that are random, so that no two files are the same.
 const NONCE: usize = 32;
 /// Bits by which the nonce is quieter than the loudest sound: it cannot be heard.

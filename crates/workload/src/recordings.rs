@@ -1,12 +1,11 @@
 //! Recordings: audio files that are sent as they are.
 
-use super::audio::{Clip, MOST_BYTES};
-use super::files::expand;
+use super::audio::Clip;
+use super::files::SentKind;
 use super::wav;
 use anyhow::{Context, Result, bail};
 use goodput_core::units::{short, thousands};
-use std::fs::{self, File};
-use std::io::BufReader;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,20 +25,9 @@ struct Recording {
 impl Recordings {
     /// Finds the files and reads their lengths. Of a directory, it takes the files that end in `.wav`.
     pub(crate) fn open(paths: &[PathBuf]) -> Result<Self> {
-        let mut files = Vec::new();
-        for path in paths {
-            let all = expand(std::slice::from_ref(path))?;
-            let is_wav = |file: &PathBuf| file.extension().is_some_and(|e| e.eq_ignore_ascii_case("wav"));
-            let wanted: Vec<PathBuf> =
-                all.into_iter().filter(|file| !path.is_dir() || is_wav(file)).collect();
-            if wanted.is_empty() {
-                bail!("{} contains no WAV files: {CONVERT}", path.display());
-            }
-            for path in wanted {
-                files.push(Recording { length: length(&path)?, path });
-            }
-        }
-        Ok(Self { files: files.into() })
+        let open = |path: PathBuf| anyhow::Ok(Recording { length: length(&path)?, path });
+        let files = KIND.find(paths)?.into_iter().map(open).collect::<Result<_>>()?;
+        Ok(Self { files })
     }
 
     /// Returns their number.
@@ -80,19 +68,18 @@ impl Recordings {
     }
 }
 
-/// Advice for recordings of another format.
-const CONVERT: &str = "only WAV files are sent, since their length is in their header; convert others first, such as with \
-                       `ffmpeg -i speech.mp3 speech.wav`";
+const KIND: SentKind = SentKind {
+    extensions: &["wav"],
+    name: "WAV",
+    owner: "a request",
+    convert: "only WAV files are sent, since their length is in their header; convert others first, such as with \
+              `ffmpeg -i speech.mp3 speech.wav`",
+};
 
 /// Reads the length of a recording.
 fn length(path: &Path) -> Result<Duration> {
-    let named = || path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {}", named()))?;
-    let bytes = file.metadata().with_context(|| format!("cannot read {}", named()))?.len();
-    if bytes > u64::from(MOST_BYTES) {
-        bail!("{} has {} MiB: a request may have a file of {} MiB", named(), bytes >> 20, MOST_BYTES >> 20);
-    }
-    wav::length(BufReader::new(file)).map_err(|problem| anyhow::anyhow!("{} {problem}: {CONVERT}", named()))
+    let file = KIND.open(path)?;
+    wav::length(file).map_err(|problem| anyhow::anyhow!("{} {problem}: {}", path.display(), KIND.convert))
 }
 
 #[cfg(test)]

@@ -3,10 +3,12 @@
 pub(crate) mod open;
 pub(crate) mod record;
 pub(crate) mod scan;
+pub(crate) mod sent;
 pub(crate) mod stored;
 
 pub(crate) use record::Record;
 pub(crate) use scan::{Framing, RowBytes, ScanError, Scanner};
+pub(crate) use sent::SentKind;
 pub(crate) use stored::{FileRange, StoredFile, expand, temporary};
 
 /// Number of unusable rows that are kept as examples; all are counted.

@@ -2,24 +2,23 @@
 
 use super::header::Header;
 use super::{Image, ImageFormat, ImageSize, LONGEST_SIDE, PlannedImage, variation};
-use crate::files::expand;
+use crate::files::SentKind;
 use anyhow::{Context, Result, anyhow, bail};
 use goodput_core::units::thousands;
 use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Largest file in bytes. Some requests are written ahead.
-const MOST_BYTES: u64 = 64 << 20;
-/// Names of image files end in one of these.
-const EXTENSIONS: [&str; 3] = ["png", "jpg", "jpeg"];
-/// Advice for images of another format.
-const CONVERT: &str =
-    "only PNG and JPEG files are sent; convert others first, such as with `magick photo.webp photo.jpg`";
+const KIND: SentKind = SentKind {
+    extensions: &["png", "jpg", "jpeg"],
+    name: ".png, .jpg or .jpeg",
+    owner: "an image",
+    convert: "only PNG and JPEG files are sent; convert others first, such as with `magick photo.webp photo.jpg`",
+};
 
 /// Image files with known sizes. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -37,22 +36,8 @@ struct ImageFile {
 impl ImageFiles {
     /// Finds the files and reads their sizes. Of a directory, it takes the files that end in `.png`, `.jpg` or `.jpeg`.
     pub(super) fn open(paths: &[PathBuf]) -> Result<Self> {
-        let mut files = Vec::new();
-        for path in paths {
-            let all = expand(std::slice::from_ref(path))?;
-            let is_image = |file: &PathBuf| {
-                file.extension().is_some_and(|own| EXTENSIONS.iter().any(|e| own.eq_ignore_ascii_case(e)))
-            };
-            let wanted: Vec<PathBuf> =
-                all.into_iter().filter(|file| !path.is_dir() || is_image(file)).collect();
-            if wanted.is_empty() {
-                bail!("{} contains no .png, .jpg or .jpeg files: {CONVERT}", path.display());
-            }
-            for path in wanted {
-                files.push(ImageFile::open(path)?);
-            }
-        }
-        Ok(Self { files: files.into() })
+        let files = KIND.find(paths)?.into_iter().map(ImageFile::open).collect::<Result<_>>()?;
+        Ok(Self { files })
     }
 
     /// Draws one of the files.
@@ -104,16 +89,10 @@ impl ImageFile {
 
 /// Reads the header of a file.
 fn header(path: &Path) -> Result<Header> {
-    let named = || path.display();
-    let file = File::open(path).with_context(|| format!("cannot read {}", named()))?;
-    let bytes = file.metadata().with_context(|| format!("cannot read {}", named()))?.len();
-    if bytes > MOST_BYTES {
-        bail!("{} has {} MiB: an image may have a file of {} MiB", named(), bytes >> 20, MOST_BYTES >> 20);
-    }
-    let mut file = BufReader::new(file);
+    let mut file = KIND.open(path)?;
     let read =
         |at: u64, out: &mut [u8]| file.seek(SeekFrom::Start(at)).and_then(|_| file.read_exact(out)).is_ok();
-    Header::read(read).map_err(|problem| anyhow!("{} {problem}: {CONVERT}", named()))
+    Header::read(read).map_err(|problem| anyhow!("{} {problem}: {}", path.display(), KIND.convert))
 }
 
 impl fmt::Display for ImageFiles {
@@ -135,7 +114,9 @@ impl fmt::Display for ImageFiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::files::sent::MOST_BYTES;
     use crate::seed::{Purpose, stream};
+    use std::fs::File;
 
     fn fixture(name: &str) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/fixtures/images").join(name)
@@ -197,7 +178,7 @@ mod tests {
             assert!(error.contains(part), "{name}: {error}");
         }
         let large = File::create(dir.path().join("large.png")).unwrap();
-        large.set_len(MOST_BYTES + (1 << 20)).unwrap();
+        large.set_len(u64::from(MOST_BYTES) + (1 << 20)).unwrap();
         fs::create_dir(dir.path().join("empty")).unwrap();
         fs::create_dir(dir.path().join("texts")).unwrap();
         fs::write(dir.path().join("texts/a.txt"), "").unwrap();
