@@ -58,7 +58,7 @@ fn checks_are_counted_apart_and_read_back() {
         "{rows}"
     );
     let requests = fs::read_to_string(run.join("requests.csv")).unwrap();
-    assert!(requests.lines().any(|l| l.contains(",measure,") && l.ends_with(",false,,0,,")));
+    assert!(requests.lines().any(|l| l.contains(",measure,") && l.ends_with(",false,,0,,,,")));
     let report = fs::read_to_string(run.join("report.md")).unwrap();
     assert!(report.contains("## Answer checks") && report.contains("came all the same"), "{report}");
     // All of it again from the files alone; the schema stands in the plan of the run.

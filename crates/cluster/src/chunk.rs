@@ -7,6 +7,7 @@ use super::message::ChunkHead;
 use bytes::Bytes;
 use goodput_core::record::{Conn, Failure, Finished, Outcome, Phase, Record, TokenSource};
 use std::collections::VecDeque;
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 /// Size at which a chunk is closed. It must arrive within the time that a reply may take, also over a link that many workers share: 64 of
@@ -98,7 +99,7 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Finished>, String> {
 const ROW: usize = 65;
 
 /// Number of optional values of a row.
-const OPTIONS: usize = 26;
+const OPTIONS: usize = 28;
 
 /// Writes the values of a row. A bit of the row says for each optional value if it is there.
 struct Writer<'a> {
@@ -204,6 +205,8 @@ fn write_record(record: &Record, w: &mut Writer<'_>) {
     w.option(failure.map(|f| [place(&Failure::ALL, &f)]));
     w.option(status.map(u16::to_le_bytes));
     w.maybe_time(record.uploaded);
+    w.option(record.choices.map(|n| [n.get()]));
+    w.maybe_time(record.decoding);
     // Whether the checks passed is found out by the leader, from the text.
     debug_assert_eq!(*check, None);
 }
@@ -328,6 +331,8 @@ impl Reader<'_, '_> {
         r.failure = self.option(p, |s| s.of(&Failure::ALL))?;
         r.status = self.option(p, Self::u16)?;
         r.uploaded = self.option(p, Self::time)?;
+        r.choices = self.option(p, |s| NonZeroU8::new(s.u8()?))?;
+        r.decoding = self.option(p, Self::time)?;
         Some(r)
     }
 }
@@ -349,11 +354,12 @@ mod tests {
     fn record() -> impl Strategy<Value = Record> {
         let names =
             (any::<u64>(), 0..4_usize, any::<(u16, u16, u16, u8)>(), of(any::<u64>()), of(any::<bool>()));
-        let times = (time(), proptest::collection::vec(of(time()), 9), time());
+        let times = (time(), proptest::collection::vec(of(time()), 10), time());
         let counts = (any::<[u32; 4]>(), proptest::collection::vec(of(any::<u32>()), 5), any::<(u64, u16)>());
         let ends =
             (of(0..4_usize), 0..Outcome::ALL.len(), of(0..Failure::ALL.len()), of(any::<u16>()), text());
-        (names, times, counts, ends).prop_map(|(names, times, counts, ends)| {
+        let choices = of(any::<NonZeroU8>());
+        (names, times, counts, ends, choices).prop_map(|(names, times, counts, ends, choices)| {
             let (id, phase, (class, turn, target, attempts), session, reused) = names;
             let (due, at, end) = times;
             let ([input_asked, output_asked, events, itl_over], some, (output_bytes, items)) = counts;
@@ -396,6 +402,8 @@ mod tests {
                 check: None,
                 items,
                 audio: at[8],
+                choices,
+                decoding: at[9],
             }
         })
     }

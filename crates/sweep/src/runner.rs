@@ -169,7 +169,7 @@ impl Runner {
         (context.client_delay, context.halts) = running.firing.delays(&end, &counted).await;
         context.workers = end.reports;
         let trace = running.firing.trace().and_then(|TraceStart { from, of }| {
-            let last = tally.kept.iter().map(|r| r.id).max()?;
+            let last = tally.kept.iter().map(|r| r.id.into()).max()?;
             Some(TracePart { from, n: self.ready.load.traffic().chain(last) + 1, of })
         });
         let host = running.host_watch.end();

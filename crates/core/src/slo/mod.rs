@@ -103,7 +103,9 @@ impl Limit {
             (AnswerPart::Pace, Some(_)) if r.output_asked == 0 => Duration::ZERO,
             (AnswerPart::Pace, Some(first)) => {
                 let after = r.output_asked.saturating_sub(r.first_event_tokens.unwrap_or(1)).max(1);
-                r.end.saturating_sub(first).div_f64(f64::from(after))
+                // Choices decode at the same time, and all of their time counts.
+                let so_far = r.decoding.unwrap_or_else(|| r.end.saturating_sub(first));
+                so_far.div_f64(f64::from(after))
             }
             (AnswerPart::Pace, None) => Duration::ZERO,
             (AnswerPart::First | AnswerPart::Whole, _) => {

@@ -70,7 +70,9 @@ impl TableRow for RequestRow {
         c.cell("worker", &mut r.worker)?;
         c.later("items", &mut r.items)?;
         c.cell("audio_ms", &mut r.audio)?;
-        c.cell("uploaded_ms", &mut r.uploaded)
+        c.cell("uploaded_ms", &mut r.uploaded)?;
+        c.cell("choices", &mut r.choices)?;
+        c.cell("decoding_ms", &mut r.decoding)
     }
 }
 

@@ -100,6 +100,8 @@ pub(crate) struct RequestTimes {
     pub(crate) last_token: Option<f64>,
     /// Number of output tokens after those of the first event.
     pub(crate) later_tokens: Option<u32>,
+    /// Time spent decoding, summed over its choices, if it has several.
+    pub(crate) decoding: Option<f64>,
     /// Length of its audio.
     pub(crate) audio: Option<f64>,
 }
@@ -126,6 +128,7 @@ impl TableRow for TracedRequest {
             first_token: None,
             last_token: None,
             later_tokens: None,
+            decoding: None,
             audio: None,
         };
         Self { series: String::new(), step: 0, class: String::new(), times }
@@ -152,6 +155,7 @@ impl TableRow for TracedRequest {
         c.cell("failure", &mut failure)?;
         c.later("items", &mut items)?;
         c.within("audio_ms", &mut t.audio, is_time)?;
+        c.within("decoding_ms", &mut t.decoding, is_time)?;
         let sent_by_us = is_sent_by_us(output_asked, items, t.audio.is_some());
         t.broken = t.outcome == Outcome::Failed && !is_cut_off(t.outcome, failure, sent_by_us);
         t.later_tokens = output_tokens.map(|all| all.saturating_sub(first_event_tokens.unwrap_or(1)));
@@ -316,7 +320,9 @@ impl Open {
         let ok = r.outcome == Outcome::Ok;
         self.trace.cut += u64::from(!ok && !r.broken);
         let tpot = match (r.first_token, r.last_token, r.later_tokens) {
-            (Some(first), Some(last), Some(n)) if ok && n > 0 => Some((last - first).max(0.0) / f64::from(n)),
+            (Some(first), Some(last), Some(n)) if ok && n > 0 => {
+                Some(r.decoding.unwrap_or((last - first).max(0.0)) / f64::from(n))
+            }
             _ => None,
         };
         let e2e = r.last_token.filter(|_| ok).map(|t| (t - r.due).max(0.0));

@@ -6,9 +6,10 @@ use super::halt::Halts;
 use super::summary::StepInput;
 use super::workers::lateness_of_worst;
 use goodput_core::caveat::OwnFault;
-use goodput_core::record::{Failure, Outcome, Phase};
+use goodput_core::record::{Failure, MOST_CHOICES, Outcome, Phase};
 use goodput_core::slo::Metric;
 use goodput_core::units::ms;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 /// Faults of the client in one step.
@@ -131,6 +132,9 @@ fn without_delay(r: &CompactRecord, lag: Duration, metric: Metric) -> CompactRec
     } else {
         let earlier = |t: Nanos| Nanos::from(t.get().saturating_sub(lag));
         r.last_token = r.last_token.map(|t| r.first_token.map_or(earlier(t), |first| earlier(t).max(first)));
+        // Each choice has a last stamp of its own. Every choice that has begun counts for the tokens of a first event.
+        let choices = r.first_event_tokens.map_or(1, NonZeroU32::get).min(MOST_CHOICES.into());
+        r.decoding = r.decoding.map(|t| t.get().saturating_sub(lag.saturating_mul(choices)).into());
     }
     r
 }

@@ -1,7 +1,7 @@
 //! Compact form of a [`Record`] that the statistics keep: without the fields that only its row in `requests.csv` needs, and
 //! without heap allocations.
 
-use goodput_core::record::{self, Conn, Failure, Outcome, Phase, Record};
+use goodput_core::record::{self, Conn, DECODING_UNIT, Failure, Outcome, Phase, Record, decoding_units};
 use goodput_core::slo::{AnswerPart, Metric};
 use std::num::{NonZeroU16, NonZeroU32, NonZeroU64};
 use std::time::Duration;
@@ -49,11 +49,30 @@ impl From<u32> for Tokens {
     }
 }
 
+/// A time spent decoding, in [`DECODING_UNIT`]s. An optional one takes half the space of [`Nanos`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decoding(
+    /// The number of units plus one, so that `None` needs no space of its own.
+    NonZeroU32,
+);
+
+impl Decoding {
+    /// Converts to a [`Duration`], exactly.
+    pub fn get(self) -> Duration {
+        DECODING_UNIT.saturating_mul(self.0.get() - 1)
+    }
+}
+
+impl From<Duration> for Decoding {
+    /// Rounds to the nearest unit.
+    fn from(time: Duration) -> Self {
+        Self(NonZeroU32::MIN.saturating_add(decoding_units(time)))
+    }
+}
+
 /// One request as the statistics need it, in 96 bytes. Fields mean the same as in [`Record`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CompactRecord {
-    /// Number within the step, in order of `due`.
-    pub id: u64,
     /// When the plan says it is to be sent.
     pub due: Nanos,
     /// When it was handed to the connection.
@@ -66,6 +85,10 @@ pub struct CompactRecord {
     pub last_token: Option<Nanos>,
     /// When it was over, whatever the outcome.
     pub end: Nanos,
+    /// Number within the step, in order of `due`.
+    pub id: u32,
+    /// Time spent decoding, if several choices were asked for, as [`Record::decoding`].
+    pub decoding: Option<Decoding>,
     /// Input tokens asked for.
     pub input_asked: u32,
     /// Input tokens by the server's usage.
@@ -106,7 +129,9 @@ impl From<&Record> for CompactRecord {
     fn from(r: &Record) -> Self {
         let opt = |t: Option<Duration>| t.map(Nanos::from);
         Self {
-            id: r.id,
+            // There is no memory for as many requests.
+            id: u32::try_from(r.id).unwrap_or(u32::MAX),
+            decoding: r.decoding.map(Decoding::from),
             due: r.due.into(),
             sent: opt(r.sent),
             first_token: opt(r.first_token),
@@ -160,7 +185,8 @@ impl CompactRecord {
             outcome: self.outcome,
             failure: self.failure,
             target: u16::from(self.target),
-            ..Record::due(self.id, self.phase, self.due.get())
+            decoding: self.decoding.map(Decoding::get),
+            ..Record::due(self.id.into(), self.phase, self.due.get())
         }
     }
 
@@ -267,6 +293,7 @@ mod tests {
             status in proptest::option::of(100_u16..600),
             target in 0_u16..256,
             (worker, items, audio) in (proptest::option::of(1_u16..), any::<u16>(), proptest::option::of(1_u64..1 << 32)),
+            decoding in proptest::option::of(0..u32::MAX),
         ) {
             let at = |i: usize| at[i].map(|us: u32| Duration::new(u64::from(us) / 1000, us));
             let mut r = Record::due(7, Phase::Tail, Duration::from_micros(u64::from(due)));
@@ -277,6 +304,7 @@ mod tests {
             (r.outcome, r.failure, r.conn, r.attempts) = (Outcome::Failed, Some(Failure::Reset), Some(Conn::New), 2);
             (r.target, r.class, r.turn, r.worker, r.items) = (target, class, turn, worker, items);
             r.audio = audio.map(Duration::from_millis);
+            r.decoding = decoding.map(|units| DECODING_UNIT * units);
             let k = CompactRecord::from(&r);
             let again = k.record();
             prop_assert_eq!(&again, &r);

@@ -109,6 +109,12 @@ impl Halts {
         }
         let awake = |t: Nanos| Nanos::from(self.awake(t.get()));
         (r.due, r.end) = (awake(r.due), awake(r.end));
+        // The same share of the time of every choice, as if all of them had been decoding throughout.
+        if let (Some(decoding), Some(first), Some(last)) = (r.decoding, r.first_token, r.last_token) {
+            let stretch = |first: Nanos, last: Nanos| last.get().saturating_sub(first.get()).as_secs_f64();
+            let share = stretch(awake(first), awake(last)) / stretch(first, last).max(f64::MIN_POSITIVE);
+            r.decoding = Some(decoding.get().mul_f64(share.min(1.0)).into());
+        }
         for t in [&mut r.sent, &mut r.first_token, &mut r.first_content, &mut r.last_token] {
             *t = t.map(awake);
         }
@@ -205,6 +211,24 @@ mod tests {
             r.due = r.sent.unwrap();
             let seen = halts.without(r).record();
             assert!(seen.ttft().unwrap() <= ms(50) && seen.e2e().unwrap() <= ms(400), "{seen:?}");
+        }
+    }
+
+    /// Rows: first and last token in ms, and the decoding time of four choices before and without a halt from 3 s to 5 s.
+    #[test]
+    fn the_choices_of_an_answer_are_all_halted() {
+        let halts = Halts(vec![Halt { from: ms(3000), to: ms(5000) }]);
+        for (first, last, decoding, without) in [
+            (2500, 5500, 12_000, 4_000), // all of them all the time
+            (2500, 5500, 6_000, 2_000),  // half of them on average
+            (1000, 2000, 4_000, 4_000),
+            (5000, 5000, 0, 0),
+        ] {
+            let mut r = Record::due(0, Phase::Measure, ms(900));
+            (r.first_token, r.last_token, r.end) = (Some(ms(first)), Some(ms(last)), ms(last));
+            r.decoding = Some(ms(decoding));
+            let seen = halts.without(CompactRecord::from(&r)).record();
+            assert_eq!(seen.decoding, Some(ms(without)), "{first} to {last}");
         }
     }
 

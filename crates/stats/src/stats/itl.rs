@@ -178,7 +178,7 @@ impl ItlTally {
             return;
         }
         let observed = finished.gaps_us.len() as u32;
-        let asked = r.output_asked.saturating_sub(1);
+        let asked = r.output_asked.saturating_sub(r.choice_count());
         let outcome = if r.is_cut_off() { Outcome::Cut } else { r.outcome };
         let (gaps, censored) = match outcome {
             Outcome::Ok => (observed, 0),
@@ -275,6 +275,7 @@ fn limits(tiers: &[Slo]) -> Vec<Limit> {
 mod tests {
     use super::*;
     use goodput_core::record::{Failure, Record};
+    use std::num::NonZeroU8;
 
     fn tiers(text: &str) -> Vec<Slo> {
         vec![toml::from_str(text).unwrap()]
@@ -296,13 +297,16 @@ mod tests {
         tally.add(&finished(2, Outcome::Cut, 5, &[20_000])); // one miss, three unknown
         tally.add(&finished(0, Outcome::Ok, 1, &[])); // one token: no gap
         tally.add(&finished(4, Outcome::Failed, 0, &[])); // length unknown: one miss
+        let mut choices = finished(5, Outcome::Failed, 3, &[1_000]); // two choices of three tokens: two gaps each
+        choices.record.ask_for_choices(NonZeroU8::new(2).unwrap());
+        tally.add(&choices);
         let mut warm = finished(9, Outcome::Ok, 4, &[90_000]);
         warm.record.phase = Phase::Settle;
         tally.add(&warm);
         let limit = slo[0].limits()[0];
         let got = tally.counts(&limit, |_| true);
-        assert_eq!(got.counts, Counts { n: 4 + 4 + 3 + 1, misses: 4 + 1 + 2 + 1, censored: 3 });
-        assert_eq!((got.by_request, got.requests), (vec![4, 1, 2, 1], 4));
+        assert_eq!(got.counts, Counts { n: 4 + 4 + 3 + 1 + 4, misses: 4 + 1 + 2 + 1 + 4, censored: 3 });
+        assert_eq!((got.by_request, got.requests), (vec![4, 1, 2, 1, 4], 5));
         assert_eq!(tally.counts(&limit, |id| id < 2).counts.n, 4, "only some of them");
         let judged = tally.judged(&limit);
         assert_eq!((judged.get(0), judged.get(9)), (Some(Judged::NotApplicable), None));

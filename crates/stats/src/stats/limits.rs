@@ -171,7 +171,7 @@ impl<'a> Judge<'a> {
                 let Some((_, limits, gaps)) = parts.iter().find(|(part, ..)| part.judges(r.class)) else {
                     return Judged::NotApplicable;
                 };
-                let by_gaps = gaps.iter().map(|g| g.get(r.id).unwrap_or(Judged::Unknown));
+                let by_gaps = gaps.iter().map(|g| g.get(r.id.into()).unwrap_or(Judged::Unknown));
                 let record = r.record();
                 together(&record, limits.iter().map(|l| self.judged(l, view, r)).chain(by_gaps))
             })

@@ -9,6 +9,7 @@ use goodput_stats::stats::workers::WorkerFault;
 use serde::de::value::BorrowedStrDeserializer;
 use serde::{Deserialize, Serialize, de};
 use std::fmt::{self, Display, Write};
+use std::num::NonZeroU8;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -105,6 +106,7 @@ macro_rules! parsed {
 parsed! {
     bool: "true or false", |_| true;
     u8: "count", |_| true;
+    NonZeroU8: "count of one or more", |_| true;
     u16: "count", |_| true;
     u32: "count", |_| true;
     // The bound keeps counts exact as `f64`, and their sums free of overflow.

@@ -16,6 +16,7 @@ use goodput_stats::stats::groups::{Group, GroupBy};
 use goodput_stats::stats::step::{CheckRow, MetricRow, Quantiles, Step};
 use std::fmt::Debug;
 use std::fs;
+use std::num::NonZeroU8;
 use std::path::Path;
 use std::time::Duration;
 
@@ -305,6 +306,8 @@ fn whole_record() -> Record {
         finish: Some("=a,\"b\"\n".into()),
         check: Some(false),
         worker: Some(3),
+        choices: NonZeroU8::new(4),
+        decoding: Some(Duration::from_micros(3_061_230)),
         ..Record::due(7, Phase::Measure, Duration::from_nanos(1_234_567_891))
     }
 }

@@ -72,7 +72,7 @@ impl<'a> Judge<'a> {
         let all = !view.before_limit && part.judges_all();
         let within = if view.before_limit { self.before_limit } else { self.measured.len() };
         let own = self.measured[..if all { 0 } else { within }].iter().filter(|r| part.judges(r.class));
-        let own: HashSet<u64> = own.map(|r| r.id).collect();
+        let own: HashSet<u64> = own.map(|r| r.id.into()).collect();
         let itl = self.input.itl;
         let mut counted = itl.counts(limit, |id| all || own.contains(&id));
         if view.ideal {
@@ -94,7 +94,8 @@ impl<'a> Judge<'a> {
     /// Returns the positions of the requests that miss an ITL limit by their own gaps.
     pub(super) fn missed_gaps(&self, part: LimitGroup<'a>, limit: &Limit) -> Vec<u32> {
         let by_request = self.input.itl.judged(limit);
-        let missed = |r: &CompactRecord| part.judges(r.class) && by_request.get(r.id) == Some(Judged::Missed);
+        let missed =
+            |r: &CompactRecord| part.judges(r.class) && by_request.get(r.id.into()) == Some(Judged::Missed);
         (0..).zip(&self.measured).filter(|(_, r)| missed(r)).map(|(at, _)| at).collect()
     }
 }
