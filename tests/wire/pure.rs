@@ -10,18 +10,24 @@ use goodput::client::{
     tally::{End, Tallied},
 };
 use goodput::record::{Failure, Outcome, Phase, Record, TokenSource};
-use std::{fs, time::Duration};
+use std::{fs, num::NonZeroU8, time::Duration};
 
 fn api_of(recording: &Recording) -> Api {
     Api::of_path(&recording.path).unwrap()
 }
 
 fn tallied(name: &str) -> (Record, Tallied) {
+    tallied_with(name, None)
+}
+
+/// Reads a recording as the answer to a request for so many choices; `None` for one.
+fn tallied_with(name: &str, choices: Option<NonZeroU8>) -> (Record, Tallied) {
     let recording = Recording::load(name);
     let api = api_of(&recording);
     let mut tally = Tally::new(api, None);
     assert!(recording.asked.is_some(), "{name}: its counts are compared with what was asked for");
     tally.expect(recording.asked);
+    tally.expect_choices(choices);
     let mut parser = Parser::new();
     let mut end = Duration::ZERO;
     for (at, bytes) in recording.body_reads() {
@@ -61,6 +67,37 @@ fn every_stream_yields_its_record() {
         assert_eq!(tallied.gaps_us.len() as u32, s.events - 1, "{}", s.name);
         let gaps: f64 = tallied.gaps_us.iter().map(|&g| f64::from(g) / 1e3).sum();
         assert!((gaps - (s.last_ms - s.first_ms)).abs() < 0.001 * f64::from(s.events), "{}: {gaps}", s.name);
+    }
+}
+
+/// Rows: a recording of two choices of four tokens, the times of the first and of the last token, and the time that each choice decoded, in µs.
+#[test]
+fn two_choices_are_told_apart() {
+    for (name, first, last, decoding) in [
+        ("vllm/completions-stream-n2", 7_416, 13_606, [13_523 - 7_416, 13_606 - 7_509]),
+        ("llamacpp/completions-stream-n2", 1_770, 6_253, [6_253 - 1_895, 5_971 - 1_770]),
+    ] {
+        let (r, tallied) = tallied_with(name, NonZeroU8::new(2));
+        let us = Duration::from_micros;
+        assert_eq!(
+            (r.outcome, r.failure, r.finish.as_deref()),
+            (Outcome::Ok, None, Some("length")),
+            "{name}"
+        );
+        assert_eq!((r.first_token, r.last_token), (Some(us(first)), Some(us(last))), "{name}");
+        assert_eq!(
+            (r.output_tokens, r.token_source, r.events),
+            (Some(8), Some(TokenSource::Usage), 8),
+            "{name}"
+        );
+        let all: u64 = decoding.iter().sum();
+        assert!(r.decoding.unwrap().abs_diff(us(all)) <= us(5), "{name}: {:?}", r.decoding);
+        assert!(r.tpot().unwrap().abs_diff(us(all) / 6) <= us(1), "{name}: {:?}", r.tpot());
+        assert_eq!((tallied.gaps_us.len(), tallied.gaps_us.iter().sum::<u32>()), (6, all as u32), "{name}");
+        let (r, tallied) = tallied_with(name, NonZeroU8::new(3));
+        assert_eq!(r.failure, Some(Failure::Miscounted), "{name}");
+        let said = String::from_utf8(tallied.seen.unwrap().into()).unwrap();
+        assert_eq!(said, "the answer has 2 choices where n = 3 asks for 3");
     }
 }
 

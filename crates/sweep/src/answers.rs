@@ -118,7 +118,9 @@ fn count(tokenizer: &Tokenizer, finished: &mut Finished, text: &str) {
         return;
     };
     (record.output_tokens, record.token_source) = (Some(n), Some(TokenSource::Tokenizer));
-    if record.events == 1 && record.first_token.is_some() {
+    // All of them came with the first event, or with the first ones of all choices.
+    let first_events = record.choices.map_or(Some(1), |_| record.first_event_tokens);
+    if Some(record.events) == first_events && record.first_token.is_some() {
         record.first_event_tokens = Some(n);
     }
 }

@@ -9,9 +9,10 @@ use std::ops::ControlFlow;
 /// The texts of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct AnswerText {
-    /// The answer itself: the content of a chat (or the refusal in its place), the text of a completion.
+    /// The answer itself: the content of a chat (or the refusal in its place), the text of a completion. Of several choices, that
+    /// of the first.
     pub(crate) text: String,
-    /// Other text that the model wrote: reasoning, and names and arguments of tool calls.
+    /// Other text that the model wrote: reasoning, names and arguments of tool calls, and all text of the choices after the first.
     pub(crate) other_channels: String,
 }
 
@@ -54,13 +55,19 @@ impl AnswerText {
         answer
     }
 
+    /// Returns where the text of a choice belongs.
+    const fn text_of(&mut self, is_first: bool) -> &mut String {
+        if is_first { &mut self.text } else { &mut self.other_channels }
+    }
+
     fn add(&mut self, json: &[u8]) {
         let Ok(document) = serde_json::from_slice::<Document<'_>>(json) else { return };
         for choice in document.choices.into_iter().flatten() {
-            add(&mut self.text, choice.text);
+            let is_first = choice.is_first();
+            add(self.text_of(is_first), choice.text);
             for part in [choice.delta, choice.message].into_iter().flatten() {
-                add(&mut self.text, part.content);
-                add(&mut self.text, part.refusal);
+                add(self.text_of(is_first), part.content);
+                add(self.text_of(is_first), part.refusal);
                 let before = self.other_channels.len();
                 add(&mut self.other_channels, part.reasoning);
                 if self.other_channels.len() == before {
@@ -102,11 +109,20 @@ struct Document<'a> {
 #[derive(Deserialize)]
 struct Choice<'a> {
     #[serde(borrow)]
+    index: Option<&'a RawValue>,
+    #[serde(borrow)]
     delta: Option<Message<'a>>,
     #[serde(borrow)]
     message: Option<Message<'a>>,
     #[serde(borrow)]
     text: Option<&'a RawValue>,
+}
+
+impl Choice<'_> {
+    /// Returns true for the first choice, and for one without an index.
+    fn is_first(&self) -> bool {
+        self.index.is_none_or(|index| index.get() == "0")
+    }
 }
 
 #[derive(Deserialize)]
@@ -193,6 +209,15 @@ mod tests {
                 "tool calls",
             ),
             (vec![r#"{"choices":[{"delta":{"content":[{"type":"text","text":"p"}]}}]}"#], "p", "", "parts"),
+            (
+                vec![
+                    r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#,
+                    r#"{"choices":[{"index":0,"delta":{"content":"first"}},{"index":2,"text":" third"}]}"#,
+                ],
+                "first",
+                "other third",
+                "several choices",
+            ),
             (vec![": ping", "", r#"{"choices":null}"#, r#"{"usage":{}}"#, "no json"], "", "", "no text"),
         ] {
             let body: String = payloads.iter().map(|p| format!("data: {p}\n\n")).collect();

@@ -54,7 +54,26 @@ pub struct Usage {
     pub reasoning: Option<u64>,
 }
 
-/// The contents of one payload. All choices are merged; there is only one unless the plan's body asks for more.
+/// The choices that an event or a document is about, as sets of indices: bit `i` stands for choice `i`, and the highest bit for
+/// all indices that no request asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ChoiceSets {
+    /// Choices with an entry, even if it is empty.
+    pub present: u64,
+    /// Choices with text on any channel.
+    pub with_text: u64,
+    /// Choices with a finish reason.
+    pub finished: u64,
+}
+
+impl ChoiceSets {
+    /// Returns the set of one index.
+    pub(super) fn of(index: u64) -> u64 {
+        1 << index.min(u64::from(u64::BITS) - 1)
+    }
+}
+
+/// The contents of one payload. All choices are merged; `choices` tells them apart.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Event {
     /// The answer: `delta.content`, or a refusal instead.
@@ -73,7 +92,9 @@ pub struct Event {
     pub audio_ms: Option<NonZeroU32>,
     /// True if there is at least one choice; in an API without choices, if the event is a piece of the answer.
     pub has_choice: bool,
-    /// The reason why the answer ended.
+    /// The choices that it is about, in an API with choices.
+    pub choices: ChoiceSets,
+    /// The reason why the answer ended. If choices ended for different reasons, all of them: see [`joined_reasons`].
     pub finish_reason: Option<Box<str>>,
     /// Token counts.
     pub usage: Option<Usage>,
@@ -88,6 +109,15 @@ impl Event {
     pub(super) fn has_text(&self) -> bool {
         [self.content, self.reasoning, self.tool_calls].iter().any(|t| t.some())
     }
+}
+
+/// Joins the finish reasons of several choices: each once, in alphabetical order, with a `+` between them.
+pub(super) fn joined_reasons(one: Option<Box<str>>, other: Option<Box<str>>) -> Option<Box<str>> {
+    let (Some(a), Some(b)) = (&one, &other) else { return one.or(other) };
+    let mut all: Vec<&str> = a.split('+').chain(b.split('+')).collect();
+    all.sort_unstable();
+    all.dedup();
+    Some(all.join("+").into())
 }
 
 /// The result of parsing a payload.
@@ -112,7 +142,7 @@ pub fn parse(item: Item<'_>) -> Parsed {
 pub(super) fn parse_json<'a, T: Deserialize<'a>>(item: Item<'a>, event: impl FnOnce(T) -> Parsed) -> Parsed {
     let data = match json_of(item) {
         Ok(data) => data,
-        Err(parsed) => return parsed,
+        Err(other) => return other.parsed(),
     };
     // One UTF-8 check of the whole is faster than serde_json's check of each string.
     let raw = match str::from_utf8(data) {
@@ -125,19 +155,43 @@ pub(super) fn parse_json<'a, T: Deserialize<'a>>(item: Item<'a>, event: impl FnO
     }
 }
 
-/// Returns the JSON of a payload. The error is the result for a payload that has none: `[DONE]`, a comment, or an event that is an error by name.
-pub(super) fn json_of(item: Item<'_>) -> Result<&[u8], Parsed> {
+/// A payload that is read otherwise than as the JSON of an event.
+pub(super) enum NotJson {
+    /// `[DONE]`.
+    Done,
+    /// An event that is an error by name, with its message.
+    Error(Box<str>),
+    /// Empty, or a comment.
+    Ignored,
+}
+
+impl NotJson {
+    /// Returns the result of parsing it.
+    pub(super) fn parsed(self) -> Parsed {
+        match self {
+            Self::Done => Parsed::Done,
+            Self::Error(error) => Parsed::Event(Event { error: Some(error), ..Event::default() }),
+            Self::Ignored => Parsed::Ignored,
+        }
+    }
+}
+
+/// Returns the JSON of a payload.
+///
+/// # Errors
+/// The payload has none.
+pub(super) fn json_of(item: Item<'_>) -> Result<&[u8], NotJson> {
     let data = item.data.trim_ascii();
     if data == b"[DONE]" {
-        return Err(Parsed::Done);
+        return Err(NotJson::Done);
     }
     if item.error {
         let error = serde_json::from_slice(data).ok().and_then(|v: Value| message(&v));
         let error = error.unwrap_or_else(|| String::from_utf8_lossy(data).into());
-        return Err(Parsed::Event(Event { error: Some(error), ..Event::default() }));
+        return Err(NotJson::Error(error));
     }
     if data.is_empty() || data[0] == b':' {
-        return Err(Parsed::Ignored);
+        return Err(NotJson::Ignored);
     }
     Ok(data)
 }

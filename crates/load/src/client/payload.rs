@@ -6,6 +6,7 @@ use goodput_core::units::short;
 use http_body::{Body, Frame, SizeHint};
 use std::{
     convert::Infallible,
+    num::NonZeroU8,
     pin::Pin,
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -29,6 +30,8 @@ pub struct Payload {
     pub asked: Option<AskedLength>,
     /// Facts that the answer must agree with; `None` if none are known.
     pub expected: Option<Expected>,
+    /// Number of choices asked for; `None` for one.
+    pub choices: Option<NonZeroU8>,
     /// Notes the end of the upload; `None` for a body that is not large.
     upload: Option<Upload>,
 }
@@ -113,7 +116,12 @@ impl Payload {
         asked: Option<AskedLength>,
         expected: Option<Expected>,
     ) -> Self {
-        Self { head, tail, asked, expected, upload: None }
+        Self { head, tail, asked, expected, choices: None, upload: None }
+    }
+
+    /// Sets the number of choices asked for.
+    pub(crate) fn with_choices(self, choices: Option<NonZeroU8>) -> Self {
+        Self { choices, ..self }
     }
 
     /// Times the upload from now on, if the body is large.

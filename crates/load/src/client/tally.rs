@@ -5,14 +5,17 @@
 //! it, its contents decide (see `client/dialect`). Totals come from the server's usage, or else from the events,
 //! flagged as an estimate. `tally/count.rs` counts, and decides what of the server's counts is believed.
 
+mod choices;
 mod count;
 
 use super::dialect::{Dialect, PromptWriter, TemplateReader};
-use super::event::{Event, Parsed};
+use super::event::{ChoiceSets, Event, Parsed, joined_reasons};
 use super::payload::{AskedLength, Expected};
+use choices::ChoiceTally;
 use count::{Carried, Ending, TokenCount};
 use goodput_core::endpoint::Api;
-use goodput_core::record::{Failure, Outcome, Record, TokenSource};
+use goodput_core::record::{Failure, Outcome, Record, TokenSource, in_decoding_units};
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 /// The reason why reading stopped.
@@ -61,6 +64,8 @@ pub struct Tally {
     itl_max: Option<Duration>,
     itl_over: u32,
     count: TokenCount,
+    /// The choices, if the request asks for several.
+    choices: Option<ChoiceTally>,
     /// Facts that the answer must agree with, if it is one document.
     expected: Option<Expected>,
     /// The length asked for, if any.
@@ -107,6 +112,12 @@ impl Tally {
         self.expected = expected;
     }
 
+    /// Sets the number of choices asked for; `None` for one.
+    pub fn expect_choices(&mut self, choices: Option<NonZeroU8>) {
+        self.choices = choices.map(ChoiceTally::new);
+        self.count.sums_choices(choices.is_some());
+    }
+
     /// Processes one payload whose bytes arrived `at`. Ignores everything after the end of the answer or a failure.
     pub fn feed(&mut self, at: Duration, parsed: Parsed, payload: &[u8]) {
         if self.sealed() || parsed == Parsed::Ignored {
@@ -150,7 +161,14 @@ impl Tally {
 
     /// Returns true if the answer is complete, however the connection ends.
     pub fn whole(&self) -> bool {
-        self.done || (self.finish.is_some() && self.dialect.finish_completes)
+        let has_finished = self.choices.as_ref().map_or(self.finish.is_some(), ChoiceTally::are_whole);
+        self.done || (has_finished && self.dialect.finish_completes)
+    }
+
+    /// Returns the finish reason; of several choices those of all, and none while one lacks its own.
+    fn finish_reason(&self) -> Option<&str> {
+        let has_all = self.choices.as_ref().is_none_or(ChoiceTally::are_finished);
+        self.finish.as_deref().filter(|_| has_all)
     }
 
     /// Records that the body ended within an event.
@@ -180,6 +198,7 @@ impl Tally {
             (self.events, self.last_token) = (1, Some(at));
         }
         self.count.document(&event);
+        self.note_choices(event.choices);
         self.is_document = true;
         self.finish = event.finish_reason;
         self.done = true;
@@ -194,9 +213,13 @@ impl Tally {
         self.reasoned |= event.reasoning.some();
         let dialect = self.dialect;
         let content = (dialect.is_content)(&event);
+        self.note_choices(event.choices);
         let carried = self.count.add(dialect, &event);
         match carried {
             Carried::Nothing => {}
+            Carried::Tokens(_) if self.choices.is_some() => {
+                self.choice_events(at, (dialect.choices_with_tokens)(&event.choices), content);
+            }
             Carried::Tokens(tokens) => self.token_event(at, tokens, content),
             Carried::Uncounted => {
                 self.forget_textless();
@@ -211,8 +234,9 @@ impl Tally {
         } else if self.first_text.is_none() {
             self.textless = self.events;
         }
-        if let Some(reason) = event.finish_reason {
-            self.finish = Some(reason);
+        if event.finish_reason.is_some() {
+            let earlier = self.finish.take().filter(|_| self.choices.is_some());
+            self.finish = joined_reasons(earlier, event.finish_reason);
         }
         if event.is_last {
             self.done = true;
@@ -240,13 +264,7 @@ impl Tally {
 
     fn token_event(&mut self, at: Duration, tokens: Option<u64>, content: bool) {
         if let Some(last) = self.last_token {
-            let gap = at.saturating_sub(last);
-            if self.gaps_us.is_empty() {
-                self.gaps_us.reserve(GAPS);
-            }
-            self.gaps_us.push(u32::try_from(gap.as_micros()).unwrap_or(u32::MAX));
-            self.itl_max = self.itl_max.max(Some(gap));
-            self.itl_over += u32::from(self.itl_limit.is_some_and(|limit| gap > limit));
+            self.gap(at.saturating_sub(last));
         } else {
             self.first_token = Some(at);
             self.first_event_tokens = tokens;
@@ -258,9 +276,40 @@ impl Tally {
         }
     }
 
+    fn gap(&mut self, gap: Duration) {
+        if self.gaps_us.is_empty() {
+            self.gaps_us.reserve(GAPS);
+        }
+        self.gaps_us.push(u32::try_from(gap.as_micros()).unwrap_or(u32::MAX));
+        self.itl_max = self.itl_max.max(Some(gap));
+        self.itl_over += u32::from(self.itl_limit.is_some_and(|limit| gap > limit));
+    }
+
+    fn note_choices(&mut self, choices: ChoiceSets) {
+        if let Some(all) = &mut self.choices {
+            all.note(choices);
+        }
+    }
+
+    /// Processes an event with tokens of a set of choices. Gaps are those between events of the same choice.
+    fn choice_events(&mut self, at: Duration, set: u64, content: bool) {
+        for choice in (0..u64::BITS).filter(|choice| set >> choice & 1 == 1) {
+            let gap = self.choices.as_mut().and_then(|choices| choices.add(choice, at));
+            gap.into_iter().for_each(|gap| self.gap(gap));
+            self.events += 1;
+        }
+        self.first_token.get_or_insert(at);
+        self.last_token = Some(at);
+        if content {
+            self.first_content.get_or_insert(at);
+        }
+    }
+
     /// Returns the number of tokens generated by the first event that carried any, if known. That is the server's
     /// running count; or all tokens, if there was one event; or one plus the reasoning that the server counted but
     /// never sent.
+    ///
+    /// With several choices, it is the sum over their first events, which carry one token each.
     ///
     /// Reasoning was sent if any event is marked as such. If none is, it was hidden, except for tokens that must have
     /// been sent unmarked, such as `<think>` within the content: an event carries at least one token.
@@ -269,12 +318,17 @@ impl Tally {
         if self.first_event_tokens.is_some() {
             return self.first_event_tokens;
         }
-        if self.events == 1 {
-            return counted;
+        let begun = self.choices.as_ref().map(|choices| u64::from(choices.begun()));
+        let first_events = begun.unwrap_or(1);
+        if u64::from(self.events) == first_events {
+            return counted.or(begun);
         }
-        let reasoning = self.count.usage().reasoning.filter(|_| !self.reasoned)?;
-        let hidden = reasoning.min(counted?.saturating_sub(self.events.into()));
-        (hidden > 0).then_some(hidden + 1)
+        let hidden = || {
+            let reasoning = self.count.usage().reasoning.filter(|_| !self.reasoned)?;
+            let hidden = reasoning.min(counted?.saturating_sub(self.events.into()));
+            (hidden > 0).then_some(hidden + first_events)
+        };
+        hidden().or(begun)
     }
 
     /// Returns the failure of the answer, with its evidence. Reading ended with `end`.
@@ -283,10 +337,15 @@ impl Tally {
             return Some(failure);
         }
         let plain = match end {
-            _ if self.whole() => match self.finish.as_deref() {
-                Some("abort" | "error" | "cancelled") => Some(Failure::Aborted),
-                _ => (self.events == 0).then_some(Failure::Empty),
-            },
+            _ if self.whole() => {
+                let is_aborted = self.finish.as_deref().is_some_and(is_abort);
+                if is_aborted { Some(Failure::Aborted) } else { (self.events == 0).then_some(Failure::Empty) }
+            }
+            // Complete, as far as the server knows: it has answered with fewer choices.
+            End::Eof if self.choices.as_ref().is_some_and(ChoiceTally::are_finished) => {
+                self.done = self.dialect.finish_completes;
+                None
+            }
             End::Eof => Some(Failure::Truncated),
             End::Broken => Some(Failure::Reset),
             End::Timeout => Some(Failure::Timeout),
@@ -295,8 +354,11 @@ impl Tally {
         if let Some(failure) = plain {
             return Some((failure, Box::default()));
         }
+        if let Some(problem) = self.choices.as_ref().filter(|_| self.whole()).and_then(ChoiceTally::problem) {
+            return Some((Failure::Miscounted, problem.into_bytes().into()));
+        }
         let Self { asked, events, is_document, .. } = *self;
-        let ending = Ending { asked, finish: self.finish.as_deref(), events, is_document };
+        let ending = Ending { asked, finish: self.finish_reason(), events, is_document };
         let (failure, evidence) = self.count.contradiction(&ending).filter(|_| self.whole())?;
         Some((failure, evidence.into_bytes().into()))
     }
@@ -338,11 +400,22 @@ impl Tally {
         };
         (record.output_tokens, record.token_source) = output.unzip();
         record.first_event_tokens = self.tokens_by_first_event(counted.map(|(n, _)| n)).and_then(in_range);
+        if let Some(choices) = &self.choices {
+            record.choices = Some(choices.asked());
+            let end = (record.outcome != Outcome::Ok).then_some(record.end);
+            record.decoding = self.first_token.map(|_| in_decoding_units(choices.decoding(end)));
+            self.finish = self.finish_reason().map(Into::into);
+        }
         // A document with results ends with its last byte and states no reason.
         let generates = matches!(self.dialect.prompt, PromptWriter::Text { .. });
         record.finish = self.finish.or_else(|| (self.done && generates).then(|| "done".into()));
         Tallied { gaps_us: self.gaps_us, seen: seen.filter(|seen| !seen.is_empty()) }
     }
+}
+
+/// Returns true if a finish reason, or one of several choices, says that the server gave up.
+fn is_abort(reason: &str) -> bool {
+    reason.split('+').any(|reason| matches!(reason, "abort" | "error" | "cancelled"))
 }
 
 #[cfg(test)]

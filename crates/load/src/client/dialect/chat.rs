@@ -29,6 +29,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     answer_text: choices_text,
     // Any channel counts: content, reasoning, tool calls.
     carries_tokens: event::Event::has_text,
+    choices_with_tokens: |choices| choices.with_text,
     is_content: |event| event.content.some(),
     document_has_tokens: |event| event.has_text() || event.text.some(),
     finish_completes: true,

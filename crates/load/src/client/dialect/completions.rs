@@ -19,6 +19,8 @@ pub(super) const DIALECT: Dialect = Dialect {
     document: event::parse_whole,
     answer_text: choices_text,
     carries_tokens,
+    // As `carries_tokens`: a token may have empty text.
+    choices_with_tokens: |choices| choices.with_text | (choices.present & !choices.finished),
     is_content: |_| true,
     document_has_tokens,
     finish_completes: true,

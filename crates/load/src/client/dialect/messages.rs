@@ -38,6 +38,7 @@ pub(super) const DIALECT: Dialect = Dialect {
     document,
     answer_text,
     carries_tokens: Event::has_text,
+    choices_with_tokens: |_| 0,
     is_content: |event| event.content.some(),
     document_has_tokens: Event::has_text,
     finish_completes: false,

@@ -19,7 +19,7 @@ pub use template::TemplateReader;
 
 use super::answer_text::AnswerText;
 use super::encoder::Pinning;
-use super::event::{Event, Parsed};
+use super::event::{ChoiceSets, Event, Parsed};
 use super::sse::Item;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -58,6 +58,8 @@ pub(super) struct Dialect {
     pub(super) answer_text: fn(body: &[u8], stream: bool) -> AnswerText,
     /// Returns true if an event carries tokens, judged by its contents because the server sends no running count.
     pub(super) carries_tokens: fn(&Event) -> bool,
+    /// Returns the choices whose tokens an event carries, as a set: see [`ChoiceSets`]. Empty in an API without choices.
+    pub(super) choices_with_tokens: fn(&ChoiceSets) -> u64,
     /// Returns true if the tokens of an event belong to the answer itself, not to its reasoning or a tool call.
     pub(super) is_content: fn(&Event) -> bool,
     /// Returns true if an answer that is one document has tokens.
@@ -206,6 +208,7 @@ const fn items_dialect(prompt: PromptWriter, document: fn(&[u8]) -> Parsed) -> D
         document,
         answer_text: |_, _| AnswerText::default(),
         carries_tokens: |_| false,
+        choices_with_tokens: |_| 0,
         is_content: |_| false,
         document_has_tokens: |event| event.results > 0,
         finish_completes: false,

@@ -5,7 +5,7 @@ mod lookup;
 use super::{Dialect, PromptWriter, items_dialect};
 use crate::client::answer_text::AnswerText;
 use crate::client::encoder::Pinning;
-use crate::client::event::{Parsed, json_of};
+use crate::client::event::{NotJson, Parsed, json_of};
 use crate::client::splitter::Splitter;
 use crate::client::sse::Item;
 use goodput_core::endpoint::Answer;
@@ -28,6 +28,7 @@ pub(super) const TOKENS: Dialect = Dialect {
     document: |_| Parsed::Malformed,
     answer_text: |_, _| AnswerText::default(),
     carries_tokens: |event| event.text.some(),
+    choices_with_tokens: |_| 0,
     is_content: |_| true,
     document_has_tokens: |event| {
         event.text.some() || event.usage.and_then(|usage| usage.completion).is_some_and(|n| n > 0)
@@ -90,8 +91,8 @@ impl TemplateReader {
                 self.lookup.find(json).map_or(Parsed::Malformed, |found| Parsed::Event(found.event()))
             }
             // Not the end of an answer that the template has another end for.
-            Err(Parsed::Done) => Parsed::Ignored,
-            Err(parsed) => parsed,
+            Err(NotJson::Done) => Parsed::Ignored,
+            Err(other @ (NotJson::Error(_) | NotJson::Ignored)) => other.parsed(),
         }
     }
 

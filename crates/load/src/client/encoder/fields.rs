@@ -9,6 +9,7 @@ use goodput_core::message::Message;
 use goodput_workload::images::Image;
 use goodput_workload::items::ItemTexts;
 use serde_json::{Map, Value};
+use std::num::NonZeroU8;
 
 /// Encoder of requests to one built-in API for one model.
 #[derive(Debug, Clone)]
@@ -90,7 +91,7 @@ impl FieldsEncoder {
             PromptWriter::Audio => {}
         }
         self.close(&mut out, output_tokens);
-        Payload::new(prefix.clone(), out.into(), self.asked(output_tokens), None)
+        Payload::new(prefix.clone(), out.into(), self.asked(output_tokens), None).with_choices(self.choices())
     }
 
     /// As [`Encoder::images`](super::Encoder::images).
@@ -154,7 +155,13 @@ impl FieldsEncoder {
         out.extend_from_slice(self.common.as_bytes());
         prompt(&mut out);
         self.close(&mut out, output_tokens);
-        Payload::new(Bytes::new(), out.into(), self.asked(output_tokens), None)
+        Payload::new(Bytes::new(), out.into(), self.asked(output_tokens), None).with_choices(self.choices())
+    }
+
+    /// Returns the number of choices that a request asks for; `None` for one.
+    fn choices(&self) -> Option<NonZeroU8> {
+        let n = self.fields.get("n").filter(|_| self.generates())?.as_u64()?;
+        NonZeroU8::new(u8::try_from(n).ok()?).filter(|n| *n > NonZeroU8::MIN)
     }
 
     /// Returns the length that a request asks for, given the plan's number of tokens; `None` if the plan's body leaves the length open.
@@ -167,7 +174,7 @@ impl FieldsEncoder {
             true => self.dialect.length_fields.iter().find_map(|name| field(name))?,
             false => u64::from(output_tokens),
         };
-        let choices = field("n").unwrap_or(1).max(1);
+        let choices = self.choices().map_or(1, |n| n.get().into());
         let ignores_eos = self.fields.get("ignore_eos") == Some(&Value::Bool(true));
         let is_pinned = self.min_tokens() || (ignores_eos && !self.fields.contains_key("stop"));
         Some(AskedLength { tokens: asked.saturating_mul(choices), is_pinned })

@@ -1,6 +1,6 @@
 //! Parses an answer that is one JSON document.
 
-use super::wire::{Delta, Field, Finish, IsError, WireUsage, error_of};
+use super::wire::{Count, Delta, Field, Finish, IsError, WireUsage, error_of};
 use super::{Event, Parsed};
 use serde_json::Value;
 
@@ -17,6 +17,7 @@ struct Document {
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
 struct Choice {
+    index: Count,
     message: Option<Delta>,
     text: Field,
     finish_reason: Finish,
@@ -27,14 +28,9 @@ struct Choice {
 pub fn parse_whole(body: &[u8]) -> Parsed {
     let Ok(document) = serde_json::from_slice::<Document>(body) else { return Parsed::Malformed };
     let mut event = Event { usage: document.usage.map(WireUsage::usage), ..Event::default() };
-    for choice in document.choices.into_iter().flatten() {
-        event.has_choice = true;
-        event.text = event.text.max(choice.text.text);
-        event.text_bytes += choice.text.bytes;
-        if let Some(message) = choice.message {
-            event.add(message);
-        }
-        event.finish_reason = choice.finish_reason.0.or(event.finish_reason.take());
+    for (place, choice) in (0..).zip(document.choices.into_iter().flatten()) {
+        let index = choice.index.0.unwrap_or(place);
+        event.add_choice(index, choice.text, choice.message, choice.finish_reason);
     }
     event.error = error_of(document.error.as_ref(), &document.object, document.message.as_ref());
     if event.has_choice || event.error.is_some() { Parsed::Event(event) } else { Parsed::Malformed }
@@ -42,14 +38,15 @@ pub fn parse_whole(body: &[u8]) -> Parsed {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Text, Usage};
+    use super::super::{ChoiceSets, Text, Usage};
     use super::*;
 
     #[test]
     fn whole_answers_are_read() {
         let usage = Usage { prompt: Some(3), completion: Some(2), cached: Some(1), reasoning: None };
         let stop = Some("stop".into());
-        let event = Event { has_choice: true, finish_reason: stop, ..Event::default() };
+        let choices = ChoiceSets { present: 1, with_text: 1, finished: 1 };
+        let event = Event { has_choice: true, choices, finish_reason: stop, ..Event::default() };
         for (body, expected) in [
             (
                 r#"{"choices":[{"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":

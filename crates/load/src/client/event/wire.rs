@@ -1,6 +1,6 @@
 //! The JSON of events and answers, as far as it matters; anything else is skipped.
 
-use super::{Event, Text, Usage, message};
+use super::{ChoiceSets, Event, Text, Usage, joined_reasons, message};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, value::RawValue};
 use std::fmt;
@@ -69,6 +69,7 @@ impl WireUsage {
 #[derive(serde::Deserialize, Default)]
 #[serde(default)]
 struct WireChoice {
+    index: Count,
     delta: Option<Delta>,
     text: Field,
     finish_reason: Finish,
@@ -125,14 +126,7 @@ struct Choices(Event);
 
 impl Choices {
     fn add(&mut self, choice: WireChoice) {
-        let e = &mut self.0;
-        e.has_choice = true;
-        e.text = e.text.max(choice.text.text);
-        e.text_bytes += choice.text.bytes;
-        if let Some(d) = choice.delta {
-            e.add(d);
-        }
-        e.finish_reason = choice.finish_reason.0.or(e.finish_reason.take());
+        self.0.add_choice(choice.index.0.unwrap_or(0), choice.text, choice.delta, choice.finish_reason);
     }
 }
 
@@ -303,8 +297,27 @@ lenient!(IsError, IsErrorVisitor {
 });
 
 impl Event {
+    /// Merges one choice: its text, or the delta or message of a chat, and its finish reason.
+    pub(super) fn add_choice(&mut self, index: u64, text: Field, delta: Option<Delta>, finish: Finish) {
+        let (before, set) = (self.text_bytes, ChoiceSets::of(index));
+        self.has_choice = true;
+        self.text = self.text.max(text.text);
+        self.text_bytes += text.bytes;
+        if let Some(delta) = delta {
+            self.add(delta);
+        }
+        self.choices.present |= set;
+        if self.text_bytes > before {
+            self.choices.with_text |= set;
+        }
+        if finish.0.is_some() {
+            self.choices.finished |= set;
+        }
+        self.finish_reason = joined_reasons(self.finish_reason.take(), finish.0);
+    }
+
     /// Merges the delta of one choice.
-    pub(super) fn add(&mut self, delta: Delta) {
+    fn add(&mut self, delta: Delta) {
         let content = delta.content.and(delta.refusal);
         let reasoning = delta.reasoning.and(delta.reasoning_content);
         let calls = delta.tool_calls.0.and(delta.function_call.map(|f| f.text()).unwrap_or_default());

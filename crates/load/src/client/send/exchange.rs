@@ -94,6 +94,7 @@ impl Exchange {
         let url = &inner.targets[target].generate;
         self.tally.expect(payload.asked);
         self.tally.expect_contents(payload.expected);
+        self.tally.expect_choices(payload.choices);
         let mut answer = loop {
             self.record.attempts += 1;
             self.record.sent.get_or_insert(self.began.elapsed());

@@ -5,6 +5,7 @@
 //! contradicts. What honest servers do is no contradiction: several tokens in one event, tokens without text, reasoning that is never sent, a
 //! length that is not kept, a total that is off by a few special tokens, an event for each character.
 
+use super::choices::ChoiceCounts;
 use crate::client::dialect::Dialect;
 use crate::client::event::{Event, Usage};
 use crate::client::payload::AskedLength;
@@ -45,6 +46,8 @@ pub(super) enum Carried {
 #[derive(Debug, Default)]
 pub(super) struct TokenCount {
     running: Running,
+    /// The counts of the choices, if the answer has several.
+    choices: Option<ChoiceCounts>,
     /// Tokens credited to events so far: by the server's count, or else one per event.
     credited: u64,
     /// Highest counts of any event. Counts only grow: a zero that a proxy sends at the end must not erase an earlier count.
@@ -73,13 +76,26 @@ pub(super) struct Ending<'a> {
 }
 
 impl TokenCount {
-    /// Counts an event of a stream. Returns the tokens that it carries.
+    /// Sets if the answer has several choices.
+    pub(super) fn sums_choices(&mut self, sums_choices: bool) {
+        self.choices = sums_choices.then(ChoiceCounts::default);
+    }
+
+    /// Counts an event of a stream. Returns the tokens that it carries. One with tokens of several choices counts for each of them.
     pub(super) fn add(&mut self, dialect: &Dialect, event: &Event) -> Carried {
         let has_text = event.has_text() || event.text.some();
         let is_first_text = has_text && self.text_events == 0;
-        self.text_events += u64::from(has_text);
+        let (text_events, token_events) = match self.choices.is_some() {
+            true => {
+                let with_tokens = (dialect.choices_with_tokens)(&event.choices);
+                (event.choices.with_text.count_ones(), with_tokens.count_ones())
+            }
+            false => (u32::from(has_text), u32::from((dialect.carries_tokens)(event))),
+        };
+        self.text_events += u64::from(text_events);
         self.text_bytes += event.text_bytes;
-        let count = event.usage.and_then(|u| u.completion).filter(|_| event.has_choice);
+        let is_running = event.has_choice && self.choices.is_none();
+        let count = event.usage.and_then(|u| u.completion).filter(|_| is_running);
         // A count in the very last event is the total (llama.cpp); only an earlier one proves a running count.
         let proves = event.finish_reason.is_none() && count.is_some_and(|n| n > 0);
         if self.running == Running::Absent && proves {
@@ -87,14 +103,14 @@ impl TokenCount {
         }
         let carried = match count.filter(|_| self.running == Running::Trusted) {
             Some(count) => self.risen_to(count, has_text),
-            None => match (dialect.carries_tokens)(event) {
-                true => Carried::Tokens(None),
-                false => Carried::Nothing,
+            None => match token_events {
+                0 => Carried::Nothing,
+                _ => Carried::Tokens(None),
             },
         };
         self.credited = self.credited.saturating_add(match carried {
             Carried::Nothing => 0,
-            Carried::Tokens(tokens) => tokens.unwrap_or(1),
+            Carried::Tokens(tokens) => tokens.unwrap_or(token_events.into()),
             Carried::Uncounted => 1,
         });
         if is_first_text && self.running == Running::Trusted {
@@ -123,9 +139,14 @@ impl TokenCount {
         self.text_events = 1;
         self.text_bytes = event.text_bytes;
         self.take(event);
+        // It says all at once, and so no count is that of a single choice.
+        self.total = self.usage.completion.filter(|_| self.choices.is_some());
     }
 
     fn take(&mut self, event: &Event) {
+        if let Some(choices) = &mut self.choices {
+            choices.take(event);
+        }
         let Some(new) = event.usage else { return };
         let usage = &mut self.usage;
         usage.prompt = usage.prompt.max(new.prompt);
@@ -151,6 +172,9 @@ impl TokenCount {
     /// Returns the server's count of the whole answer, and its source. After a running count that was refuted, only a total of its own counts.
     pub(super) fn counted(&self) -> Option<(u64, TokenSource)> {
         let (count, source) = match self.running {
+            Running::Absent if let Some(choices) = &self.choices => {
+                (self.total.or_else(|| choices.sum()), TokenSource::Usage)
+            }
             Running::Absent => (self.usage.completion, TokenSource::Usage),
             Running::Trusted => (self.usage.completion, TokenSource::Continuous),
             Running::Refuted => (self.total, TokenSource::Usage),
