@@ -66,7 +66,8 @@ pub(crate) const fn expected(fault: Fault) -> Expected {
         | Fault::Comments
         | Fault::Bundled
         | Fault::WrongType
-        | Fault::Goaway => ok(),
+        | Fault::Goaway
+        | Fault::OneChoice => ok(),
     }
 }
 

@@ -112,7 +112,7 @@ fn the_command_line_checks_faults() {
     for (fault, says) in [
         ("teapot=0.1", "there is no fault \"teapot\"; the faults are refused, closed"),
         ("stall=2", "a probability is a number from 0 to 1"),
-        ("all=0.5", "add up to 20.000"),
+        ("all=0.5", "add up to 20.500"),
     ] {
         let said = goodput().args(["simulate", "--port", "0", "--fault", fault]).assert().code(1);
         let said = String::from_utf8_lossy(&said.get_output().stderr).into_owned();

@@ -101,6 +101,9 @@ named_enum! {
         Goaway = "goaway",
         /// The stream is aborted in the middle: RST_STREAM in HTTP/2, a connection closed within the body in HTTP/1.1.
         StreamReset = "stream-reset",
+        /// The stream has only the first of several choices, as if the server ignored `n`; a client that asked for several has
+        /// failed as `miscounted`.
+        OneChoice = "one-choice",
     }
 }
 

@@ -83,6 +83,23 @@ impl Request {
         Self { images, ..self }
     }
 
+    /// Returns the requests that an engine gets for `n` choices, as the front end of vLLM makes them: each is a request of its own, with
+    /// an id of its own from this one's on. All have the blocks of the prompt, so that a prefix cache finds it, but only the first has
+    /// those of its answer, which follow-ups quote. Images are encoded once.
+    pub fn into_choices(self, n: u32, block_size: u32) -> impl Iterator<Item = Self> {
+        let of_prompt = (self.input_tokens / block_size.max(1)) as usize;
+        (0..n).map(move |choice| match choice {
+            0 => self.clone(),
+            _ => Self {
+                id: self.id + u64::from(choice),
+                blocks: self.blocks[..of_prompt.min(self.blocks.len())].into(),
+                items: self.items.clone(),
+                images: Arc::default(),
+                ..self
+            },
+        })
+    }
+
     /// Sets the prompt tokens of each item; for a model [`with_items`](Model::with_items).
     #[must_use]
     pub fn with_items(self, items: Arc<[u32]>) -> Self {

@@ -6,6 +6,7 @@
 mod actor;
 mod adapters;
 mod audio;
+mod choice_writers;
 pub mod dialect;
 mod fault;
 mod form;

@@ -5,6 +5,7 @@ use crate::load::pacer::Clock;
 use crate::sim::actor::{Answer, Handle};
 use crate::sim::adapters::AdapterCall;
 use crate::sim::audio::AudioOrder;
+use crate::sim::choice_writers::ChoiceWriters;
 use crate::sim::dialect::{self, TEMPLATE_TOKEN, TextApi};
 use crate::sim::fault::play;
 use crate::sim::items::ItemOrder;
@@ -37,7 +38,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
     time::Duration,
 };
 use tokio::time::{Instant, sleep, sleep_until};
@@ -147,7 +148,7 @@ async fn respond(State(server): State<Arc<Server>>, call: Call) -> Response {
     answer
 }
 
-/// Waits for the end of an answer. Returns its tokens, and how many of the prompt's were found in the prefix cache.
+/// Waits for the end of an answer of one choice. Returns its tokens, and how many of the prompt's were found in the prefix cache.
 async fn whole(answer: &mut Answer) -> Result<(u32, Option<u32>), Refusal> {
     let (mut tokens, mut cached) = (0, None);
     while let Some(event) = poll_fn(|cx| answer.poll_next(cx)).await {
@@ -176,20 +177,27 @@ impl Server {
         let at = self.arrival().await;
         let (request, order) = self.model.accept::<Vec<u64>>(api, body)?;
         let at = at + self.load_adapter(request.model.as_deref()).await;
-        let id = self.requests.fetch_add(1, Ordering::Relaxed);
+        let id = self.requests.fetch_add(order.choices.into(), Ordering::Relaxed);
         let blocks = self.blocks(&request, &order);
-        let mut events = self.engine.submit(
-            at,
-            Request::new(id, order.input, order.output).with_blocks(blocks).with_images(order.images.clone()),
-        );
+        let request =
+            Request::new(id, order.input, order.output).with_blocks(blocks).with_images(order.images.clone());
+        let block_size = self.kv_cache.map_or(1, |cache| cache.block_size);
+        let submit = |request| self.engine.submit(at, request);
+        let mut events: Vec<Answer> = request.into_choices(order.choices, block_size).map(submit).collect();
         let thought = Thought::of(self.reasoning, order.output);
         let head = self.model.head(api, id, order.stream, self.unix_time());
         if order.stream {
-            let writer = Writer::new(api, &head, order.input, order.options).thinking(thought);
-            return Ok((content_type(dialect::stream_type(api)), Body::new(Stream { events, writer }))
-                .into_response());
+            let writer = || Writer::new(api, &head, order.input, order.options).thinking(thought);
+            let stream = Stream { writers: ChoiceWriters::new(order.choices, writer), events };
+            return Ok((content_type(dialect::stream_type(api)), Body::new(stream)).into_response());
         }
-        let (tokens, cached) = whole(&mut events).await?;
+        let (mut tokens, mut cached) = (0, None);
+        for (i, choice) in events.iter_mut().enumerate() {
+            let (of_choice, found) = whole(choice).await?;
+            // All choices have the same length.
+            tokens = of_choice;
+            cached = if i == 0 { found } else { cached };
+        }
         Ok((content_type(JSON), writer::document(&order, &head, tokens, cached, thought)).into_response())
     }
 
@@ -275,8 +283,31 @@ const fn content_type(name: &'static str) -> [(HeaderName, HeaderValue); 1] {
 
 /// The body of a stream. Dropping it cancels the request.
 struct Stream {
-    events: Answer,
-    writer: Writer,
+    /// The events of each choice.
+    events: Vec<Answer>,
+    writers: ChoiceWriters,
+}
+
+impl Stream {
+    fn is_over(&self) -> bool {
+        self.events.iter().all(Answer::over)
+    }
+
+    /// Appends the next event of each choice that has one. Returns the number of events; `None` if the engine has stopped.
+    fn take_round(&mut self, cx: &mut Context<'_>, out: &mut String) -> Option<usize> {
+        let Self { events, writers } = self;
+        let mut taken = 0;
+        for (choice, answer) in events.iter_mut().enumerate().filter(|(_, answer)| !answer.over()) {
+            let Poll::Ready(event) = answer.poll_next(cx) else { continue };
+            let event = event?;
+            if choice == 0 {
+                writers.cached(event.cached_tokens);
+            }
+            writers.event(out, choice, event.tokens, event.finished);
+            taken += 1;
+        }
+        Some(taken)
+    }
 }
 
 impl http_body::Body for Stream {
@@ -287,29 +318,26 @@ impl http_body::Body for Stream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        if self.events.over() {
+        if self.is_over() {
             return Poll::Ready(None);
         }
-        let Self { events, writer } = &mut *self;
         let mut out = String::with_capacity(512);
-        // Hidden reasoning makes no event.
-        while out.is_empty() {
-            let Some(event) = ready!(events.poll_next(cx)) else {
-                return Poll::Ready(Some(Err(io::Error::other("the engine stopped"))));
-            };
-            writer.cached(event.cached_tokens);
-            writer.event(&mut out, event.tokens, event.finished);
+        while out.len() < MAX_FRAME {
+            match self.take_round(cx, &mut out) {
+                Some(0) => break,
+                // Hidden reasoning makes no event.
+                Some(_) => {}
+                None if out.is_empty() => {
+                    return Poll::Ready(Some(Err(io::Error::other("the engine stopped"))));
+                }
+                None => break,
+            }
         }
-        while out.len() < MAX_FRAME
-            && let Poll::Ready(Some(event)) = events.poll_next(cx)
-        {
-            writer.event(&mut out, event.tokens, event.finished);
-        }
-        Poll::Ready(Some(Ok(Frame::data(out.into()))))
+        if out.is_empty() { Poll::Pending } else { Poll::Ready(Some(Ok(Frame::data(out.into())))) }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.events.over()
+        self.is_over()
     }
 
     fn size_hint(&self) -> SizeHint {

@@ -7,6 +7,7 @@ use crate::sim::dialect::{self, Dialect, TextApi, openai_error};
 use crate::sim::metrics::{Counters, prometheus};
 use crate::sim::request::{ApiRequest, StreamOptions, Words};
 use goodput_core::endpoint::Api;
+use goodput_core::record::MOST_CHOICES;
 use goodput_engine::config::{Adapters, Vision};
 use goodput_engine::{EncodedImage, KvCache};
 use http::StatusCode;
@@ -88,8 +89,10 @@ pub(super) struct Order {
     pub(super) stream: bool,
     /// Number of input tokens.
     pub(super) input: u32,
-    /// Number of output tokens.
+    /// Number of output tokens of each choice.
     pub(super) output: u32,
+    /// Number of choices.
+    pub(super) choices: u32,
     pub(super) options: StreamOptions,
     /// Images to encode.
     pub(super) images: Arc<[EncodedImage]>,
@@ -205,9 +208,10 @@ impl ServedModel {
         let tokens = template + parts.map(|words| words.count).sum::<usize>();
         let input = u32::try_from(tokens).unwrap_or(u32::MAX);
         let output = self.output_tokens(api, &request, input, texts)?;
+        let choices = choices(api, request.n)?;
         let stream = (Dialect::of(api).streams)(request.stream);
         let options = request.stream_options.unwrap_or_default();
-        Ok((request, Order { api, stream, input, output, options, images }))
+        Ok((request, Order { api, stream, input, output, choices, options, images }))
     }
 
     /// Returns the longest prompt with its answer, in tokens.
@@ -247,8 +251,8 @@ impl ServedModel {
         texts: u32,
     ) -> Result<u32, Refusal> {
         self.check_name(request.model.as_deref())?;
-        if texts > 1 || request.n.is_some_and(|n| n != 1) {
-            return Err(Refusal::bad(None, "the simulated server answers one prompt with one choice".into()));
+        if texts > 1 {
+            return Err(Refusal::bad(None, "the simulated server answers one prompt".into()));
         }
         let limit = self.max_model_len;
         if input == 0 {
@@ -288,6 +292,22 @@ impl ServedModel {
             ));
         }
         Ok(output)
+    }
+}
+
+/// Returns the number of choices that a request asks for.
+fn choices(api: TextApi, n: Option<u32>) -> Result<u32, Refusal> {
+    let most = match api {
+        TextApi::Chat | TextApi::Completions => u32::from(MOST_CHOICES),
+        TextApi::Responses | TextApi::Messages | TextApi::Tgi | TextApi::TgiStream | TextApi::Ollama => 1,
+    };
+    match n.unwrap_or(1) {
+        0 => Err(Refusal::bad(Some("n"), "n must be at least 1, got 0.".into())),
+        n if n > most => Err(Refusal::bad(
+            Some("n"),
+            format!("the simulated server answers with at most {most} choices here, got {n}."),
+        )),
+        n => Ok(n),
     }
 }
 

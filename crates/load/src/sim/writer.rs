@@ -10,6 +10,10 @@ use goodput_engine::config::Reasoning;
 #[derive(Debug)]
 pub(super) struct Writer {
     dialect: &'static Dialect,
+    /// Number of its choice, in an API with choices.
+    pub(super) index: u32,
+    /// Number of choices of a document, all alike.
+    pub(super) choices: u32,
     /// Fields common to all events, or those of the document (see [`Dialect::head`]).
     pub(super) head: String,
     pub(super) options: StreamOptions,
@@ -90,6 +94,8 @@ impl Writer {
         let options = StreamOptions { continuous_usage_stats, ..options };
         Self {
             dialect: Dialect::of(api),
+            index: 0,
+            choices: 1,
             head: head.to_owned(),
             options,
             input_tokens,
@@ -102,6 +108,11 @@ impl Writer {
         }
     }
 
+    /// Sets the number of its choice.
+    pub(super) fn numbered(self, index: u32) -> Self {
+        Self { index, ..self }
+    }
+
     /// Makes the answer begin with reasoning.
     pub(super) fn thinking(self, thought: Thought) -> Self {
         Self { thought, ..self }
@@ -112,21 +123,17 @@ impl Writer {
         self.cached_tokens = tokens;
     }
 
-    /// Appends an event of `tokens` tokens, preceded by the opening of the stream if it is the first, and followed by
-    /// the end of the stream if `finished`.
-    pub(super) fn event(&mut self, out: &mut String, tokens: u32, finished: bool) {
-        self.tokens(out, tokens, finished);
-        if finished {
-            self.close(out);
-        }
-    }
-
-    /// Appends tokens like [`Writer::event`], but without the end of the stream. Hidden reasoning makes no event;
-    /// tokens that are partly reasoning and partly content make two.
-    pub(super) fn tokens(&mut self, out: &mut String, tokens: u32, finished: bool) {
+    /// Appends the opening of the stream, once.
+    pub(super) fn open(&mut self, out: &mut String) {
         if !std::mem::replace(&mut self.opened, true) {
             (self.dialect.open)(self, out);
         }
+    }
+
+    /// Appends an event of `tokens` tokens, preceded by the opening of the stream if it is the first. Hidden reasoning makes no event;
+    /// tokens that are partly reasoning and partly content make two.
+    pub(super) fn tokens(&mut self, out: &mut String, tokens: u32, finished: bool) {
+        self.open(out);
         let thinking = self.thought.tokens.saturating_sub(self.output_tokens).min(tokens);
         let (hidden, content) = (thinking > 0 && self.thought.hidden, tokens - thinking);
         if hidden {
@@ -184,7 +191,7 @@ impl Writer {
     }
 }
 
-/// Formats the document of a request that does not stream. `head` is as for [`Writer::new`]; `cached_tokens` is `None`
+/// Formats the document of a request that does not stream, with `output_tokens` in each choice. `head` is as for [`Writer::new`]; `cached_tokens` is `None`
 /// without a prefix cache.
 pub(super) fn document(
     order: &Order,
@@ -195,22 +202,25 @@ pub(super) fn document(
 ) -> String {
     let mut writer = Writer::new(order.api, head, order.input, order.options).thinking(thought);
     writer.cached(cached_tokens);
+    writer.choices = order.choices;
     writer.document(output_tokens)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sim::choice_writers::ChoiceWriters;
     use std::sync::Arc;
 
     /// The events of an answer of four tokens in events of one each, as delta, text and running count.
     fn events(api: TextApi, reasoning: &str) -> Vec<String> {
         let reasoning: Reasoning = toml::from_str(reasoning).unwrap();
         let options = StreamOptions { include_usage: true, continuous_usage_stats: true };
-        let mut writer =
-            Writer::new(api, "\"id\":\"x\"", 7, options).thinking(Thought::of(Some(reasoning), 4));
+        let writer =
+            || Writer::new(api, "\"id\":\"x\"", 7, options).thinking(Thought::of(Some(reasoning), 4));
+        let mut writer = ChoiceWriters::new(1, writer);
         let mut out = String::new();
-        (1..=4).for_each(|i| writer.event(&mut out, 1, i == 4));
+        (1..=4).for_each(|i| writer.event(&mut out, 0, 1, i == 4));
         let payloads = out.split("\n\n").filter_map(|e| e.strip_prefix("data: ")).filter(|e| *e != "[DONE]");
         let events = payloads.map(|e| serde_json::from_str::<serde_json::Value>(e).unwrap());
         let said = |e: serde_json::Value| {
@@ -254,6 +264,7 @@ mod tests {
             stream: false,
             input: 7,
             output: 4,
+            choices: 1,
             options: StreamOptions::default(),
             images: Arc::default(),
         };
@@ -271,10 +282,11 @@ mod tests {
     fn usage_is_sent_as_asked() {
         let stream = |include_usage, continuous_usage_stats| {
             let options = StreamOptions { include_usage, continuous_usage_stats };
-            let mut writer = Writer::new(TextApi::Completions, "\"id\":\"cmpl-1\"", 7, options);
+            let writer = || Writer::new(TextApi::Completions, "\"id\":\"cmpl-1\"", 7, options);
+            let mut writer = ChoiceWriters::new(1, writer);
             let mut out = String::new();
-            writer.event(&mut out, 2, false);
-            writer.event(&mut out, 1, true);
+            writer.event(&mut out, 0, 2, false);
+            writer.event(&mut out, 0, 1, true);
             out
         };
         assert_eq!(stream(false, true).matches("usage").count(), 0, "continuous alone is nothing");

@@ -26,15 +26,15 @@ fn open(writer: &mut Writer, out: &mut String) {
     choices::event(
         writer,
         out,
-        r#"{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
+        r#""delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]"#,
         ",\"prompt_token_ids\":null,\"prompt_text\":null}\n\n",
     );
 }
 
 fn delta(writer: &mut Writer, out: &mut String, tokens: u32, finished: bool, channel: Channel) {
     let begin = match channel {
-        Channel::Content => r#"{"index":0,"delta":{"content":""#,
-        Channel::Reasoning => r#"{"index":0,"delta":{"reasoning":""#,
+        Channel::Content => r#""delta":{"content":""#,
+        Channel::Reasoning => r#""delta":{"reasoning":""#,
     };
     let end = if finished {
         r#""},"logprobs":null,"finish_reason":"length","stop_reason":null,"token_ids":null}]"#

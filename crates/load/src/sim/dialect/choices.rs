@@ -17,17 +17,23 @@ fn begin(writer: &Writer, out: &mut String) {
     }
 }
 
-/// Appends an event without tokens: its choice, and the rest after its usage.
-pub(super) fn event(writer: &Writer, out: &mut String, choice: &str, rest: &str) {
+/// Appends the beginning of an event up to the index of its choice.
+fn begin_choice(writer: &Writer, out: &mut String) {
     begin(writer, out);
+    let _ = write!(out, "{{\"index\":{},", writer.index);
+}
+
+/// Appends an event without tokens: its choice after the index, and the rest after its usage.
+pub(super) fn event(writer: &Writer, out: &mut String, choice: &str, rest: &str) {
+    begin_choice(writer, out);
     out.push_str(choice);
     usage(writer, out, writer.options.continuous_usage_stats, None);
     out.push_str(rest);
 }
 
-/// Appends an event with tokens, between the two parts of its choice.
+/// Appends an event with tokens, between the two parts of its choice after the index.
 pub(super) fn delta(writer: &mut Writer, out: &mut String, tokens: u32, choice: [&str; 2]) {
-    begin(writer, out);
+    begin_choice(writer, out);
     out.push_str(choice[0]);
     writer.words(out, tokens);
     out.push_str(choice[1]);
@@ -77,17 +83,23 @@ pub(super) fn block(writer: &Writer, out: &mut String, channel: Channel) -> bool
     block.is_some()
 }
 
-/// Formats an answer that is one document; `answer` appends its text.
-pub(super) fn document(writer: &Writer, answer: impl FnOnce(&mut String)) -> String {
-    let (input, output) = (writer.input_tokens, writer.output_tokens);
-    let mut out = format!("{{{},\"choices\":[{{\"index\":0,", writer.head);
-    answer(&mut out);
+/// Formats an answer that is one document; `answer` appends the text of each choice.
+pub(super) fn document(writer: &Writer, answer: impl Fn(&mut String)) -> String {
+    let input = writer.input_tokens;
+    let output = writer.output_tokens.saturating_mul(writer.choices);
+    let mut out = format!("{{{},\"choices\":[", writer.head);
+    for index in 0..writer.choices {
+        let _ = write!(out, "{}{{\"index\":{index},", if index > 0 { "," } else { "" });
+        answer(&mut out);
+        out.push_str(r#","logprobs":null,"finish_reason":"length","stop_reason":null}"#);
+    }
     let total = u64::from(input) + u64::from(output);
     let cached = writer.cached_tokens.map_or("null".into(), |n| format!(r#"{{"cached_tokens":{n}}}"#));
+    let reported = writer.thought.reported.map(|n| n.saturating_mul(writer.choices));
     let _ = write!(
         out,
         concat!(
-            r#","logprobs":null,"finish_reason":"length","stop_reason":null}}],"system_fingerprint":"{}","#,
+            r#"],"system_fingerprint":"{}","#,
             r#""usage":{{"prompt_tokens":{},"total_tokens":{},"completion_tokens":{},"prompt_tokens_details":{}{}}}}}"#
         ),
         FINGERPRINT,
@@ -95,7 +107,7 @@ pub(super) fn document(writer: &Writer, answer: impl FnOnce(&mut String)) -> Str
         total,
         output,
         cached,
-        details(writer.thought)
+        details(Thought { reported, ..writer.thought })
     );
     out
 }

@@ -24,7 +24,7 @@ fn delta(writer: &mut Writer, out: &mut String, tokens: u32, finished: bool, _: 
     } else {
         r#"","logprobs":null,"finish_reason":null,"stop_reason":null,"prompt_token_ids":null,"token_ids":null}]"#
     };
-    choices::delta(writer, out, tokens, [r#"{"index":0,"text":""#, end]);
+    choices::delta(writer, out, tokens, [r#""text":""#, end]);
 }
 
 fn document(writer: &Writer) -> String {

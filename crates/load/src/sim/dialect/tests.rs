@@ -2,6 +2,7 @@ use super::*;
 use crate::client::event::{Event, Parsed};
 use crate::client::sse::Parser;
 use crate::client::{Client, Encoder, Pinning, Shot, parse_document, parse_event};
+use crate::sim::choice_writers::ChoiceWriters;
 use crate::sim::request::StreamOptions;
 use crate::sim::rules::Order;
 use crate::sim::writer::{Thought, document};
@@ -21,10 +22,12 @@ fn thought(reasoning: &str, answer: u32) -> Thought {
 
 fn streamed(api: TextApi, reasoning: &str) -> String {
     let head = (Dialect::of(api).head)(1, true, 7, "\"m\"");
-    let mut writer = Writer::new(api, &head, 9, StreamOptions::default()).thinking(thought(reasoning, 4));
+    let mut writer = ChoiceWriters::new(1, || {
+        Writer::new(api, &head, 9, StreamOptions::default()).thinking(thought(reasoning, 4))
+    });
     writer.cached(Some(5));
     let mut out = String::new();
-    (1..=4).for_each(|i| writer.event(&mut out, 1, i == 4));
+    (1..=4).for_each(|i| writer.event(&mut out, 0, 1, i == 4));
     out
 }
 
@@ -126,14 +129,15 @@ fn messages_have_vllms_events_in_its_order() {
 fn endpoints_that_templates_reach_have_their_own_forms() {
     let two = |api| {
         let head = (Dialect::of(api).head)(1, true, 7, "\"m\"");
-        let mut writer = Writer::new(api, &head, 9, StreamOptions::default());
+        let mut writer = ChoiceWriters::new(1, || Writer::new(api, &head, 9, StreamOptions::default()));
         let mut out = String::new();
-        (1..=2).for_each(|i| writer.event(&mut out, 1, i == 2));
+        (1..=2).for_each(|i| writer.event(&mut out, 0, 1, i == 2));
         let order = Order {
             api,
             stream: false,
             input: 9,
             output: 2,
+            choices: 1,
             images: Arc::default(),
             options: StreamOptions::default(),
         };
@@ -187,6 +191,7 @@ fn the_client_reads_them() {
             stream: false,
             input: 9,
             output: 4,
+            choices: 1,
             options: StreamOptions::default(),
             images: Arc::default(),
         };

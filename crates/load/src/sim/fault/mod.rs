@@ -69,7 +69,8 @@ pub(super) async fn play(
         | Fault::Crlf
         | Fault::Comments
         | Fault::Bundled
-        | Fault::StreamReset => within(fault, connection, sound.await),
+        | Fault::StreamReset
+        | Fault::OneChoice => within(fault, connection, sound.await),
         Fault::WrongType => {
             let text = HeaderValue::from_static("text/plain");
             with_header(sound.await, header::CONTENT_TYPE, text)

@@ -252,6 +252,7 @@ impl Faulty {
                 self.out.extend((0..event.len()).map(|i| (1, event.slice(i..=i))))
             }
             Fault::NoFinish => self.put(without_finish(event)),
+            Fault::OneChoice if is_further_choice(&event) => {}
             Fault::UsageOwn => {
                 let tokens = u64::from(memmem::find(&event, b"\"role\":").is_none());
                 self.put(with_usage(&event, tokens));
@@ -362,6 +363,12 @@ fn with_usage(event: &Bytes, tokens: u64) -> Bytes {
 /// Returns true if an event has the finish reason.
 fn has_finish(event: &[u8]) -> bool {
     FINISH.iter().any(|[finish, _]| memmem::find(event, finish).is_some())
+}
+
+/// Returns true for an event of another choice than the first.
+fn is_further_choice(event: &[u8]) -> bool {
+    const CHOICE: &[u8] = b"\"choices\":[{\"index\":";
+    memmem::find(event, CHOICE).is_some_and(|at| !event[at + CHOICE.len()..].starts_with(b"0,"))
 }
 
 /// Returns an event without the finish reason.

@@ -1,5 +1,6 @@
 //! Cache of the events of answers, which are written once for each number of tokens.
 
+use crate::sim::choice_writers::ChoiceWriters;
 use crate::sim::dialect::TextApi;
 use crate::sim::request::StreamOptions;
 use crate::sim::writer::Writer;
@@ -13,13 +14,16 @@ const CACHE_BYTES: usize = 64 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Kind {
     pub(super) api: TextApi,
-    /// Number of output tokens, at least one.
+    /// Number of output tokens of each choice, at least one.
     pub(super) output_tokens: u32,
+    /// Number of choices.
+    pub(super) choices: u32,
     /// Number of input tokens, if every event reports usage.
     pub(super) continuous: Option<u32>,
 }
 
-/// The events of an answer from the first token to the last, one token each.
+/// The events of an answer from the first token to the last, one token each. With several choices, a token of each follows those
+/// before it.
 #[derive(Debug)]
 pub(super) struct Events {
     text: String,
@@ -32,10 +36,13 @@ impl Events {
     fn new(kind: Kind, head: &str) -> Self {
         let continuous = kind.continuous.is_some();
         let options = StreamOptions { include_usage: continuous, continuous_usage_stats: continuous };
-        let mut writer = Writer::new(kind.api, head, kind.continuous.unwrap_or(0), options);
+        let writer = || Writer::new(kind.api, head, kind.continuous.unwrap_or(0), options);
+        let mut writers = ChoiceWriters::new(kind.choices, writer);
         let (mut text, mut ends) = (String::new(), Vec::with_capacity(kind.output_tokens as usize));
         for token in 1..=kind.output_tokens {
-            writer.tokens(&mut text, 1, token == kind.output_tokens);
+            for choice in 0..kind.choices as usize {
+                writers.tokens(&mut text, choice, 1, token == kind.output_tokens);
+            }
             ends.push(text.len());
         }
         text.shrink_to_fit();
@@ -78,7 +85,7 @@ impl Answers {
     }
 }
 
-/// Formats the end of a stream after the last token: usage, if requested, and `[DONE]`.
+/// Formats the end of a stream after the last of all `output` tokens: usage, if requested, and `[DONE]`.
 pub(super) fn closing(api: TextApi, head: &str, input: u32, output: u32, options: StreamOptions) -> String {
     // Without usage, the head does not appear.
     let mut writer = Writer::new(api, if options.include_usage { head } else { "" }, input, options);
@@ -99,13 +106,13 @@ mod tests {
                 [(false, false), (true, false), (true, true), (false, true)]
             {
                 let options = StreamOptions { include_usage, continuous_usage_stats };
-                let mut writer = Writer::new(api, "\"id\":\"x\"", 7, options);
+                let mut writer = ChoiceWriters::new(1, || Writer::new(api, "\"id\":\"x\"", 7, options));
                 let mut expected = String::new();
                 for token in 1..=5 {
-                    writer.event(&mut expected, 1, token == 5);
+                    writer.event(&mut expected, 0, 1, token == 5);
                 }
                 let continuous = (include_usage && continuous_usage_stats).then_some(7);
-                let kind = Kind { api, output_tokens: 5, continuous };
+                let kind = Kind { api, output_tokens: 5, choices: 1, continuous };
                 let events = Answers::default().events(kind, "\"id\":\"x\"");
                 let mut got = (0..5).flat_map(|i| events.tokens(i, i + 1).to_vec()).collect::<Vec<u8>>();
                 assert_eq!(got, events.tokens(0, 5));
@@ -119,7 +126,8 @@ mod tests {
     fn the_cache_is_bounded() {
         let mut answers = Answers::default();
         for input in 0..40 {
-            let kind = Kind { api: TextApi::Chat, output_tokens: 10_000, continuous: Some(input) };
+            let kind =
+                Kind { api: TextApi::Chat, output_tokens: 10_000, choices: 1, continuous: Some(input) };
             answers.events(kind, "\"id\":\"x\"");
             assert_eq!(answers.bytes, answers.cached.values().map(|e| e.size()).sum::<usize>());
             assert!(answers.bytes <= CACHE_BYTES && !answers.cached.is_empty());

@@ -190,7 +190,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             Timing(took)
         );
         self.send(&mut [IoSlice::new(head.as_bytes()), IoSlice::new(body.as_bytes())]).await?;
-        self.server.first(took, order.input, order.output);
+        self.server.first(took, order.input, order.output * order.choices);
         running.finish(took);
         Ok(())
     }
@@ -199,8 +199,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
     async fn stream(&mut self, order: &Order, close: bool) -> io::Result<()> {
         let (running, read) = (self.server.start(), self.read);
         let events = self.server.events(order);
-        let closing =
-            closing(order.api, self.server.head(order.api), order.input, order.output, order.options);
+        let all = order.output * order.choices;
+        let closing = closing(order.api, self.server.head(order.api), order.input, all, order.options);
         let mut lead = String::with_capacity(256);
         let (mut sent, mut last) = (0, read);
         while sent < order.output {
@@ -219,9 +219,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<'_, S> {
             let parts = [lead.as_bytes(), tokens, tail.as_bytes(), end.as_bytes()];
             self.send(&mut parts.map(IoSlice::new)).await?;
             if sent == 0 {
-                self.server.first(now - read, order.input, to);
+                self.server.first(now - read, order.input, to * order.choices);
             } else {
-                self.server.further(now - last, to - sent);
+                self.server.further(now - last, (to - sent) * order.choices);
             }
             (sent, last) = (to, now);
         }

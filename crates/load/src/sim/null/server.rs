@@ -112,9 +112,10 @@ impl Server {
 
     /// Returns the events of a stream up to its last token.
     pub(super) fn events(&self, order: &Order) -> Arc<Events> {
-        let Order { api, input, output, options, .. } = *order;
+        let Order { api, input, output, choices, options, .. } = *order;
         let continuous = (options.include_usage && options.continuous_usage_stats).then_some(input);
-        self.state().answers.events(Kind { api, output_tokens: output, continuous }, self.head(api))
+        let kind = Kind { api, output_tokens: output, choices, continuous };
+        self.state().answers.events(kind, self.head(api))
     }
 
     /// Formats an answer that does not stream.

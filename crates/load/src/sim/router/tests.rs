@@ -351,7 +351,7 @@ async fn an_engine_that_stops_breaks_the_stream() {
         (handle, answer)
     });
     let (handle, answer) = runtime.join().unwrap();
-    let writer = Writer::new(TextApi::Chat, "", 1, StreamOptions::default());
-    assert!(Body::new(Stream { events: answer, writer }).collect().await.is_err());
+    let writers = ChoiceWriters::new(1, || Writer::new(TextApi::Chat, "", 1, StreamOptions::default()));
+    assert!(Body::new(Stream { events: vec![answer], writers }).collect().await.is_err());
     assert_eq!(handle.counters().await, None);
 }

@@ -65,7 +65,22 @@ const REFUSALS: &[(&str, &str, u16, &str, &str, &str)] = &[
         "cannot be empty",
     ),
     (COMPLETIONS, r#"{"prompt": [], "max_tokens": 1}"#, 400, "BadRequestError", "prompt", "cannot be empty"),
-    (COMPLETIONS, r#"{"prompt": "x", "n": 2, "max_tokens": 1}"#, 400, "BadRequestError", "", "one choice"),
+    (
+        COMPLETIONS,
+        r#"{"prompt": "x", "n": 33, "max_tokens": 1}"#,
+        400,
+        "BadRequestError",
+        "n",
+        "at most 32 choices",
+    ),
+    (
+        COMPLETIONS,
+        r#"{"prompt": "x", "n": 0, "max_tokens": 1}"#,
+        400,
+        "BadRequestError",
+        "n",
+        "at least 1, got 0.",
+    ),
     (COMPLETIONS, r#"{"prompt": ["x", "y"], "max_tokens": 1}"#, 400, "BadRequestError", "", "one prompt"),
 ];
 
