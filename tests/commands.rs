@@ -18,6 +18,8 @@ mod ceiling;
 mod charts;
 #[path = "commands/checks.rs"]
 mod checks;
+#[path = "commands/choices.rs"]
+mod choices;
 #[path = "commands/cli.rs"]
 mod cli;
 mod common;

@@ -36,7 +36,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<()> {
     let contents = traffic.file_contents();
     plan.series().iter().try_for_each(|one| route::check(&one.plan.server))?;
     let calibration = args.calibration.as_deref().map(calibrate::read).transpose()?;
-    let needed = workers::needed(&plan, traffic.mean_output(), calibration.as_ref());
+    let needed = workers::needed(&plan, traffic.mean_output() * plan.mean_choices(), calibration.as_ref());
     let description = description(&plan, &contents, args.json)?;
     let description = with_workers(&description, needed.as_ref(), calibration.is_some(), args.json)?;
     match args.repeat {

@@ -38,7 +38,7 @@ impl Plan {
 
     /// Returns the reason why the API cannot send the workload or be judged by the limits.
     pub(super) fn items_problem(&self) -> Option<String> {
-        if let Some(problem) = self.real_time_factor_problem() {
+        if let Some(problem) = self.real_time_factor_problem().or_else(|| self.choices_problem()) {
             return Some(problem);
         }
         let item = match self.server.answer() {

@@ -1,5 +1,6 @@
 //! The plan: the TOML file as types, validated, with profiles and defaults filled in.
 
+mod choices;
 mod classes;
 pub mod client;
 mod environment;

@@ -8,6 +8,7 @@ use goodput_workload::arrivals::Arrivals;
 use goodput_workload::summary::{Pacing, WorkloadSummary};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::NonZeroU8;
 
 /// The server of a run. Carries no secret.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -139,7 +140,11 @@ impl Plan {
             Mode::Burst(_) => Pacing::AllAtOnce { max_rate },
             Mode::Adaptive(_) | Mode::Rates(_) | Mode::Ramp(_) => self.workload.pacing(),
         };
-        MeasuredWorkload::Traffic(self.workload.summary(pacing))
+        let mut summary = self.workload.summary(pacing);
+        for (kind, choices) in summary.requests.iter_mut().zip(self.choices_by_class().iter()) {
+            kind.choices = Some(*choices).filter(|n| *n > NonZeroU8::MIN);
+        }
+        MeasuredWorkload::Traffic(summary)
     }
 }
 
@@ -176,6 +181,12 @@ mod tests {
     #[test]
     fn a_plan_tells_what_it_measures() {
         for (search, workload, text, evenness) in [
+            (
+                "rates = [1]\nserver.body.n = 4",
+                "",
+                "9 in / 3 out tokens, 4 choices, Poisson arrivals, cold cache",
+                Some(Evenness::Poisson),
+            ),
             ("rates = [1]", "", "9 in / 3 out tokens, Poisson arrivals, cold cache", Some(Evenness::Poisson)),
             (
                 "rates = [1]",

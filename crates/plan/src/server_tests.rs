@@ -160,8 +160,8 @@ fn errors_say_what_to_write() {
         ("url = \"http://h\"\nheaders = { ApiKey = \"x\" }", "api-key-env = ", "secret header"),
         ("url = \"http://h\"\nheaders = { x-auth = \"x\" }", "api-key-env = ", "secret header"),
         ("url = \"http://h\"\nbody = { api_key = \"x\" }", "api-key-env = ", "secret in the body"),
-        ("url = \"http://h\"\nbody = { n = 2 }", "one answer per request", "several answers"),
-        ("url = \"http://h\"\nbody = { n = \"1\" }", "one answer per request", "no number"),
+        ("url = \"http://h\"\nbody = { n = 33 }", "from 1 to 32", "too many choices"),
+        ("url = \"http://h\"\nbody = { n = \"1\" }", "from 1 to 32", "no number"),
         ("url = \"http://h\"\nbody = { stream = true }", "stream = false in [server]", "a key of its own"),
         ("url = \"http://h\"\nbody = { echo = true }", "first token", "the prompt again"),
         (

@@ -4,6 +4,7 @@
 
 mod blocks;
 pub mod boundary;
+mod choices;
 mod lengths;
 mod load;
 
@@ -219,7 +220,7 @@ impl<'a> Bare<'a> {
         while let Some((deadline, id)) = load.deadlines.front().copied().filter(|d| d.0 <= at) {
             load.deadlines.pop_front();
             if let Some(mut open) = load.open.remove(&id) {
-                self.model.cancel(self.now, id);
+                load.ids.cancel(&mut self.model, self.now, id, open.choices.len());
                 let outcome = if load.timeout.is_error { Outcome::Failed } else { Outcome::Cut };
                 (open.record.outcome, open.record.failure) = (outcome, Some(Failure::Timeout));
                 load.over(open, deadline, tally);
@@ -233,8 +234,9 @@ impl<'a> Bare<'a> {
             let turns = &chain.turns[..=*turn];
             let blocks = blocks(self.plan, self.lengths, self.model.kv_cache(), load.step, turns);
             let request = engine_request(recipe, self.vision).with_blocks(blocks);
+            let choices = self.plan.choices(chain.turns[*turn].class).get().into();
             if load.send(due, self.plan, tally) {
-                self.model.arrive(started + at, request);
+                load.ids.arrive(&mut self.model, started + at, request, choices);
             }
         }
     }

@@ -14,6 +14,7 @@ use anyhow::Result;
 use goodput_load::client::Client;
 use goodput_stats::server::Signal;
 use goodput_workload::config::Cache;
+use std::num::NonZeroU8;
 use std::time::Duration;
 
 /// vLLM's endpoint that empties its prefix cache; it exists only in vLLM's development mode.
@@ -79,13 +80,18 @@ impl Runner {
         }
     }
 
-    /// Evaluates the prefix cache over a step that has drained.
-    pub(super) async fn cache_use(&self, read: &MetricsRead, tally: &StepTally) -> Result<CacheUse> {
+    /// Evaluates the prefix cache over a step that has drained. Its requests asked for so many `choices` at most.
+    pub(super) async fn cache_use(
+        &self,
+        read: &MetricsRead,
+        tally: &StepTally,
+        choices: NonZeroU8,
+    ) -> Result<CacheUse> {
         let now = self.ready.scraper.read().await?;
         let Some((at, moved)) = now.and_then(|now| read.since_start(&now)) else {
             return Ok(CacheUse { hit_rate: tally.cached_share(), others: None });
         };
-        let own = tally.asked_since(at);
+        let own = tally.asked_since(at, choices);
         // Preempted requests may have been looked up again.
         let preempted = moved.value(Signal::Preemptions).is_some_and(|n| n > 0.0);
         let queries = moved.value(Signal::Queries).filter(|q| !preempted && *q > OTHERS * own);

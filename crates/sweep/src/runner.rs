@@ -22,6 +22,7 @@ use goodput_load::load::host::Host;
 use goodput_plan::{Plan, Series};
 use goodput_stats::search::Ask;
 use goodput_stats::stats::step::{ServerSide, Step, StepKind, TracePart};
+use std::num::NonZeroU8;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,7 +175,8 @@ impl Runner {
         });
         let host = running.host_watch.end();
         let mut step = Step { checks, trace, host, ..context.conclude(&mut tally) };
-        let others = self.add_server_side(&mut step, &read, &counted, &tally).await?;
+        let others =
+            self.add_server_side(&mut step, &read, &counted, &tally, task.plan().most_choices()).await?;
         let left_alone = tally.wait_until.map(|until| running.firing.began() + until);
         Ok(MeasuredStep { step, tally, left_alone, noted: Vec::new(), others })
     }
@@ -187,12 +189,13 @@ impl Runner {
         read: &MetricsRead,
         counted: &Range<Duration>,
         tally: &StepTally,
+        choices: NonZeroU8,
     ) -> Result<Option<OtherClients>> {
         step.metrics = read.rows();
         if let Some(seen) = read.over(counted) {
             step.server = ServerSide::of(&seen, &tally.kept);
         }
-        let cache = self.cache_use(read, tally).await?;
+        let cache = self.cache_use(read, tally, choices).await?;
         step.server.hit_rate = cache.hit_rate;
         if step.server.restarted {
             step.restarted();

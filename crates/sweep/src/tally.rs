@@ -12,6 +12,7 @@ use goodput_stats::stats::itl::ItlTally;
 use goodput_stats::stats::step::Abort;
 use goodput_stats::stats::verdict::{GROSS, GROSS_INFLATION, gross};
 use hdrhistogram::Histogram;
+use std::num::NonZeroU8;
 use std::time::Duration;
 use sweep::Buffers;
 
@@ -318,15 +319,17 @@ impl StepTally {
     }
 
     /// Returns an upper bound of the input tokens that the server has looked up for this step's requests since `at`:
-    /// the sum over all requests that were sent and had no first token by then. Infinite if one of them has images and was not answered: only
+    /// the sum over all requests that were sent and had no first token by then. A request for `choices` choices looks its prompt up for each
+    /// of them, and once more where the engine reads it ahead of them (SGLang). Infinite if one of them has images and was not answered: only
     /// the server knows how many tokens these are.
-    pub(crate) fn asked_since(&self, at: Duration) -> f64 {
+    pub(crate) fn asked_since(&self, at: Duration, choices: NonZeroU8) -> f64 {
+        let lookups = if choices > NonZeroU8::MIN { f64::from(choices.get()) + 1.0 } else { 1.0 };
         let open = |r: &&CompactRecord| r.sent.is_some() && r.first_token.is_none_or(|t| t.get() > at);
         let tokens = |r: &CompactRecord| match r.input_tokens {
             None if r.items > 0 && r.output_asked > 0 => f64::INFINITY,
             counted => f64::from(r.attempts.max(1)) * f64::from(counted.map_or(r.input_asked, Tokens::get)),
         };
-        self.kept.iter().filter(open).map(tokens).sum()
+        lookups * self.kept.iter().filter(open).map(tokens).sum::<f64>()
     }
 
     /// Returns the number of measured requests that the server refused for now. With `all`, those of other phases count
@@ -527,7 +530,7 @@ mod tests {
         }
         assert_eq!(t.cached_share(), Some(0.4));
         // The first token comes 10 ms after a request is due.
-        let since = |ms| t.asked_since(Duration::from_millis(ms));
+        let since = |ms| t.asked_since(Duration::from_millis(ms), NonZeroU8::MIN);
         assert_eq!(
             [since(0), since(1_005), since(1_500), since(5_000)].map(|n| n as u32),
             [600, 500, 400, 0]

@@ -428,6 +428,8 @@ impl Workload {
             share: k.share,
             prompts: k.prompts(),
             conversation: k.conversation.cloned(),
+            // The body of the requests says so, which is not of the workload.
+            choices: None,
         };
         WorkloadSummary { requests: self.kinds().iter().map(kind).collect(), pacing, cache: Some(self.cache) }
     }

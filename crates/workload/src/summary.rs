@@ -9,6 +9,7 @@ use super::synthetic::Synthetic;
 use goodput_core::units::{Rate, short};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::NonZeroU8;
 
 /// The workload of a run: kinds of requests, when they are sent, and what the server's prefix cache held.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -34,6 +35,9 @@ pub struct RequestKind {
     /// The turns of its conversations; `None` where a request stands alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<Conversation>,
+    /// Number of choices that a request asks for; `None` for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub choices: Option<NonZeroU8>,
 }
 
 /// The source of prompts.
@@ -119,9 +123,12 @@ impl fmt::Display for PromptSource {
 impl fmt::Display for RequestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let turns = self.conversation.as_ref().map(|c| format!(", {c}")).unwrap_or_default();
+        let choices = self.choices.map(|n| format!(", {n} choices")).unwrap_or_default();
         match &self.class {
-            Some(class) => write!(f, "{} % {class} ({}{turns})", short(100.0 * self.share), self.prompts),
-            None => write!(f, "{}{turns}", self.prompts),
+            Some(class) => {
+                write!(f, "{} % {class} ({}{turns}{choices})", short(100.0 * self.share), self.prompts)
+            }
+            None => write!(f, "{}{turns}{choices}", self.prompts),
         }
     }
 }

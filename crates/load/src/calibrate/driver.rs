@@ -187,6 +187,7 @@ impl Driver {
             is_partial: false,
             max_in_flight: load.requests.map_or(MOST, |n| n as u32),
             itl_limit: None,
+            choices: Arc::default(),
             keep_text: false,
             results,
             gauge: Arc::<Gauge>::default(),

@@ -1,6 +1,7 @@
 //! The state that the sending threads of a step share, and the part of it that the director can read.
 
 use goodput_core::record::{Finished, Phase};
+use std::num::NonZeroU8;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -97,6 +98,8 @@ pub struct Job {
     pub max_in_flight: u32,
     /// The tightest ITL limit, against which `itl_over` counts.
     pub itl_limit: Option<Duration>,
+    /// Number of choices that requests of each class ask for; one beyond the end.
+    pub choices: Arc<[NonZeroU8]>,
     /// If true, the text of every answer is sent to the director.
     pub keep_text: bool,
     /// Channel for finished requests. It is bounded: a director that falls behind blocks the tasks of single requests,
@@ -114,6 +117,11 @@ impl Job {
     /// Returns the end of the measured window, as currently set by the director.
     pub(super) fn window_end(&self) -> Duration {
         self.settle + *self.window.borrow()
+    }
+
+    /// Returns the number of choices that requests of a class ask for.
+    pub(super) fn choices_of(&self, class: u16) -> NonZeroU8 {
+        self.choices.get(usize::from(class)).copied().unwrap_or(NonZeroU8::MIN)
     }
 
     pub(super) fn phase_of(&self, due: Duration) -> Phase {

@@ -151,7 +151,7 @@ impl Load {
                 Some(level.value * self.plan.workload.per_level())
             }
         };
-        Share { rate, ..Share::of(level, self.traffic.mean_output()) }
+        Share { rate, ..Share::of(level, self.traffic.mean_output() * self.plan.mean_choices()) }
     }
 
     /// Opens about `n` connections for a step at a level.
@@ -198,6 +198,7 @@ impl Load {
             is_partial: !spec.part.is_whole(),
             max_in_flight: plan.step.max_in_flight.div_ceil(spec.part.of()),
             itl_limit: itl_limit.filter(|_| !step.is_warmup()),
+            choices: plan.choices_by_class(),
             keep_text: spec.terms.keep_text && !step.is_warmup(),
             results,
             gauge: controls.gauge.clone(),

@@ -321,7 +321,8 @@ impl Unsent {
         source.stop_building();
         for Waiting(flight) in turns {
             if flight.due < end {
-                report_unsent(job, record_of(&flight.chain, flight.turn, flight.due, flight.phase)).await;
+                report_unsent(job, record_of(job, &flight.chain, flight.turn, flight.due, flight.phase))
+                    .await;
             }
         }
         while let Some(next) = chain {
@@ -329,7 +330,7 @@ impl Unsent {
             if due >= end {
                 return;
             }
-            report_unsent(job, record_of(&next, 0, due, job.phase_of(due))).await;
+            report_unsent(job, record_of(job, &next, 0, due, job.phase_of(due))).await;
             chain = source.next().await.map(|ready| ready.chain);
         }
     }
@@ -342,13 +343,14 @@ async fn report_unsent(job: &Job, mut record: Record) {
 }
 
 /// Returns the record of a turn of a chain, before anything came of it.
-fn record_of(chain: &Chain, at: usize, due: Duration, phase: Phase) -> Record {
+fn record_of(job: &Job, chain: &Chain, at: usize, due: Duration, phase: Phase) -> Record {
     let turn = &chain.turns[at];
     let mut record = Record::due(turn.request.id, phase, due);
     (record.class, record.session) = (turn.class, chain.session);
     record.turn = chain.session.map_or(0, |_| at as u16 + 1);
     (record.input_asked, record.output_asked) = (turn.request.input_tokens, turn.request.output_tokens);
     (record.items, record.audio) = (turn.request.items(), turn.request.audio());
+    record.ask_for_choices(job.choices_of(turn.class));
     record
 }
 
@@ -361,7 +363,7 @@ async fn fly(
     land: Option<mpsc::UnboundedSender<Flight>>,
 ) -> Option<Instant> {
     let (due, phase) = (flight.due, flight.phase);
-    let mut record = record_of(&flight.chain, flight.turn, due, phase);
+    let mut record = record_of(&job, &flight.chain, flight.turn, due, phase);
     let mut finished = if fits {
         let shot = Shot {
             record,

@@ -1,9 +1,11 @@
 //! Extra headers and body fields that a plan adds to every request, without secrets and without what goodput sets itself.
 
+use goodput_core::record::MOST_CHOICES;
 use goodput_core::secrets::{is_key, is_named, is_secret, is_secret_header, masked, normalized};
 use http::{HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 
 /// Extra request headers. None is a secret, and none belongs to the transport.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -76,6 +78,11 @@ impl ExtraBody {
         self.0.iter().filter_map(|(k, v)| Some((k.clone(), json(v)?))).collect()
     }
 
+    /// Returns the number of choices that a request asks for (`n`).
+    pub fn choices(&self) -> NonZeroU8 {
+        choices_asked(&self.0)
+    }
+
     /// Returns true if there is a field of this name.
     pub fn names(&self, field: &str) -> bool {
         self.0.contains_key(field)
@@ -90,6 +97,17 @@ impl ExtraBody {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Returns the number of choices that the field `n` asks for; `None` if it is no number, or out of range.
+fn choices_of(value: &toml::Value) -> Option<NonZeroU8> {
+    let n = u8::try_from(value.as_integer()?).ok().and_then(NonZeroU8::new)?;
+    (n.get() <= MOST_CHOICES).then_some(n)
+}
+
+/// Returns the number of choices that a body asks for: one if it does not say.
+pub fn choices_asked(body: &toml::Table) -> NonZeroU8 {
+    body.get("n").and_then(choices_of).unwrap_or(NonZeroU8::MIN)
 }
 
 /// Returns the path of the first secret in a field of the body, known by its name or the form of its value; `at` is the path of the field. A table
@@ -143,11 +161,18 @@ impl TryFrom<toml::Table> for ExtraBody {
                     return Err(format!("body.{name} is written by goodput itself: leave it out"));
                 }
                 "model" => return Err("body.model: write server.model = \"…\" instead".into()),
-                // With several answers, or the prompt, in one stream, first tokens and counts would be meaningless.
-                "n" | "best_of" if value.as_integer() != Some(1) => {
+                "n" if choices_of(value).is_none() => {
                     return Err(format!(
-                        "body.{name}: goodput measures one answer per request; leave it out"
+                        "body.n = {value}: write a number of choices from 1 to {MOST_CHOICES}, or leave it out for one"
                     ));
+                }
+                // The server would generate more answers than it sends, and wait for all of them before the first token.
+                "best_of" if value.as_integer() != Some(1) => {
+                    return Err(
+                        "body.best_of: such answers cannot be streamed, and the server does not count those that it drops; leave it out, \
+                         or write n for several choices"
+                            .into(),
+                    );
                 }
                 "echo" if value.as_bool() != Some(false) => {
                     return Err(

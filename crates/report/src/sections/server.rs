@@ -163,7 +163,10 @@ fn latencies(run: &Run) -> Vec<Block> {
     fields.push(field("requests", |s| Cell::count(s.server.finished.or(s.server.e2e.map(|e| e.n)))));
     let clock = "By the server's own clock, milliseconds. Means are exact; p99s are read off its buckets and as coarse as these.";
     let said = match item {
-        None => format!("{clock} Its TTFT counts from a request's arrival there, its queue included."),
+        None => format!(
+            "{clock} Its TTFT counts from a request's arrival there, its queue included.{}",
+            of_choices(run)
+        ),
         Some(item) => format!("{clock} vLLM counts each {} as a request of its own.", item.name()),
     };
     table(
@@ -173,6 +176,11 @@ fn latencies(run: &Run) -> Vec<Block> {
         said,
         fields,
     )
+}
+
+/// Returns a sentence on what servers count, if requests asked for several choices.
+fn of_choices(run: &Run) -> &'static str {
+    if run.has_choices() { " Servers such as vLLM count each choice as a request of its own." } else { "" }
 }
 
 /// Returns the client's figures next to the server's, over one time span.
@@ -213,7 +221,7 @@ fn agreement(run: &Run) -> Vec<Block> {
         true => Text::of([
             plain(format!("{between} mean TTFT in milliseconds (from ")),
             emphasis("sent"),
-            plain(format!("), {ends}")),
+            plain(format!("), {ends}{}", of_choices(run))),
         ]),
         false => Text::of([plain(format!("{between} {ends}"))]),
     };

@@ -132,6 +132,10 @@ fn facts(side: &Side) -> BTreeMap<(About, String), String> {
         }
     };
     for (key, value) in keys(&side.plan) {
+        // As without it.
+        if key == CHOICES && value == "1" {
+            continue;
+        }
         if let Some(about) = about(&key) {
             put(about, &key, value);
         }
@@ -197,6 +201,9 @@ fn of_facts(facts: &Facts) -> Vec<(String, String)> {
     out
 }
 
+/// The key of the number of choices that a request asks for.
+const CHOICES: &str = "server.body.n";
+
 /// Returns the subject of a plan key; `None` for keys that do not affect the measurement or are compared elsewhere.
 fn about(key: &str) -> Option<About> {
     let top = key.split('.').next().unwrap_or_default();
@@ -204,6 +211,8 @@ fn about(key: &str) -> Option<About> {
         "name" | "notes" | "slo" => return None,
         "workload" if key == "workload.cache" => About::Cache,
         "workload" => About::Workload,
+        // It is part of what is asked of the server, and not of what it is.
+        "server" if key == CHOICES => About::Workload,
         "purpose" => About::Measurement,
         "server" => About::Server,
         "hardware" | "model" => About::Hardware,
@@ -262,6 +271,8 @@ mod tests {
             ("workload.arrivals", Some(true)),
             ("purpose", Some(true)),
             ("server.url", Some(false)),
+            ("server.body.n", Some(true)),
+            ("server.body.temperature", Some(false)),
             ("hardware.gpu", Some(false)),
             ("search.rates", Some(false)),
             ("seed", Some(false)),

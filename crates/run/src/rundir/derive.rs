@@ -32,6 +32,7 @@ use goodput_stats::stats::verdict::INFLATION;
 use goodput_workload::rate::WordRate;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 
 /// Smallest ratio between the ends of a bracket that is called wide.
 const WIDE: f64 = 1.25;
@@ -94,14 +95,15 @@ pub(crate) fn caveats(
     found.extend(failed(all, failures, timeouts_noted));
     found.extend(resets::resets(all));
     found.extend(replicas::replicas(steps));
-    found.extend(hits::hits(&plan.workload, words, steps));
+    let has_choices = plan.most_choices() > NonZeroU8::MIN;
+    found.extend(hits::hits(&plan.workload, has_choices, words, steps));
     found.extend(trace::replayed(steps));
     found.extend(client_faults::faults(plan, all, failures).into_iter().map(Caveat::from));
     found.extend(host::shared_cores(steps, answers));
     let restarted = all.iter().filter(|s| s.server.restarted);
     found.extend(restarted.map(|s| Caveat::Server(ServerCaveat::ServerRestarted { step: s.step })));
     found.extend(gpus::stale(all));
-    found.extend(cross::disagreements(steps));
+    found.extend(cross::disagreements(steps, has_choices));
     // The adaptive search makes its baseline and its ramp short on purpose.
     let brief = |s: &Step| adaptive(steps) && matches!(s.kind, StepKind::Baseline | StepKind::Ramp);
     // This assumes independent requests: the effect of clusters on the upper bound is shown next to the percentiles.

@@ -3,7 +3,7 @@
 use super::Run;
 use goodput_core::endpoint::Item;
 use goodput_plan::MeasuredWorkload;
-use goodput_workload::summary::PromptSource;
+use goodput_workload::summary::{PromptSource, RequestKind};
 
 impl Run {
     /// Returns the parts of requests that rates and costs are told in besides requests: texts, documents, images, seconds of audio.
@@ -28,11 +28,20 @@ impl Run {
         })
     }
 
+    /// Returns true if requests asked for several choices.
+    pub fn has_choices(&self) -> bool {
+        self.kinds().any(|kind| kind.choices.is_some())
+    }
+
     fn prompt_sources(&self) -> impl Iterator<Item = &PromptSource> {
-        let workload = match &self.meta.workload {
-            MeasuredWorkload::Traffic(workload) => Some(workload),
-            _ => None,
+        self.kinds().map(|kind| &kind.prompts)
+    }
+
+    fn kinds(&self) -> impl Iterator<Item = &RequestKind> {
+        let kinds = match &self.meta.workload {
+            MeasuredWorkload::Traffic(workload) => &workload.requests[..],
+            MeasuredWorkload::Matrix { .. } | MeasuredWorkload::Legacy(_) => &[],
         };
-        workload.into_iter().flat_map(|workload| workload.requests.iter().map(|kind| &kind.prompts))
+        kinds.iter()
     }
 }

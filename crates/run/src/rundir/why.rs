@@ -23,6 +23,7 @@ use goodput_workload::config::Cache;
 use goodput_workload::kind::RequestSource;
 use goodput_workload::lengths::Lengths;
 use goodput_workload::sources::Prompts;
+use std::borrow::Cow;
 use std::path::Path;
 
 /// Largest factor between the level of a step and an estimate at which the step still shows the binding limit.
@@ -58,12 +59,14 @@ impl Why {
         let attempts = forecasts::read(dir)?;
         let forecasts = attempts.iter().filter_map(|attempt| attempt.forecast().cloned()).collect();
         let facts = Facts { forecasts, trials, ..facts(plan, run, dir)? };
-        let found = diagnose(&run.steps, &facts);
+        let steps = of_one_choice(plan, &run.steps);
+        let found = diagnose(&steps, &facts);
         let mut roofline: Vec<Roofline> = Vec::new();
         for curve in &facts.curves {
             let at = at_goodput(run, curve);
+            let at = at.and_then(|at| steps.iter().find(|s| s.series == at.series && s.step == at.step));
             let known = roofline.iter().any(|r| r.series == curve.series);
-            roofline.extend(Roofline::of(curve, &run.steps, at).filter(|r| !known && !r.is_empty()));
+            roofline.extend(Roofline::of(curve, &steps, at).filter(|r| !known && !r.is_empty()));
         }
         Ok(Self { findings: found.findings, untold: found.untold, roofline, tried, forecasts: attempts })
     }
@@ -78,6 +81,18 @@ impl Why {
             forecasts: self.forecasts.iter().filter(|f| f.series() == series).cloned().collect(),
         }
     }
+}
+
+/// Returns the steps with the mean length of a choice in place of that of an answer: the diagnosis follows sequences, and an engine makes one
+/// of each choice.
+fn of_one_choice<'a>(plan: &Plan, steps: &'a [Step]) -> Cow<'a, [Step]> {
+    let choices = plan.mean_choices();
+    if choices <= 1.0 {
+        return Cow::Borrowed(steps);
+    }
+    let of_one =
+        |s: &Step| Step { output_tokens_mean: s.output_tokens_mean.map(|n| n / choices), ..s.clone() };
+    steps.iter().map(of_one).collect()
 }
 
 /// Collects the input of a diagnosis, other than forecasts. Reads `requests.csv` for steps with one request at a time.

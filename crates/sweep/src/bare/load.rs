@@ -3,6 +3,7 @@
 use super::super::early_stop::drain;
 use super::super::step_context::EarlyEnd;
 use super::super::tally::StepTally;
+use super::choices::{EngineIds, OpenChoices};
 use super::lengths::Requests;
 use goodput_core::level::Control;
 use goodput_core::record::{Failure, Finished, Outcome, Phase, Record, TokenSource};
@@ -25,6 +26,7 @@ pub(super) struct ModelLoad {
     /// Times at which the free slots of a closed loop became free.
     idle: VecDeque<Duration>,
     pub(super) open: IdMap<OpenRequest>,
+    pub(super) ids: EngineIds,
     /// Timeouts of open requests, in order of time. Some of these requests have already finished.
     pub(super) deadlines: VecDeque<(Duration, u64)>,
     pub(super) measured_open: u64,
@@ -58,7 +60,7 @@ pub(super) struct DueRequest {
 pub(super) struct OpenRequest {
     pub(super) record: Record,
     gaps_us: Vec<u32>,
-    last: Option<Duration>,
+    pub(super) choices: OpenChoices,
     chain: Chain,
     turn: usize,
 }
@@ -76,6 +78,7 @@ impl ModelLoad {
             requests,
             idle: vec![Duration::ZERO; slots].into(),
             open: IdMap::default(),
+            ids: EngineIds::of(plan),
             deadlines: VecDeque::new(),
             measured_open: 0,
             settle: ask.settle,
@@ -146,7 +149,9 @@ impl ModelLoad {
         (record.items, record.audio) = (recipe.items(), recipe.audio());
         (record.class, record.session) = (class, chain.session);
         record.turn = chain.session.map_or(0, |_| turn as u16 + 1);
-        let mut open = OpenRequest { record, gaps_us: Vec::new(), last: None, chain, turn };
+        record.ask_for_choices(plan.choices(class));
+        let choices = OpenChoices::new(record.choice_count());
+        let mut open = OpenRequest { record, gaps_us: Vec::new(), choices, chain, turn };
         if self.open.len() >= plan.step.max_in_flight as usize {
             self.client_limit = true;
             (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::ClientLimit));
@@ -160,30 +165,35 @@ impl ModelLoad {
     }
 
     pub(super) fn token(&mut self, emission: Emission, started: Duration, tally: &mut StepTally) {
-        let Some(open) = self.open.get_mut(&emission.id) else { return };
+        let (id, choice) = self.ids.split(emission.id);
+        let Some(open) = self.open.get_mut(&id) else { return };
         let at = emission.at.saturating_sub(started);
         if emission.tokens == 0 {
             // The prompt is longer than the whole KV cache. Over HTTP, the server answers with a 400.
-            let Some(mut open) = self.open.remove(&emission.id) else { return };
+            let Some(mut open) = self.open.remove(&id) else { return };
             (open.record.outcome, open.record.failure) = (Outcome::Failed, Some(Failure::ClientError));
             return self.over(open, at, tally);
         }
         let r = &mut open.record;
-        r.cached_tokens = emission.cached_tokens;
-        if let Some(last) = open.last {
-            open.gaps_us.push(u32::try_from((at - last).as_micros()).unwrap_or(u32::MAX));
-        } else {
-            (r.headers, r.first_event, r.first_token, r.first_content) =
-                (Some(at), Some(at), Some(at), Some(at));
-            r.first_event_tokens = Some(emission.tokens);
+        if choice == 0 {
+            r.cached_tokens = emission.cached_tokens;
         }
-        (open.last, r.last_token) = (Some(at), Some(at));
+        if let Some(gap) = open.choices.add(choice, at, emission.finished) {
+            open.gaps_us.push(u32::try_from(gap.as_micros()).unwrap_or(u32::MAX));
+        } else {
+            if r.first_token.is_none() {
+                (r.headers, r.first_event, r.first_token, r.first_content) =
+                    (Some(at), Some(at), Some(at), Some(at));
+            }
+            r.first_event_tokens = Some(r.first_event_tokens.unwrap_or(0) + emission.tokens);
+        }
+        r.last_token = Some(at);
         r.events += 1;
         if r.output_asked > 0 {
             r.output_tokens = Some(r.output_tokens.unwrap_or(0) + emission.tokens);
         }
-        if emission.finished
-            && let Some(mut open) = self.open.remove(&emission.id)
+        if open.choices.have_finished()
+            && let Some(mut open) = self.open.remove(&id)
         {
             open.record.outcome = Outcome::Ok;
             open.record.input_tokens = Some(open.record.input_asked);
@@ -200,9 +210,11 @@ impl ModelLoad {
     /// completely.
     pub(super) fn over(&mut self, mut open: OpenRequest, at: Duration, tally: &mut StepTally) {
         open.record.end = at;
+        open.record.decoding = open.record.first_token.and_then(|_| open.choices.decoding(at));
         if self.whole {
             let r = &mut open.record;
             (r.first_event, r.first_token, r.first_content, r.first_event_tokens) = (None, None, None, None);
+            r.decoding = None;
             // A non-streaming answer arrives as a whole.
             r.last_token = r.last_token.filter(|_| r.ok());
             open.gaps_us.clear();
@@ -238,8 +250,8 @@ impl ModelLoad {
             let mut open: Vec<u64> = self.open.keys().copied().collect();
             open.sort_unstable();
             for id in open {
-                model.cancel(now, id);
                 if let Some(cut) = self.open.remove(&id) {
+                    self.ids.cancel(model, now, id, cut.choices.len());
                     self.over(cut, at, tally);
                 }
             }

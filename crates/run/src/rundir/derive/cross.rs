@@ -29,11 +29,15 @@ const UNFINISHED: f64 = 0.01;
 /// load, if the server has a prefix cache.
 const OTHERS: f64 = 1.2;
 
-/// Returns the disagreements: for each kind the step with the largest difference.
-pub(super) fn disagreements(steps: &[Step]) -> Vec<Caveat> {
+/// A kind of disagreement: returns by how many times a step exceeds its tolerance, and the caveat that says so.
+type Kind = fn(&Step, &ClientSide) -> Option<(f64, Caveat)>;
+
+/// Returns the disagreements: for each kind the step with the largest difference. With several choices a request, engines count each
+/// choice as a request with a prompt and a first token of its own, some of them a further one, so that only output tokens are comparable.
+pub(super) fn disagreements(steps: &[Step], has_choices: bool) -> Vec<Caveat> {
     let told: Vec<(&Step, ClientSide)> = steps.iter().filter_map(|s| Some((s, comparable(s)?))).collect();
-    let kinds = [ttft, in_flight, output, prompt];
-    kinds.into_iter().filter_map(|kind| worst(&told, kind)).collect()
+    let kinds: &[Kind] = if has_choices { &[output] } else { &[ttft, in_flight, output, prompt] };
+    kinds.iter().copied().filter_map(|kind| worst(&told, kind)).collect()
 }
 
 /// Returns the client's figures of a step if they can be compared with the server's.
@@ -44,10 +48,7 @@ fn comparable(s: &Step) -> Option<ClientSide> {
 }
 
 /// Returns the caveat of the step that disagrees most, with the number of steps that disagree.
-fn worst(
-    told: &[(&Step, ClientSide)],
-    kind: fn(&Step, &ClientSide) -> Option<(f64, Caveat)>,
-) -> Option<Caveat> {
+fn worst(told: &[(&Step, ClientSide)], kind: Kind) -> Option<Caveat> {
     let found: Vec<(f64, Caveat)> = told.iter().filter_map(|(s, c)| kind(s, c)).collect();
     let n = found.len() as u32;
     let (_, mut most) = found.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -149,7 +150,7 @@ mod tests {
     fn told(change: impl Fn(&mut Step)) -> Vec<Caveat> {
         let mut step = agreed();
         change(&mut step);
-        disagreements(&[agreed(), step])
+        disagreements(&[agreed(), step], false)
     }
 
     fn client(s: &mut Step) -> &mut ClientSide {
@@ -186,8 +187,14 @@ mod tests {
         (client(&mut a).ttft_mean_ms, client(&mut b).ttft_mean_ms) = (Some(200.0), Some(900.0));
         (a.step, b.step) = (4, 5);
         assert!(matches!(
-            disagreements(&[a, b])[..],
+            disagreements(&[a.clone(), b.clone()], false)[..],
             [Caveat::Counters(CountersCaveat::TtftDiffers { step: 5, steps: 2, .. })]
+        ));
+        assert_eq!(disagreements(&[a.clone(), b], true), [], "the first tokens of single choices");
+        client(&mut a).output_tokens *= 2.0;
+        assert!(matches!(
+            disagreements(&[a], true)[..],
+            [Caveat::Counters(CountersCaveat::TokensDiffer { prompt: false, .. })]
         ));
     }
 

@@ -139,3 +139,14 @@ fn what_the_plan_tells_of_the_server_is_known() {
     let started = self::plan(&format!("{WORKLOAD}{started}"));
     assert_eq!(of(&started, &fixture::found()), (Some(Flags::Sglang), Some(16)), "of its command");
 }
+
+#[test]
+fn an_answer_of_several_choices_is_looked_into_as_one_of_them() {
+    let run = case("found");
+    let (one, four) = (plan(WORKLOAD), plan(&format!("{WORKLOAD}server.body.n = 4")));
+    assert!(matches!(of_one_choice(&one, &run.steps), Cow::Borrowed(_)));
+    for (whole, choice) in run.steps.iter().zip(of_one_choice(&four, &run.steps).iter()) {
+        assert_eq!(choice.output_tokens_mean, whole.output_tokens_mean.map(|n| n / 4.0));
+        assert_eq!(*choice, Step { output_tokens_mean: choice.output_tokens_mean, ..whole.clone() });
+    }
+}
