@@ -11,7 +11,8 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 use tempfile::tempdir;
 
 /// A plan against the simulated A40, over in a second or two of real time.
@@ -186,14 +187,17 @@ fn somebody_else_on_the_server_is_noticed() {
     let (address, _) = resettable();
     let dir = tempdir().unwrap();
     let plan = plan(dir.path(), &format!("url = \"http://{address}\""), "rates = [20]");
-    std::thread::spawn(move || {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let watched = is_over.clone();
+    let somebody = std::thread::spawn(move || {
         let prompt = "word ".repeat(2000);
         let body = format!("{{\"model\":\"tiny\",\"prompt\":\"{prompt}\",\"max_tokens\":1}}");
         let head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n";
-        loop {
+        while !watched.load(Ordering::Relaxed) {
             let mut stream = TcpStream::connect(address).unwrap();
             write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len()).unwrap();
             stream.read_to_end(&mut Vec::new()).unwrap();
+            std::thread::sleep(Duration::from_millis(5));
         }
     });
     let run = dir.path().join("run");
@@ -204,5 +208,7 @@ fn somebody_else_on_the_server_is_noticed() {
         .arg(&run)
         .assert()
         .stdout(contains("Somebody else used the server in step 1"));
+    is_over.store(true, Ordering::Relaxed);
+    somebody.join().unwrap();
     assert!(caveats(&result(&run)).contains("other-clients"));
 }

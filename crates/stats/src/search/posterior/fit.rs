@@ -18,6 +18,8 @@ const POINTS: usize = 41;
 const COARSE_POINTS: usize = 11;
 /// Mass below which a cell is negligible; there are some twenty thousand cells.
 const NEGLIGIBLE_MASS: f64 = 1e-9;
+/// Mass of all cells together that a curve for a chart leaves out: it moves the level of a quantile by no more than this.
+const UNDRAWN_MASS: f64 = 1e-4;
 /// Bounds of L: from one miss in ten million to 98 %, or higher if the limit itself is there.
 const MIN_L: f64 = 1e-7;
 const USUAL_MAX_L: f64 = 4.0;
@@ -221,17 +223,35 @@ impl Fit {
         sum / self.no_cliff().max(1e-9)
     }
 
-    /// Returns quantiles of the share of misses at a rate, given that the limit can be met.
-    pub(super) fn shares<const N: usize>(&self, rate: f64, quantiles: [f64; N]) -> [f64; N] {
+    /// Returns quantiles of the share of misses at each rate, given that the limit can be met. The lightest cells, of
+    /// [`UNDRAWN_MASS`] together, are left out: most cells are among them.
+    pub(super) fn shares<const N: usize>(&self, rates: &[f64], quantiles: [f64; N]) -> Vec<[f64; N]> {
+        let mut ascending: Vec<f64> = self.cells.iter().chain(&self.cliff).copied().collect();
+        ascending.sort_unstable_by(f64::total_cmp);
+        let mut left_out = 0.0;
+        let lightest = ascending.into_iter().find(|m| {
+            left_out += m;
+            left_out > UNDRAWN_MASS
+        });
+        rates.iter().map(|rate| self.shares_at(*rate, quantiles, lightest.unwrap_or(0.0))).collect()
+    }
+
+    /// Returns quantiles of the share of misses at a rate over the cells of at least this mass.
+    pub(super) fn shares_at<const N: usize>(
+        &self,
+        rate: f64,
+        quantiles: [f64; N],
+        lightest: f64,
+    ) -> [f64; N] {
         let mut all: Vec<(f64, f64)> = Vec::new();
         let mut rises = vec![0.0; self.shapes.all.len()];
         for (at, (ln_boundary, floors)) in self.by_boundary().enumerate() {
             rise(&self.shapes, rate, ln_boundary, &mut rises);
             for (floor, masses) in floors {
-                let some = rises.iter().zip(masses).filter(|(_, m)| **m > NEGLIGIBLE_MASS);
+                let some = rises.iter().zip(masses).filter(|(_, m)| **m >= lightest);
                 all.extend(some.map(|(g, m)| (share(self.c0, floor, *g), *m)));
             }
-            if let Some(mass) = self.cliff.get(at).filter(|m| **m > NEGLIGIBLE_MASS) {
+            if let Some(mass) = self.cliff.get(at).filter(|m| **m >= lightest) {
                 all.push((if rate.ln() > ln_boundary { 1.0 } else { 0.0 }, *mass));
             }
         }

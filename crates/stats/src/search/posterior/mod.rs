@@ -204,14 +204,12 @@ impl Posterior {
 
     /// Returns the fitted miss curve of each limit at these levels.
     pub(super) fn fitted(&self, levels: &[f64]) -> Vec<Fitted> {
-        let point = |fit: &Fit, level: f64| {
-            let [low, median, high] = fit.shares(level, [0.05, 0.5, 0.95]);
-            FittedPoint { level, low, median, high }
-        };
+        let point =
+            |(level, [low, median, high]): (&f64, [f64; 3])| FittedPoint { level: *level, low, median, high };
         let of = |(e, f): &(Evidence, Fit)| Fitted {
             limit: e.limit.clone(),
             allowed: e.p0,
-            points: levels.iter().map(|level| point(f, *level)).collect(),
+            points: levels.iter().zip(f.shares(levels, [0.05, 0.5, 0.95])).map(point).collect(),
         };
         self.limits.iter().map(of).collect()
     }

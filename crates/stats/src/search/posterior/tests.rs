@@ -69,8 +69,21 @@ fn a_known_curve_is_recovered() {
     assert!((fit.boundary.centre() - 10_f64.ln()).abs() < 0.01, "{}", fit.boundary.centre().exp());
     assert!((fit.slope / 9.0 - 1.0).abs() < 0.12, "{}", fit.slope);
     assert!(fit.infeasible < 1e-6 && wide.infeasible < 1e-6);
-    let [low, median, high] = fit.shares(10.0, [0.05, 0.5, 0.95]);
+    let [low, median, high] = fit.shares(&[10.0], [0.05, 0.5, 0.95])[0];
     assert!(low <= median && median <= high && (median / P0 - 1.0).abs() < 0.1, "{low} {median} {high}");
+}
+
+/// With little evidence, many cells have mass; still a curve does not show that the lightest are left out.
+#[test]
+fn a_curve_without_its_lightest_cells_is_the_same_curve() {
+    let rows: Vec<WeightedCounts> = [5.0, 8.0, 10.5, 12.0].map(|r| row(r, 300.0)).to_vec();
+    let fit = Fit::of(&rows, P0, Range::wide(flat(1.0, 100.0)), known(Clearance::UNKNOWN));
+    let (rates, quantiles) = ([4.0, 9.0, 10.0, 14.0], [0.05, 0.5, 0.95]);
+    for (rate, drawn) in rates.iter().zip(fit.shares(&rates, quantiles)) {
+        for (drawn, all) in drawn.iter().zip(fit.shares_at(*rate, quantiles, 0.0)) {
+            assert!((drawn / all - 1.0).abs() < 0.005, "{rate}: {drawn} of {all}");
+        }
+    }
 }
 
 #[test]
