@@ -171,7 +171,8 @@ fn every_format_is_read_and_sent() {
         let seen = sweep(&plan);
         let text = std::fs::read_to_string(&plan).unwrap();
         let trace = text.contains("[workload.trace]");
-        let talks = ["sharegpt-conversations", "aiperf-multi", "aiperf-sessions"].contains(&name.as_str());
+        let conversations = ["sharegpt-conversations", "aiperf-multi", "aiperf-sessions", "tool-calls"];
+        let talks = conversations.contains(&name.as_str());
         let control = if trace {
             "trace-scale"
         } else if talks {

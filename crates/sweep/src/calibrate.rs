@@ -206,7 +206,11 @@ impl Probe<'_> {
                 let messages = prompter.prompt(&elsewhere(turn)).messages();
                 if let Ok(n) = self.count(self.encoder.messages(&messages, 1)).await? {
                     tokens += n - rates.overhead;
-                    chars += messages.iter().map(|m: &Message| m.content.chars().count()).sum::<usize>();
+                    chars += messages
+                        .iter()
+                        .flat_map(Message::texts)
+                        .map(|text| text.chars().count())
+                        .sum::<usize>();
                 }
             }
             if chars > 0 && tokens > 0.0 {

@@ -13,7 +13,7 @@ use super::traffic::{Kind, OpenedSource, Traffic};
 use super::words::{NONCE_WORDS, push_nonce, push_words};
 use anyhow::Result;
 use goodput_core::hash::fnv1a;
-use goodput_core::message::{Message, Role};
+use goodput_core::message::{Message, Role, begins_with_calls};
 use rand_chacha::ChaCha8Rng;
 use std::sync::Arc;
 use std::time::Duration;
@@ -149,14 +149,17 @@ impl Prompter {
     /// it.
     pub fn measure(&self, chain: &mut Chain) {
         // The nonce of a cold prompt counts, and stays at the start of every later turn.
-        let mut before = self.nonce_words() as f64 * self.rates.per_word;
+        let (mut before, mut answer) = (self.nonce_words() as f64 * self.rates.per_word, 0.0);
         for turn in &mut chain.turns {
             let rate = self.class(turn).rate;
             let Text::Messages(messages) = &turn.request.text else { continue };
-            let chars: usize = messages.iter().map(|m| m.content.chars().count()).sum();
+            if !begins_with_calls(messages) {
+                before += answer;
+            }
+            let chars: usize = messages.iter().flat_map(Message::texts).map(|t| t.chars().count()).sum();
             before += chars as f64 * rate.tokens_per_char();
             turn.request.input_tokens = (before + rate.overhead).round().max(1.0) as u32;
-            before += f64::from(turn.request.output_tokens);
+            answer = f64::from(turn.request.output_tokens);
         }
     }
 

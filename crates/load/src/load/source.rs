@@ -3,7 +3,7 @@
 use crate::client::encoder::Encoder;
 use crate::client::payload::Payload;
 use bytes::Bytes;
-use goodput_core::message::{Message, Role};
+use goodput_core::message::{Message, Role, begins_with_calls};
 use goodput_core::tokens::Tokenizer;
 use goodput_workload::chain::Chain;
 use goodput_workload::draw::Chains;
@@ -48,8 +48,10 @@ impl Dialogue {
     /// Returns the body of the next turn, given the answer to the one before. Writing it takes some microseconds for a
     /// history of thousands of tokens; with think time, it is done before the turn is due.
     pub fn follow(&mut self, answer: &str, output_tokens: u32) -> Payload {
-        self.history.push(Message::new(Role::Assistant, answer));
         let (messages, images) = self.further.next().unwrap_or_default();
+        if !begins_with_calls(&messages) {
+            self.history.push(Message::new(Role::Assistant, answer));
+        }
         self.history.extend(messages);
         add_images(&mut self.images, &self.history, images);
         self.encoder.illustrated(&self.history, &self.images, output_tokens)
@@ -227,6 +229,7 @@ mod tests {
     use crate::client::encoder::Pinning;
     use goodput_core::endpoint::Api;
     use goodput_core::level::{Control, Level};
+    use goodput_core::message::{ToolCall, Tools};
     use goodput_workload::config::Workload;
     use goodput_workload::data::Counter;
     use goodput_workload::draw::StepKey;
@@ -265,6 +268,27 @@ mod tests {
     fn images(messages: &[Value]) -> Vec<usize> {
         let parts = |message: &Value| message["content"].as_array().map_or(0, |parts| parts.len() - 1);
         messages.iter().map(parts).collect()
+    }
+
+    /// The answer of the server is part of the history, unless a recorded one calls the tools whose outputs follow.
+    #[test]
+    fn a_recorded_call_stands_in_for_the_answer_of_the_server() {
+        let call = ToolCall { id: "a".into(), name: "f".into(), arguments: "{}".into() };
+        let with = |role, tools| Message { tools: Some(Box::new(tools)), ..Message::new(role, "x") };
+        let call = with(Role::Assistant, Tools::Calls(vec![call]));
+        let output = with(Role::Tool, Tools::OutputOf("a".into()));
+        let further = vec![(vec![call, output], Bytes::new()), (vec![Message::user("thanks")], Bytes::new())];
+        let mut dialogue = Dialogue {
+            encoder: Encoder::new(Api::Chat, "m", &serde_json::Map::new(), Pinning::NONE, true),
+            history: vec![Message::user("q")],
+            images: Vec::new(),
+            further: further.into_iter(),
+        };
+        dialogue.follow("first", 3);
+        let sent = messages(&dialogue.follow("second", 3));
+        let contents: Vec<_> = sent.iter().map(|m| m["content"].as_str().unwrap()).collect();
+        assert_eq!(contents, ["q", "x", "x", "second", "thanks"]);
+        assert_eq!((&sent[1]["tool_calls"][0]["id"], &sent[2]["tool_call_id"]), (&"a".into(), &"a".into()));
     }
 
     #[test]

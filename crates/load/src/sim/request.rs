@@ -6,6 +6,7 @@ use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
+use serde_json::value::RawValue;
 use std::fmt;
 
 /// The fields of a request that the simulated server uses; like vLLM, it ignores any other. `T` collects the tokens.
@@ -50,6 +51,7 @@ pub(super) struct OllamaOptions {
 #[serde(bound = "T: Default + Extend<u64>")]
 pub(super) struct Message<T> {
     pub(super) content: Option<Words<T>>,
+    pub(super) tool_calls: Option<Words<T>>,
 }
 
 /// The stream options of a request.
@@ -140,7 +142,14 @@ impl<'de, T: Extend<u64>> Visitor<'de> for Gather<'_, T> {
     fn visit_map<A: MapAccess<'de>>(self, mut part: A) -> Result<(), A::Error> {
         while let Some(key) = part.next_key::<String>()? {
             match key.as_str() {
-                "text" | "content" => part.next_value_seed(Gather(self.0))?,
+                "text" | "content" | "output" | "function" | "name" | "arguments" => {
+                    part.next_value_seed(Gather(self.0))?;
+                }
+                // The arguments of a call, which a model reads as JSON.
+                "input" => {
+                    let arguments: Box<RawValue> = part.next_value()?;
+                    Gather(self.0).visit_str(arguments.get())?;
+                }
                 "image_url" | "source" => part.next_value_seed(GatherImage(self.0))?,
                 _ => drop(part.next_value::<IgnoredAny>()?),
             }
@@ -212,6 +221,16 @@ mod tests {
                 r#"[{"role": "user", "content": "one two"}, {"role": "assistant", "content": [{"type": "output_text", "text": "three"}]}]"#,
                 3,
                 2,
+            ),
+            (
+                r#"[{"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1, "y": "b c"}}, {"type": "tool_result", "tool_use_id": "a", "content": "one"}]"#,
+                7,
+                3,
+            ),
+            (
+                r#"[{"type": "function_call", "call_id": "a", "name": "f", "arguments": "{\"x\": 1}"}, {"type": "function_call_output", "call_id": "a", "output": "one"}]"#,
+                4,
+                3,
             ),
             ("[]", 0, 1),
         ] {

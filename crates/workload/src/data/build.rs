@@ -11,6 +11,7 @@ use crate::files::{Framing, MAX_EXAMPLES, RowBytes, ScanError, Scanner, StoredFi
 use crate::lengths::TokenCount;
 use anyhow::{Context, Result, anyhow, bail};
 use goodput_core::distribution::LengthHistogram;
+use goodput_core::message::{Message, begins_with_calls};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -284,15 +285,17 @@ fn columns(stored: &StoredFile, fields: &Fields, delimiter: Delimiter) -> Result
 
 /// Returns input and output tokens of each turn; the input includes the conversation before it.
 fn measure(turns: &[TurnSample], counter: &Counter) -> Vec<(u64, Option<u64>)> {
-    let mut before = 0.0;
+    let (mut before, mut answer) = (0.0, 0.0);
     turns
         .iter()
         .map(|turn| {
-            let input = before + turn.messages.iter().map(|m| counter.tokens(&m.content)).sum::<f64>();
+            if !begins_with_calls(&turn.messages) {
+                before += answer;
+            }
+            before += turn.messages.iter().flat_map(Message::texts).map(|t| counter.tokens(t)).sum::<f64>();
             let output = turn.output_tokens.map(u64::from);
-            before =
-                input + turn.reference.as_deref().map_or(output.unwrap_or(0) as f64, |r| counter.tokens(r));
-            (input.round().max(1.0) as u64, output)
+            answer = turn.reference.as_deref().map_or(output.unwrap_or(0) as f64, |r| counter.tokens(r));
+            (before.round().max(1.0) as u64, output)
         })
         .collect()
 }

@@ -1,7 +1,8 @@
 //! Typed access to the fields of a row, with errors that name the field.
 
+use super::calls::CallIds;
 use crate::trace::shown;
-use goodput_core::message::{Message, Role};
+use goodput_core::message::{Message, Role, Tools};
 use serde_json::{Map, Value};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -138,9 +139,10 @@ pub(super) fn kind(value: &Value) -> Cow<'static, str> {
     }
 }
 
-/// Parses chat messages in the format of the OpenAI API; accepts only text.
+/// Parses chat messages in the format of the OpenAI API; accepts only text and calls of tools.
 pub(super) fn messages(list: &[Value], name: &str) -> Result<Vec<Message>, RowError> {
     let mut all = Vec::with_capacity(list.len());
+    let mut ids = CallIds::default();
     for (i, value) in list.iter().enumerate() {
         let at = |part: &str| format!("{name}[{i}]{part}");
         let Value::Object(m) = value else {
@@ -155,12 +157,11 @@ pub(super) fn messages(list: &[Value], name: &str) -> Result<Vec<Message>, RowEr
             })?,
             _ => return Err(RowError::field(at(".role"), "is missing")),
         };
-        if m.get("tool_calls").is_some_and(|t| t.as_array().is_some_and(|t| !t.is_empty())) {
-            return Err(RowError::field(at(".tool_calls"), "tool calls cannot be sent as text"));
-        }
+        let tools = ids.tools(m, role, i).map_err(|e| e.within(&at("")))?;
         let content = match m.get("content") {
             Some(Value::String(s)) => s.clone(),
             Some(Value::Array(parts)) => parts_text(parts, &at(".content"))?,
+            None | Some(Value::Null) if matches!(tools, Some(Tools::Calls(_))) => String::new(),
             None | Some(Value::Null) => return Err(RowError::field(at(".content"), "is missing")),
             Some(other) => {
                 return Err(RowError::field(at(".content"), format!("is {}, a text is needed", kind(other))));
@@ -169,7 +170,7 @@ pub(super) fn messages(list: &[Value], name: &str) -> Result<Vec<Message>, RowEr
         if content.trim().is_empty() && role == Role::User {
             return Err(RowError::field(at(".content"), "is empty"));
         }
-        all.push(Message { role, content });
+        all.push(Message { tools: tools.map(Box::new), ..Message::new(role, content) });
     }
     Ok(all)
 }
@@ -288,8 +289,9 @@ mod tests {
             ),
             (
                 json!([{ "role": "assistant", "content": null, "tool_calls": [{ "id": "x" }] }]),
-                "messages[0].tool_calls: tool calls",
+                "messages[0].tool_calls[0].function: is missing",
             ),
+            (json!([{ "role": "assistant", "tool_calls": [{ "function": { "name": "f" } }] }]), ""),
         ] {
             let got = messages(list.as_array().unwrap(), "messages");
             let got = got

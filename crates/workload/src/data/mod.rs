@@ -9,6 +9,7 @@
 //! needed. A new format is a variant of [`Format`] and a file next to `sharegpt.rs`.
 
 mod build;
+mod calls;
 pub mod config;
 mod estimate;
 mod fields;

@@ -29,7 +29,8 @@ pub struct TurnSample {
 }
 
 /// Splits a list of messages into turns, each ended by an answer. Assistant messages before the first question belong
-/// to the first turn; consecutive answers are joined.
+/// to the first turn; consecutive answers are joined. An answer that calls tools is the reference of its turn, and the next turn
+/// begins with it, so that the outputs of its calls follow it.
 pub(super) fn turns(messages: Vec<Message>) -> Vec<TurnSample> {
     let mut turns: Vec<TurnSample> = Vec::new();
     let mut open = TurnSample::default();
@@ -37,13 +38,19 @@ pub(super) fn turns(messages: Vec<Message>) -> Vec<TurnSample> {
         let asked = open.messages.iter().any(|m| matches!(m.role, Role::User | Role::Tool));
         match turns.last_mut() {
             _ if m.role == Role::Assistant && asked => {
-                open.reference = Some(m.content);
+                open.reference = Some(answer(&m));
                 turns.push(std::mem::take(&mut open));
+                if m.tools.is_some() {
+                    open.messages.push(m);
+                }
             }
             Some(last) if m.role == Role::Assistant && open.messages.is_empty() => {
                 let reference = last.reference.get_or_insert_default();
+                if m.tools.is_some() {
+                    open.messages.extend([Message::new(Role::Assistant, reference.clone()), m.clone()]);
+                }
                 reference.push('\n');
-                reference.push_str(&m.content);
+                reference.push_str(&answer(&m));
             }
             _ => open.messages.push(m),
         }
@@ -54,20 +61,28 @@ pub(super) fn turns(messages: Vec<Message>) -> Vec<TurnSample> {
     turns
 }
 
+/// Returns what the model wrote for a message: its text and its calls.
+fn answer(message: &Message) -> String {
+    message.texts().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use goodput_core::message::{ToolCall, Tools};
 
     fn messages(text: &str) -> Vec<Message> {
         text.split_whitespace()
-            .map(|w| Message {
-                role: match &w[..1] {
+            .map(|w| {
+                let role = match &w[..1] {
                     "s" => Role::System,
                     "u" => Role::User,
-                    "a" => Role::Assistant,
+                    "a" | "c" => Role::Assistant,
                     _ => Role::Tool,
-                },
-                content: w.into(),
+                };
+                let call = ToolCall { id: w.into(), name: "f".into(), arguments: "{}".into() };
+                let tools = w.starts_with('c').then(|| Box::new(Tools::Calls(vec![call])));
+                Message { tools, ..Message::new(role, w) }
             })
             .collect()
     }
@@ -84,6 +99,10 @@ mod tests {
             ("u1 a1 a2 u2", "u1>a1|a2 u2>-"),
             ("u1 u2 a1", "u1,u2>a1"),
             ("u1 a1 t1 a2", "u1>a1 t1>a2"),
+            ("u1 c1 t1 a2", "u1>c1|f|{} c1,t1>a2"),
+            ("u1 c1 t1 t2 c2 t3", "u1>c1|f|{} c1,t1,t2>c2|f|{} c2,t3>-"),
+            ("u1 a1 c1 t1 a2", "u1>a1|c1|f|{} a1,c1,t1>a2"),
+            ("u1 c1", "u1>c1|f|{}"),
             ("s", ""),
             ("", ""),
             ("a0", ""),

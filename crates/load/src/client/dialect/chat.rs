@@ -7,7 +7,8 @@ use super::{
 use crate::client::encoder::Pinning;
 use crate::client::event;
 use bytes::Bytes;
-use goodput_core::message::Message;
+use goodput_core::message::{Message, ToolCall, Tools};
+use serde_json::{Value, json};
 
 /// Parts with data URLs.
 const PARTS: PartFormat = PartFormat {
@@ -43,5 +44,21 @@ fn begin(out: &mut Vec<u8>, system: Option<&str>) {
 
 fn conversation(out: &mut Vec<u8>, messages: &[Message], images: &[Bytes]) {
     out.extend_from_slice(b"\"messages\":");
-    message_list(out, messages, images, |role| role);
+    message_list(out, messages, images, |role| role, tools);
+}
+
+/// Returns a message that calls tools, or the output of a call.
+pub(in crate::client) fn tools(message: &Message, tools: &Tools) -> Vec<Value> {
+    vec![match tools {
+        Tools::Calls(calls) => {
+            let call = |c: &ToolCall| {
+                let function = json!({ "name": c.name, "arguments": c.arguments });
+                json!({ "id": c.id, "type": "function", "function": function })
+            };
+            let calls: Vec<Value> = calls.iter().map(call).collect();
+            let content = Some(&message.content).filter(|content| !content.is_empty());
+            json!({ "role": "assistant", "content": content, "tool_calls": calls })
+        }
+        Tools::OutputOf(id) => json!({ "role": "tool", "tool_call_id": id, "content": message.content }),
+    }]
 }

@@ -12,10 +12,10 @@ use crate::client::event::wire::{Count, Field, Finish};
 use crate::client::event::{Event, Parsed, Usage, message, parse_json};
 use crate::client::sse::Item;
 use bytes::Bytes;
-use goodput_core::message::{Message, Role};
+use goodput_core::message::{Message, Role, ToolCall, Tools};
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 
 /// Parts with sources.
@@ -68,11 +68,32 @@ fn conversation(out: &mut Vec<u8>, messages: &[Message], images: &[Bytes]) {
     }
     out.extend_from_slice(b"\"messages\":");
     let images = images.get(first..).unwrap_or_default();
-    message_list(out, rest, images, |role| match role {
-        // There are only two roles: the output of a tool would need the id of its call.
+    let role = |role| match role {
+        // There are only two roles: the output of a tool needs the id of its call.
         Role::System | Role::Tool => Role::User,
         role => role,
-    });
+    };
+    message_list(out, rest, images, role, tools);
+}
+
+/// Returns a message with calls or their output as blocks.
+fn tools(message: &Message, tools: &Tools) -> Vec<Value> {
+    let (role, content): (_, Vec<Value>) = match tools {
+        Tools::Calls(calls) => {
+            let text =
+                (!message.content.is_empty()).then(|| json!({ "type": "text", "text": message.content }));
+            let call = |c: &ToolCall| {
+                // Arguments are checked when a data set is read.
+                let input: Map<String, Value> = serde_json::from_str(&c.arguments).unwrap_or_default();
+                json!({ "type": "tool_use", "id": c.id, "name": c.name, "input": input })
+            };
+            ("assistant", text.into_iter().chain(calls.iter().map(call)).collect())
+        }
+        Tools::OutputOf(id) => {
+            ("user", vec![json!({ "type": "tool_result", "tool_use_id": id, "content": message.content })])
+        }
+    };
+    vec![json!({ "role": role, "content": content })]
 }
 
 /// The `type` of an event, as far as it matters.

@@ -15,6 +15,7 @@ mod score;
 mod template;
 mod transcriptions;
 
+pub(super) use chat::tools as chat_tools;
 pub use template::TemplateReader;
 
 use super::answer_text::AnswerText;
@@ -25,7 +26,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use goodput_core::endpoint::Api;
-use goodput_core::message::{Message, Role};
+use goodput_core::message::{Message, Role, Tools};
 use goodput_workload::images::Image;
 use goodput_workload::items::ItemTexts;
 use serde_json::{Map, Value, json};
@@ -242,7 +243,7 @@ pub(super) fn joined(messages: &[Message], mut add: impl FnMut(&str)) {
         if i > 0 && message.role != Role::Assistant {
             add("\n");
         }
-        add(&message.content);
+        message.texts().for_each(&mut add);
     }
 }
 
@@ -264,16 +265,29 @@ pub(super) fn end_messages(out: &mut Vec<u8>, user: &str) {
 }
 
 /// Appends a list of messages with the roles that every API knows: `role` maps that of each message. A message with images, as in
-/// [`PromptWriter::Text`], has parts.
+/// [`PromptWriter::Text`], has parts. `tools` returns the elements of the list for a message that calls tools, or for the output of a call.
 pub(super) fn message_list(
     out: &mut Vec<u8>,
     messages: &[Message],
     images: &[Bytes],
     role: impl Fn(Role) -> Role,
+    tools: impl Fn(&Message, &Tools) -> Vec<Value>,
 ) {
     out.push(b'[');
     for (i, message) in messages.iter().enumerate() {
-        out.extend_from_slice(if i == 0 { b"{\"role\":\"" } else { b",{\"role\":\"" });
+        if i > 0 {
+            out.push(b',');
+        }
+        if let Some(part) = &message.tools {
+            for (k, element) in tools(message, part).iter().enumerate() {
+                if k > 0 {
+                    out.push(b',');
+                }
+                serde_json::to_writer(&mut *out, element).expect("writing to memory cannot fail");
+            }
+            continue;
+        }
+        out.extend_from_slice(b"{\"role\":\"");
         out.extend_from_slice(role(message.role).name().as_bytes());
         let images = images.get(i).filter(|images| !images.is_empty());
         out.extend_from_slice(if images.is_some() { b"\",\"content\":[" } else { b"\",\"content\":\"" });

@@ -10,10 +10,10 @@ use crate::client::event::wire::{Count, Details, Field, Finish};
 use crate::client::event::{Event, Parsed, Usage, message, parse_json};
 use crate::client::sse::Item;
 use bytes::Bytes;
-use goodput_core::message::{Message, Role};
+use goodput_core::message::{Message, Role, ToolCall, Tools};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::ops::ControlFlow;
 
 /// Parts with data URLs.
@@ -60,11 +60,27 @@ fn begin(out: &mut Vec<u8>, system: Option<&str>) {
 
 fn conversation(out: &mut Vec<u8>, messages: &[Message], images: &[Bytes]) {
     out.extend_from_slice(b"\"input\":");
-    message_list(out, messages, images, |role| match role {
-        // There is no such role: the output of a tool would need the id of its call.
+    let role = |role| match role {
+        // There is no such role: the output of a tool needs the id of its call.
         Role::Tool => Role::User,
         role => role,
-    });
+    };
+    message_list(out, messages, images, role, tools);
+}
+
+/// Returns the calls as items of their own, after the text if there is any.
+fn tools(message: &Message, tools: &Tools) -> Vec<Value> {
+    match tools {
+        Tools::Calls(calls) => {
+            let text = (!message.content.is_empty())
+                .then(|| json!({ "role": "assistant", "content": message.content }));
+            let call = |c: &ToolCall| json!({ "type": "function_call", "call_id": c.id, "name": c.name, "arguments": c.arguments });
+            text.into_iter().chain(calls.iter().map(call)).collect()
+        }
+        Tools::OutputOf(id) => {
+            vec![json!({ "type": "function_call_output", "call_id": id, "output": message.content })]
+        }
+    }
 }
 
 /// The `type` of an event, as far as it matters.

@@ -1,9 +1,11 @@
 //! Whole streams of the APIs whose events name their type, from bytes to the record.
 
 use super::*;
+use crate::client::encoder::Encoder;
 use crate::client::payload::AskedLength;
 use crate::client::sse::Parser;
 use crate::client::tally::{End, Tally};
+use goodput_core::message::{Message, Role, ToolCall, Tools};
 use goodput_core::record::{Failure, Outcome, Phase, Record, TokenSource};
 use proptest::prelude::*;
 use std::time::Duration;
@@ -283,5 +285,54 @@ fn an_api_takes_images_if_it_has_a_form_for_them() {
     for api in Api::ALL {
         let has_form = matches!(Dialect::of(api).prompt, PromptWriter::Text { parts: Some(_), .. });
         assert_eq!(api.takes_images(), has_form, "{api:?}");
+    }
+}
+
+/// Each API has its own form for calls of tools and their outputs; text APIs read them as text.
+#[test]
+fn tool_calls_are_sent_in_the_form_of_each_api() {
+    let call =
+        |id: &str, arguments: &str| ToolCall { id: id.into(), name: "f".into(), arguments: arguments.into() };
+    let with =
+        |role, content: &str, tools| Message { tools: Some(Box::new(tools)), ..Message::new(role, content) };
+    let messages = [
+        Message::user("q"),
+        with(Role::Assistant, "", Tools::Calls(vec![call("a", r#"{"x": 1}"#), call("b", "{}")])),
+        with(Role::Tool, "one", Tools::OutputOf("a".into())),
+        with(Role::Assistant, "more", Tools::Calls(vec![call("c", "{}")])),
+    ];
+    let user = json!({ "role": "user", "content": "q" });
+    let chat_call = |id: &str, arguments: &str| json!({ "id": id, "type": "function", "function": { "name": "f", "arguments": arguments } });
+    let item = |id: &str, arguments: &str| json!({ "type": "function_call", "call_id": id, "name": "f", "arguments": arguments });
+    let block = |id: &str, input: Value| json!({ "type": "tool_use", "id": id, "name": "f", "input": input });
+    for (api, field, expected) in [
+        (
+            Api::Chat,
+            "messages",
+            json!([user,
+                { "role": "assistant", "content": null, "tool_calls": [chat_call("a", r#"{"x": 1}"#), chat_call("b", "{}")] },
+                { "role": "tool", "tool_call_id": "a", "content": "one" },
+                { "role": "assistant", "content": "more", "tool_calls": [chat_call("c", "{}")] }]),
+        ),
+        (
+            Api::Responses,
+            "input",
+            json!([user, item("a", r#"{"x": 1}"#), item("b", "{}"),
+                { "type": "function_call_output", "call_id": "a", "output": "one" },
+                { "role": "assistant", "content": "more" }, item("c", "{}")]),
+        ),
+        (
+            Api::Messages,
+            "messages",
+            json!([user,
+                { "role": "assistant", "content": [block("a", json!({ "x": 1 })), block("b", json!({}))] },
+                { "role": "user", "content": [{ "type": "tool_result", "tool_use_id": "a", "content": "one" }] },
+                { "role": "assistant", "content": [{ "type": "text", "text": "more" }, block("c", json!({}))] }]),
+        ),
+        (Api::Completions, "prompt", json!("qf{\"x\": 1}f{}\nonemoref{}")),
+    ] {
+        let payload = Encoder::new(api, "m", &Map::new(), Pinning::NONE, true).messages(&messages, 7);
+        let sent: Value = serde_json::from_slice(&[&payload.head[..], &payload.tail[..]].concat()).unwrap();
+        assert_eq!(sent[field], expected, "{}", api.name());
     }
 }

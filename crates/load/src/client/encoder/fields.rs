@@ -104,7 +104,8 @@ impl FieldsEncoder {
 
     /// As [`Encoder::illustrated`](super::Encoder::illustrated).
     pub(super) fn illustrated(&self, messages: &[Message], images: &[Bytes], output_tokens: u32) -> Payload {
-        let text: usize = messages.iter().map(|m| m.content.len() + m.content.len() / 16 + 80).sum();
+        let text: usize =
+            messages.iter().flat_map(Message::texts).map(|text| text.len() + text.len() / 16 + 80).sum();
         let size = text + images.iter().map(Bytes::len).sum::<usize>();
         match self.dialect.prompt {
             PromptWriter::Text { conversation, .. } => {

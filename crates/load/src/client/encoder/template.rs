@@ -1,7 +1,7 @@
 //! Encodes requests to the plan's own endpoint by filling in the body of its template.
 
 use super::plain_items;
-use crate::client::dialect::{begin_messages, end_messages, escape, joined, message_list};
+use crate::client::dialect::{begin_messages, chat_tools, end_messages, escape, joined, message_list};
 use crate::client::payload::{AskedLength, Expected, Payload};
 use bytes::Bytes;
 use goodput_core::message::Message;
@@ -119,7 +119,7 @@ impl TemplateEncoder {
         let mut out = Vec::new();
         self.write(&mut out, &self.before, values);
         if self.prompt == Placeholder::Messages {
-            message_list(&mut out, messages, &[], |role| role);
+            message_list(&mut out, messages, &[], |role| role, chat_tools);
         } else {
             joined(messages, |piece| text(&self.template, &mut out, piece));
         }

@@ -167,7 +167,7 @@ pub(super) fn prompt<T>(
             (request.system.as_ref(), messages()?, None, 1)
         }
     };
-    let messages = messages.iter().filter_map(|message| message.content.as_ref());
+    let messages = messages.iter().flat_map(|message| [&message.content, &message.tool_calls]).flatten();
     Ok((system.into_iter().chain(messages).chain(text), texts))
 }
 

@@ -4,7 +4,7 @@ use super::Parsed;
 use crate::data::fields::{Object, RowError, find, kind, list, millis, name, text, tokens};
 use crate::data::sample::TurnSample;
 use crate::trace::shown;
-use goodput_core::message::{Message, Role};
+use goodput_core::message::Message;
 use serde_json::Value;
 
 /// Reads a row. With `turns` it is a part of a conversation; any other row is a separate prompt, since AIPerf sends
@@ -72,7 +72,7 @@ fn parse_turn(turn: &Object) -> Result<ParsedTurn, RowError> {
             reference: None,
             delay: millis(turn, "delay")?,
         })),
-        Some("system") => Ok(ParsedTurn::System(Message { role: Role::System, content })),
+        Some("system") => Ok(ParsedTurn::System(Message::system(content))),
         Some(other) => Err(RowError::field("role", format!("{} is not user or system", shown(other)))),
     }
 }

@@ -11,7 +11,7 @@ use super::config::{DataSource, Format, OutputFrom, Turns};
 use super::estimate::Counter;
 use super::fields::{Object, RowError};
 use super::sample::TurnSample;
-use goodput_core::message::{Message, Role};
+use goodput_core::message::{Message, Role, begins_with_calls};
 use serde_json::Value;
 
 /// Parser of the rows of one data set.
@@ -118,14 +118,14 @@ impl Parser {
 /// Returns only the last turn, with the conversation before it as messages.
 fn last_turn(turns: Vec<TurnSample>) -> Vec<TurnSample> {
     let mut history = Vec::new();
-    let n = turns.len();
-    for (i, mut turn) in turns.into_iter().enumerate() {
+    let mut turns = turns.into_iter().peekable();
+    while let Some(mut turn) = turns.next() {
         history.append(&mut turn.messages);
-        if i + 1 == n {
-            return vec![TurnSample { messages: history, ..turn }];
+        match turns.peek() {
+            None => return vec![TurnSample { messages: history, ..turn }],
+            Some(next) if begins_with_calls(&next.messages) => {}
+            Some(_) => history.push(Message::new(Role::Assistant, turn.reference.unwrap_or_default())),
         }
-        let answer = turn.reference.unwrap_or_default();
-        history.push(Message { role: Role::Assistant, content: answer });
     }
     Vec::new()
 }

@@ -54,5 +54,5 @@ fn message(entry: &Value) -> Result<Message, RowError> {
         }
     };
     let content = text(entry, "value")?.ok_or_else(|| RowError::field("value", "is missing"))?;
-    Ok(Message { role, content })
+    Ok(Message::new(role, content))
 }
