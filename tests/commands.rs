@@ -49,6 +49,8 @@ mod images;
 mod import;
 #[path = "commands/items.rs"]
 mod items;
+#[path = "commands/keep_alive.rs"]
+mod keep_alive;
 #[path = "commands/killed/mod.rs"]
 mod killed;
 #[path = "commands/listed.rs"]

@@ -47,6 +47,9 @@ pub(crate) const STREAMS: &[Stream] = &[
     Stream { name: "llamacpp/error-min-over-max", tokens: Some(4), source: Some(Usage), input: Some(40), cached: Some(39), events: 4, first_ms: 0.788, last_ms: 1.523, finish: Some("length"), first_tokens: None },
     Stream { name: "llamacpp/error-too-many-new-tokens", tokens: Some(2008), source: Some(Usage), input: Some(40), cached: Some(39), events: 15, first_ms: 5.503, last_ms: 1594.043, finish: Some("length"), first_tokens: None },
     Stream { name: "llamacpp/error-unknown-field", tokens: Some(12), source: Some(Usage), input: Some(40), cached: Some(39), events: 12, first_ms: 3.198, last_ms: 5.912, finish: Some("length"), first_tokens: None },
+    Stream { name: "llamacpp/messages-stream", tokens: Some(12), source: Some(Usage), input: Some(52), cached: Some(51), events: 12, first_ms: 3.622, last_ms: 60.786, finish: Some("max_tokens"), first_tokens: None },
+    // llama-server does not tell that an answer reached its length: its status is the same.
+    Stream { name: "llamacpp/responses-stream", tokens: Some(12), source: Some(Usage), input: Some(52), cached: Some(51), events: 12, first_ms: 5.491, last_ms: 61.062, finish: Some("stop"), first_tokens: None },
     Stream { name: "vllm/abort-midflight", tokens: None, source: None, input: None, cached: None, events: 9, first_ms: 7.619, last_ms: 20.485, finish: None, first_tokens: None },
     Stream { name: "vllm/chat-image-stream", tokens: Some(12), source: Some(Usage), input: Some(26), cached: None, events: 12, first_ms: 43.063, last_ms: 343.795, finish: Some("length"), first_tokens: None },
     Stream { name: "vllm/chat-stream-continuous-usage", tokens: Some(12), source: Some(Continuous), input: Some(52), cached: None, events: 11, first_ms: 7.111, last_ms: 26.078, finish: Some("length"), first_tokens: Some(1) },
@@ -77,6 +80,8 @@ pub(crate) const REFUSED: &[Refused] = &[
     Refused { name: "llamacpp/error-bad-json", status: 500, failure: Failure::ServerError, says: "parse error at line 1" },
     Refused { name: "llamacpp/error-missing-field", status: 400, failure: Failure::ClientError, says: "'messages' is required" },
     Refused { name: "llamacpp/error-too-long", status: 400, failure: Failure::ClientError, says: "exceeds the available context size" },
+    Refused { name: "llamacpp/embeddings-error-too-long", status: 500, failure: Failure::ServerError, says: "is too large to process" },
+    Refused { name: "llamacpp/rerank-error-too-long", status: 500, failure: Failure::ServerError, says: "is too large to process" },
     Refused { name: "vllm/chat-nostream", status: 200, failure: Failure::Malformed, says: "leadong" },
     Refused { name: "vllm/completions-nostream", status: 200, failure: Failure::Malformed, says: "optional the" },
     Refused { name: "vllm/error-bad-json", status: 400, failure: Failure::ClientError, says: "JSON decode error" },

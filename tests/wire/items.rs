@@ -21,6 +21,10 @@ pub(crate) struct Answered {
 
 #[rustfmt::skip]
 pub(crate) const ANSWERED: &[Answered] = &[
+    Answered { name: "llamacpp/embeddings-base64", items: 2, results: 2, input: 36 },
+    Answered { name: "llamacpp/embeddings-float", items: 2, results: 2, input: 36 },
+    Answered { name: "llamacpp/rerank", items: 3, results: 3, input: 60 },
+    Answered { name: "llamacpp/rerank-top_n", items: 3, results: 2, input: 60 },
     Answered { name: "vllm/classify", items: 2, results: 2, input: 36 },
     Answered { name: "vllm/embeddings-base64", items: 2, results: 2, input: 36 },
     Answered { name: "vllm/embeddings-empty-text", items: 1, results: 1, input: 2 },

@@ -19,6 +19,7 @@ pub mod forecast;
 mod host;
 mod idle;
 mod journal;
+mod keep_alive;
 mod listen;
 mod live;
 mod machine;

@@ -3,16 +3,19 @@
 use super::adapters::{self, LoadedAdapters};
 use super::answers::Reader;
 use super::calibrate;
+use super::keep_alive;
 use super::scrape::Scraper;
 use anyhow::{Context, Result, bail};
-use goodput_core::caveat::{Caveat, OriginCaveat};
+use goodput_core::caveat::{Caveat, OriginCaveat, ServerCaveat};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::level::Level;
 use goodput_core::record::{Finished, Phase, TokenSource};
 use goodput_core::tokens::Tokenizer;
 use goodput_load::client::Client;
+use goodput_load::client::encoder::Encoder;
 use goodput_load::client::key::ApiKey;
-use goodput_load::client::negotiate::negotiate;
+use goodput_load::client::negotiate::{Negotiated, negotiate};
+use goodput_load::client::payload::Payload;
 use goodput_load::client::{preflight, route};
 use goodput_load::load::host::Host;
 use goodput_load::load::local::{Connected, Load, opened};
@@ -83,28 +86,27 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     let traffic = opened(plan, all.traffic)?;
     // Open the file before any request: a missing file is an error without a server, too.
     let tokenizer = plan.server.tokenizer.as_deref().map(Tokenizer::open).transpose()?;
-    let (clients, aside, embedded) = connect(plan, host)?;
-    let client = clients[0].clone();
+    let (mut clients, aside, embedded) = connect(plan, host)?;
+    let mut client = clients[0].clone();
     let loaded = LoadedAdapters::load(host, &client, &plan.server.adapters).await?;
     let (asked, wanted) = (client.clone(), plan.first_model().map(str::to_owned));
     let served = host.run(async move { preflight::find_model(&asked, wanted.as_deref()).await }).await??;
     check_classes(plan, &client, host).await?;
     check_length(&traffic, served.max_model_len)?;
     let timeout = plan.probe_timeout();
-    let (asked, own, model) = (client.clone(), plan.clone(), served.id.clone());
-    let negotiated = host
-        .run(async move {
-            negotiate(&asked, timeout, |pinning, usage| {
-                let encoder = plan_encoder(&own, &model, pinning, usage);
-                encoder.request(&encoder.prefix(None), NEGOTIATION, NEGOTIATION_TOKENS)
-            })
-            .await
-        })
-        .await??;
+    let negotiated = negotiated(plan, &client, host, &served.id).await?;
     let encoder = plan_encoder(plan, &served.id, negotiated.pinning, negotiated.usage);
+    let mut noted = negotiated.caveats;
+    let probe = calibrate::Probe { host, client: &client, encoder: &encoder, timeout };
+    let cold = if embedded.is_none() { without_reuse(plan, probe, &negotiated.probe).await? } else { None };
+    if let Some(cold) = &cold {
+        noted.push(Caveat::Server(ServerCaveat::ClosesConnections));
+        (clients, ..) = connect(cold, host)?;
+        client = clients[0].clone();
+    }
+    let plan = cold.as_ref().unwrap_or(plan);
     let probe = calibrate::Probe { host, client: &client, encoder: &encoder, timeout };
     let first_requests = adapters::first_requests(probe, &served.id, plan, &loaded).await?;
-    let mut noted = negotiated.caveats;
     let told = negotiated.probe.record.token_source;
     let told = matches!(told, Some(TokenSource::Usage | TokenSource::Continuous));
     let reader = Reader::new(plan, tokenizer.as_ref(), told)?;
@@ -210,6 +212,34 @@ fn connect(plan: &Plan, host: &Host) -> Result<(Vec<Client>, Client, Option<Embe
     let server = Server { target: Target::Url(url), ..plan.server.clone() };
     let (clients, aside) = each(&server, None)?;
     Ok((clients, aside, Some(embedded)))
+}
+
+/// Finds out which fields the server takes, with a first request.
+async fn negotiated(plan: &Plan, client: &Client, host: &Host, model: &str) -> Result<Negotiated> {
+    let (asked, own, model, timeout) = (client.clone(), plan.clone(), model.to_owned(), plan.probe_timeout());
+    let first = async move {
+        negotiate(&asked, timeout, |pinning, usage| shortest(&plan_encoder(&own, &model, pinning, usage)))
+            .await
+    };
+    host.run(first).await?
+}
+
+/// Returns a short request.
+fn shortest(encoder: &Encoder) -> Payload {
+    encoder.request(&encoder.prefix(None), NEGOTIATION, NEGOTIATION_TOKENS)
+}
+
+/// Returns the plan with a connection for each request if the server closes them after its answers, of which `last` is the latest.
+async fn without_reuse(plan: &Plan, probe: calibrate::Probe<'_>, last: &Finished) -> Result<Option<Plan>> {
+    let (again, target) = (shortest(probe.encoder), last.record.target.into());
+    if plan.server.connections == Connections::Cold
+        || !keep_alive::closes_after_answers(probe, target, again).await?
+    {
+        return Ok(None);
+    }
+    let mut plan = plan.clone();
+    plan.server.connections = Connections::Cold;
+    Ok(Some(plan))
 }
 
 /// Checks that the models of all classes are served: with a wrong name, every request of the class would fail.

@@ -42,6 +42,8 @@ pub enum ServerCaveat {
         /// The step in which it stopped.
         step: u32,
     },
+    /// The server closes each connection after its answer, so that every request opened one.
+    ClosesConnections,
     /// The server still had requests when a step began.
     NotDrained {
         /// The step that began.
@@ -116,7 +118,7 @@ pub enum ProfilerCall {
 impl ServerCaveat {
     pub(super) const fn scope(&self) -> Scope {
         match self {
-            Self::MetricsSilent { .. } | Self::MetricsStale { .. } => Scope::RUN,
+            Self::MetricsSilent { .. } | Self::MetricsStale { .. } | Self::ClosesConnections => Scope::RUN,
             Self::ServerRestarted { .. } | Self::ServerChanged { .. } => Scope::RUN.weakening(),
             Self::ServerGone { step } => Scope::step(*step).weakening(),
             Self::NotDrained { step, .. } => Scope::step(*step).weakening().until_measured_again(),

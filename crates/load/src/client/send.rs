@@ -20,7 +20,7 @@ use bytes::Bytes;
 use exchange::{Exchange, elsewhere};
 use futures_util::future::join_all;
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
+use goodput_core::record::{Conn, Failure, Finished, Outcome, Phase, Record};
 use goodput_core::redact::{self, Redactor};
 use goodput_core::units::short;
 use goodput_plan::client::Retries;
@@ -362,7 +362,9 @@ impl Client {
         let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
         let limit = self.0.connect_timeout + time;
         let aside = Aside { method: Method::POST, target, path, json, limit, most: GET_MAX };
-        self.answered(aside).await.map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))
+        let (status, body, _) =
+            self.answered(aside).await.map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))?;
+        Ok((status, body))
     }
 
     /// Fetches a page of the `target`-th URL, with a limit on the total time and a maximum size in bytes (`most`).
@@ -377,17 +379,26 @@ impl Client {
         most: usize,
     ) -> Result<Bytes, String> {
         match self.answered(Aside::get(target, path, limit, most)).await {
-            Ok((200..=299, body)) => Ok(body),
-            Ok((status, _)) => Err(format!("HTTP {status}")),
+            Ok((200..=299, body, _)) => Ok(body),
+            Ok((status, ..)) => Err(format!("HTTP {status}")),
             Err(e) => Err(e.text),
         }
     }
 
     pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
-        self.answered(Aside::get(target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX)).await
+        let get = Aside::get(target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX);
+        self.answered(get).await.map(|(status, body, _)| (status, body))
     }
 
-    async fn answered(&self, aside: Aside<'_>) -> Result<(u16, Bytes), Broken> {
+    /// Fetches the list of models from the `target`-th URL and returns the state of the connection that it came over; `None` if it did not
+    /// come or the connection has no address.
+    pub async fn connection(&self, target: usize) -> Option<Conn> {
+        let limit = self.0.connect_timeout + GET_TIMEOUT;
+        self.answered(Aside::get(target, "/v1/models", limit, GET_MAX)).await.ok()?.2
+    }
+
+    /// Returns the status and the body of an answer, and the state of its connection.
+    async fn answered(&self, aside: Aside<'_>) -> Result<(u16, Bytes, Option<Conn>), Broken> {
         let Aside { method, target, path, json, limit, most } = aside;
         let inner = &*self.0;
         let url = inner.targets[target].base.join(path);
@@ -404,9 +415,10 @@ impl Client {
             let status = answer.status.as_u16();
             // The body of a redirect says less than its target.
             if let Some(to) = &answer.location {
-                return Ok((status, Bytes::from(elsewhere(to))));
+                return Ok((status, Bytes::from(elsewhere(to)), answer.conn));
             }
-            Ok((status, answer.body(most).await?))
+            let conn = answer.conn;
+            Ok((status, answer.body(most).await?, conn))
         };
         let unsaid = |e: Broken| Broken { text: inner.secrets.redact(&e.text).into_owned(), ..e };
         let late =

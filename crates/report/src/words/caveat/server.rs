@@ -36,6 +36,12 @@ pub(super) fn words(caveat: &ServerCaveat) -> CaveatWords {
             format!("The server stopped answering in step {step}: nothing was measured on it after that."),
             "Look at the server's log; the last step shows the load that it died under. Once it is back, goodput sweep --resume RUN goes on.",
         ),
+        ServerCaveat::ClosesConnections => CaveatWords::new(
+            "The server closes each connection after its answer, although its clients would use it again: every request opened a connection, and \
+             the time for that is part of its TTFT.",
+            "Users pay the same unless a proxy keeps connections for them. llama-server does so after streamed answers; set server.connections = \
+             \"cold\" if it is meant.",
+        ),
         ServerCaveat::NotDrained { step, left } => CaveatWords::new(
             format!("Step {step} began while the server still reported {left:.0} requests."),
             "Give step.drain more time, and make sure nobody else uses the server.",
