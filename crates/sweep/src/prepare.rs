@@ -155,7 +155,10 @@ impl Prepared {
     /// # Errors
     /// A file cannot be read, or a request does not fit into the model.
     pub(crate) fn turn_to(&mut self, plan: &Plan) -> Result<()> {
-        self.load.turn_to(plan)?;
+        let mut plan = plan.clone();
+        // It is the same server, which may have been found to close its connections.
+        plan.server.connections = self.load.plan().server.connections;
+        self.load.turn_to(&plan)?;
         check_length(self.load.traffic(), self.max_model_len)
     }
 

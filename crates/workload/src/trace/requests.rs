@@ -119,6 +119,23 @@ struct Message<'a> {
     role: Option<Cow<'a, str>>,
     #[serde(borrow)]
     content: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tool_calls: Option<&'a RawValue>,
+}
+
+/// A call of a tool, of which the model reads or writes the name and the arguments.
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    arguments: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -241,15 +258,25 @@ impl CollectedText {
             self.markers += marker.chars().count();
         }
         m.content.iter().for_each(|c| self.add_value(c));
+        m.tool_calls.iter().for_each(|c| self.add_calls(c));
         self.text.push('\u{2}');
         self.markers += 1;
+    }
+
+    fn add_calls(&mut self, raw: &RawValue) {
+        let calls: Vec<Call<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
+        for function in calls.into_iter().filter_map(|call| call.function) {
+            [function.name, function.arguments].iter().flatten().for_each(|t| self.text.push_str(t));
+        }
     }
 
     fn add_choices(&mut self, raw: &RawValue) {
         for choice in serde_json::from_str::<Vec<Choice<'_>>>(raw.get()).unwrap_or_default() {
             choice.text.iter().for_each(|t| self.text.push_str(t));
-            let content = choice.message.and_then(|m| m.content);
-            content.iter().for_each(|c| self.add_value(c));
+            if let Some(message) = choice.message {
+                message.content.iter().for_each(|c| self.add_value(c));
+                message.tool_calls.iter().for_each(|c| self.add_calls(c));
+            }
         }
     }
 
@@ -305,6 +332,14 @@ mod tests {
                 false,
             ),
             (r#"{"time":1,"prompt":[5,6,7],"choices":[{"text":"12345678"}]}"#, 3, Some(2), true),
+            // Calls of tools: names and arguments.
+            (
+                r#"{"time":1,"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"a","function":{"name":"find","arguments":"{\"x\": 1}"}}]},
+                   {"role":"tool","content":"1234"}],"response":{"choices":[{"message":{"content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"y\":22}"}}]}}]}}"#,
+                4,
+                Some(3),
+                true,
+            ),
             (r#"{"time":1,"prompt":"abcd","usage":null}"#, 1, None, true),
             (r#"{"time":1,"prompt":"","response":null}"#, 1, None, false),
         ] {

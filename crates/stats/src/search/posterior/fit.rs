@@ -243,20 +243,21 @@ impl Fit {
         quantiles: [f64; N],
         lightest: f64,
     ) -> [f64; N] {
+        // Of −ln(1 − share), which rises with the share and takes no exponential for each cell.
         let mut all: Vec<(f64, f64)> = Vec::new();
         let mut rises = vec![0.0; self.shapes.all.len()];
         for (at, (ln_boundary, floors)) in self.by_boundary().enumerate() {
             rise(&self.shapes, rate, ln_boundary, &mut rises);
             for (floor, masses) in floors {
                 let some = rises.iter().zip(masses).filter(|(_, m)| **m >= lightest);
-                all.extend(some.map(|(g, m)| (share(self.c0, floor, *g), *m)));
+                all.extend(some.map(|(g, m)| (ln_none(self.c0, floor, *g), *m)));
             }
             if let Some(mass) = self.cliff.get(at).filter(|m| **m >= lightest) {
-                all.push((if rate.ln() > ln_boundary { 1.0 } else { 0.0 }, *mass));
+                all.push((if rate.ln() > ln_boundary { f64::INFINITY } else { 0.0 }, *mass));
             }
         }
         let total: f64 = all.iter().map(|a| a.1).sum();
-        quantiles.map(|u| weighted_quantile(&mut all, u * total))
+        quantiles.map(|u| -(-weighted_quantile(&mut all, u * total)).exp_m1())
     }
 }
 
@@ -340,9 +341,14 @@ fn rise(shapes: &Shapes, rate: f64, ln_boundary: f64, out: &mut [f64]) {
     }
 }
 
+/// Returns −ln(1 − share) for the share of misses of a feasible floor and a rise G.
+fn ln_none(c0: f64, floor: f64, g: f64) -> f64 {
+    (c0 * (floor + (1.0 - floor) * g)).clamp(MIN_L, max_l(c0))
+}
+
 /// Returns the share of misses for a feasible floor and a rise G.
 fn share(c0: f64, floor: f64, g: f64) -> f64 {
-    -(-(c0 * (floor + (1.0 - floor) * g)).clamp(MIN_L, max_l(c0))).exp_m1()
+    -(-ln_none(c0, floor, g)).exp_m1()
 }
 
 /// Returns dG/d ln x of every shape at the boundary e^`ln_boundary`.
