@@ -24,7 +24,7 @@ pub struct Message {
     pub role: Role,
     /// Text of the message.
     pub content: String,
-    /// What the message has to do with calls of tools.
+    /// Its part in calls of tools; `None` for most messages.
     pub tools: Option<Box<Tools>>,
 }
 

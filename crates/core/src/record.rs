@@ -2,7 +2,7 @@
 
 mod choices;
 
-pub use choices::{DECODING_UNIT, MOST_CHOICES, decoding_units, in_decoding_units};
+pub use choices::{ChoiceSpan, DECODING_UNIT, MOST_CHOICES, decoding_units, in_decoding_units};
 
 use crate::named_enum;
 use serde::{Deserialize, Serialize};

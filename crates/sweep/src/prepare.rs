@@ -98,7 +98,7 @@ pub(crate) async fn prepare(plan: &Plan, all: PlanSeries<'_>, host: &Arc<Host>) 
     let encoder = plan_encoder(plan, &served.id, negotiated.pinning, negotiated.usage);
     let mut noted = negotiated.caveats;
     let probe = calibrate::Probe { host, client: &client, encoder: &encoder, timeout };
-    let cold = if embedded.is_none() { without_reuse(plan, probe, &negotiated.probe).await? } else { None };
+    let cold = without_reuse(plan, probe, &negotiated.probe).await?;
     if let Some(cold) = &cold {
         noted.push(Caveat::Server(ServerCaveat::ClosesConnections));
         (clients, ..) = connect(cold, host)?;
@@ -155,10 +155,7 @@ impl Prepared {
     /// # Errors
     /// A file cannot be read, or a request does not fit into the model.
     pub(crate) fn turn_to(&mut self, plan: &Plan) -> Result<()> {
-        let mut plan = plan.clone();
-        // It is the same server, which may have been found to close its connections.
-        plan.server.connections = self.load.plan().server.connections;
-        self.load.turn_to(&plan)?;
+        self.load.turn_to(plan)?;
         check_length(self.load.traffic(), self.max_model_len)
     }
 
@@ -232,10 +229,12 @@ fn shortest(encoder: &Encoder) -> Payload {
     encoder.request(&encoder.prefix(None), NEGOTIATION, NEGOTIATION_TOKENS)
 }
 
-/// Returns the plan with a connection for each request if the server closes them after its answers, of which `last` is the latest.
+/// Returns the plan with a connection for each request if the server closes them after its answers, of which `last` is the latest. The
+/// simulated server is known not to.
 async fn without_reuse(plan: &Plan, probe: calibrate::Probe<'_>, last: &Finished) -> Result<Option<Plan>> {
     let (again, target) = (shortest(probe.encoder), last.record.target.into());
-    if plan.server.connections == Connections::Cold
+    if matches!(plan.server.target, Target::Simulated(_))
+        || plan.server.connections == Connections::Cold
         || !keep_alive::closes_after_answers(probe, target, again).await?
     {
         return Ok(None);

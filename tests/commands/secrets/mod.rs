@@ -4,6 +4,6 @@ mod bind;
 mod leak;
 mod proxy;
 mod redirect;
-mod serve;
+pub(crate) mod serve;
 mod started;
 mod tls;

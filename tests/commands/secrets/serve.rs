@@ -39,32 +39,39 @@ fn converse<S: Read + Write>(
     seen: &Requests,
     answer: &dyn Fn(&Request) -> Vec<u8>,
 ) -> std::io::Result<()> {
-    let (mut buffer, mut piece) = (Vec::new(), [0; 4096]);
-    loop {
-        let end = loop {
-            if let Some(at) = buffer.windows(4).position(|w| w == b"\r\n\r\n") {
-                break at + 4;
-            }
-            match stream.read(&mut piece)? {
-                0 => return Ok(()),
-                n => buffer.extend_from_slice(&piece[..n]),
-            }
-        };
-        let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
-        let mut request = Request { head, body: Vec::new() };
-        let length: usize = request.header("content-length").map_or(0, |n| n.parse().unwrap());
-        while buffer.len() < end + length {
-            match stream.read(&mut piece)? {
-                0 => return Ok(()),
-                n => buffer.extend_from_slice(&piece[..n]),
-            }
-        }
-        request.body = buffer[end..end + length].to_vec();
-        buffer.drain(..end + length);
+    let mut buffer = Vec::new();
+    while let Some(request) = receive(stream, &mut buffer)? {
         seen.lock().unwrap().push(request.head.clone());
         stream.write_all(&answer(&request))?;
         stream.flush()?;
     }
+    Ok(())
+}
+
+/// Reads the next request of a connection, of which `buffer` has what was read too far; `None` if it is closed.
+fn receive<S: Read>(stream: &mut S, buffer: &mut Vec<u8>) -> std::io::Result<Option<Request>> {
+    let mut piece = [0; 4096];
+    let end = loop {
+        if let Some(at) = buffer.windows(4).position(|w| w == b"\r\n\r\n") {
+            break at + 4;
+        }
+        match stream.read(&mut piece)? {
+            0 => return Ok(None),
+            n => buffer.extend_from_slice(&piece[..n]),
+        }
+    };
+    let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
+    let mut request = Request { head, body: Vec::new() };
+    let length: usize = request.header("content-length").map_or(0, |n| n.parse().unwrap());
+    while buffer.len() < end + length {
+        match stream.read(&mut piece)? {
+            0 => return Ok(None),
+            n => buffer.extend_from_slice(&piece[..n]),
+        }
+    }
+    request.body = buffer[end..end + length].to_vec();
+    buffer.drain(..end + length);
+    Ok(Some(request))
 }
 
 /// Starts a listener that calls `each` with every connection.
@@ -89,6 +96,15 @@ pub(super) fn http(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static)
         let _ = converse(&mut stream, &own, &answer);
     });
     (address, seen)
+}
+
+/// Starts a server with a model that closes each connection after its answer, although the head of no answer says so.
+pub(crate) fn closing() -> SocketAddr {
+    listen(|mut stream| {
+        if let Ok(Some(request)) = receive(&mut stream, &mut Vec::new()) {
+            let _ = stream.write_all(&model(&request));
+        }
+    })
 }
 
 /// Returns the path of a test certificate.

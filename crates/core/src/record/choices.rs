@@ -34,6 +34,37 @@ impl Record {
     }
 }
 
+/// The events with tokens of one choice so far.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ChoiceSpan(
+    /// Times of the first and the last one; `None` without any.
+    Option<[Duration; 2]>,
+);
+
+impl ChoiceSpan {
+    /// Adds an event. Returns the time since the one before it; `None` for the first.
+    pub fn add(&mut self, at: Duration) -> Option<Duration> {
+        match &mut self.0 {
+            Some([_, last]) => Some(at.saturating_sub(std::mem::replace(last, at))),
+            None => {
+                self.0 = Some([at, at]);
+                None
+            }
+        }
+    }
+
+    /// Returns true if there was an event.
+    pub const fn has_begun(self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Returns the time spent decoding: from the first event to the last one, or to the `end` of an answer that was ended before the choice.
+    /// Zero without any event.
+    pub fn decoding(self, end: Option<Duration>) -> Duration {
+        self.0.map_or(Duration::ZERO, |[first, last]| end.unwrap_or(last).saturating_sub(first))
+    }
+}
+
 /// Returns the number of [`DECODING_UNIT`]s in a time, rounded to the nearest; at most the largest number of 32 bits less one.
 pub fn decoding_units(time: Duration) -> u32 {
     let unit = DECODING_UNIT.as_nanos();
@@ -89,6 +120,15 @@ mod tests {
         assert_eq!((r.choices, r.output_asked, r.choice_count()), (None, 30, 1));
         r.ask_for_choices(NonZeroU8::new(4).unwrap());
         assert_eq!((r.output_asked, r.choice_count()), (120, 4));
+    }
+
+    #[test]
+    fn a_choice_decodes_from_its_first_event_to_its_last_or_to_the_end() {
+        let mut span = ChoiceSpan::default();
+        assert_eq!((span.has_begun(), span.decoding(Some(9 * MS))), (false, Duration::ZERO));
+        assert_eq!([10, 30, 35].map(|at| span.add(at * MS)), [None, Some(20 * MS), Some(5 * MS)]);
+        assert_eq!((span.decoding(None), span.decoding(Some(40 * MS))), (25 * MS, 30 * MS));
+        assert!(span.has_begun());
     }
 
     #[test]

@@ -14,6 +14,7 @@ use goodput_core::level::{Control, Level};
 use goodput_core::slo::Slo;
 use goodput_core::tokens::Tokenizer;
 use goodput_plan::Plan;
+use goodput_plan::server::Server;
 use goodput_plan::server::extras::ExtraBody;
 use goodput_workload::chain::Start;
 use goodput_workload::config::Class;
@@ -89,14 +90,15 @@ impl Load {
         Ok(Self { host, clients, base, encoders, traffic, tokenizer, plan: Arc::new(plan.clone()), terms })
     }
 
-    /// Makes ready for another series at the same server.
+    /// Makes ready for another series at the same server, to which the clients connect as before.
     ///
     /// # Errors
     /// As [`Load::new`].
     pub fn turn_to(&mut self, plan: &Plan) -> Result<()> {
         self.traffic = opened(plan, &self.traffic)?.with_rates(&self.terms.words);
         self.encoders = encoders(&self.base, plan)?;
-        self.plan = Arc::new(plan.clone());
+        let server = Server { connections: self.plan.server.connections, ..plan.server.clone() };
+        self.plan = Arc::new(Plan { server, ..plan.clone() });
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! The choices of a request on a bare engine: each is a request of the engine, as vLLM's front end makes it.
 
-use goodput_core::record::in_decoding_units;
+use goodput_core::record::{ChoiceSpan, in_decoding_units};
 use goodput_engine::{Model, Request};
 use goodput_plan::Plan;
 use std::num::NonZeroU8;
@@ -43,8 +43,7 @@ impl EngineIds {
 /// The events of one choice so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Choice {
-    /// Times of the first and the last event; `None` without any.
-    span: Option<[Duration; 2]>,
+    span: ChoiceSpan,
     has_finished: bool,
 }
 
@@ -74,13 +73,7 @@ impl OpenChoices {
             Some(other) => self.others.get_mut(other)?,
         };
         one.has_finished |= finished;
-        match &mut one.span {
-            Some([_, last]) => Some(at - std::mem::replace(last, at)),
-            None => {
-                one.span = Some([at, at]);
-                None
-            }
-        }
+        one.span.add(at)
     }
 
     /// Returns true if every choice has had its last event.
@@ -91,10 +84,7 @@ impl OpenChoices {
     /// Returns the time spent decoding, as [`goodput_core::record::Record::decoding`], of an answer that ended at `end`; `None` for one
     /// choice.
     pub(super) fn decoding(&self, end: Duration) -> Option<Duration> {
-        let each = self.all().filter_map(|choice| {
-            let [first, last] = choice.span?;
-            Some(if choice.has_finished { last } else { end }.saturating_sub(first))
-        });
+        let each = self.all().map(|choice| choice.span.decoding((!choice.has_finished).then_some(end)));
         (!self.others.is_empty()).then(|| in_decoding_units(each.sum()))
     }
 

@@ -16,7 +16,7 @@ pub(crate) struct SentKind {
     pub(crate) extensions: &'static [&'static str],
     /// Name of the format in messages: `WAV`.
     pub(crate) name: &'static str,
-    /// What has one such file, in messages: `an image`.
+    /// Name of the part of a request that has one such file, in messages: `an image`.
     pub(crate) owner: &'static str,
     /// Advice for files of another format.
     pub(crate) convert: &'static str,

@@ -1,6 +1,7 @@
 //! The choices of one answer, where a request asks for several (`n`): when each began and ended, and whether all came.
 
 use crate::client::event::{ChoiceSets, Event};
+use goodput_core::record::ChoiceSpan;
 use std::num::NonZeroU8;
 use std::time::Duration;
 
@@ -13,13 +14,13 @@ pub(super) struct ChoiceTally {
     present: u64,
     /// Choices with a finish reason.
     finished: u64,
-    /// First and last event with tokens of each choice asked for; `None` without any.
-    spans: Vec<Option<[Duration; 2]>>,
+    /// The events with tokens of each choice asked for.
+    spans: Vec<ChoiceSpan>,
 }
 
 impl ChoiceTally {
     pub(super) fn new(asked: NonZeroU8) -> Self {
-        Self { asked, present: 0, finished: 0, spans: vec![None; asked.get().into()] }
+        Self { asked, present: 0, finished: 0, spans: vec![ChoiceSpan::default(); asked.get().into()] }
     }
 
     /// Returns the number of choices asked for.
@@ -36,19 +37,12 @@ impl ChoiceTally {
     /// Adds an event with tokens of a choice. Returns the time since the one before it; `None` for the first.
     pub(super) fn add(&mut self, choice: u32, at: Duration) -> Option<Duration> {
         // One that was not asked for fails the answer in the end.
-        let span = self.spans.get_mut(choice as usize)?;
-        match span {
-            Some([_, last]) => Some(at.saturating_sub(std::mem::replace(last, at))),
-            None => {
-                *span = Some([at, at]);
-                None
-            }
-        }
+        self.spans.get_mut(choice as usize)?.add(at)
     }
 
     /// Returns the number of choices with tokens.
     pub(super) fn begun(&self) -> u32 {
-        self.spans.iter().flatten().count() as u32
+        self.spans.iter().filter(|span| span.has_begun()).count() as u32
     }
 
     /// Returns true if every choice asked for has its finish reason.
@@ -64,12 +58,8 @@ impl ChoiceTally {
     /// Returns the time that the choices spent decoding. `end` is the end of an answer that was broken off: choices that had begun
     /// and not ended were decoding until then.
     pub(super) fn decoding(&self, end: Option<Duration>) -> Duration {
-        let each = self.spans.iter().enumerate().filter_map(|(i, span)| {
-            let [first, last] = (*span)?;
-            let is_open = self.finished & ChoiceSets::of(i as u64) == 0;
-            Some(end.filter(|_| is_open).unwrap_or(last).saturating_sub(first))
-        });
-        each.sum()
+        let is_open = |index: u64| self.finished & ChoiceSets::of(index) == 0;
+        (0..).zip(&self.spans).map(|(index, span)| span.decoding(end.filter(|_| is_open(index)))).sum()
     }
 
     /// Returns the evidence that the answer has other choices than were asked for.

@@ -23,7 +23,7 @@ fn chat(choices: &[(u32, &str, &str)]) -> String {
     format!(r#"{{"choices":[{}]}}"#, choices.iter().map(entry).collect::<Vec<_>>().join(","))
 }
 
-/// The same of a completion, with the running count of its only choice.
+/// Returns such an event of a completion, with the running count of its only choice.
 fn completion(index: u32, text: &str, finish: &str, count: u32) -> String {
     format!(
         r#"{{"choices":[{{"index":{index},"text":"{text}","finish_reason":{finish}}}],"usage":{{"completion_tokens":{count}}}}}"#
