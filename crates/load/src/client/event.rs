@@ -94,7 +94,7 @@ pub struct Event {
     pub has_choice: bool,
     /// The choices that it is about, in an API with choices.
     pub choices: ChoiceSets,
-    /// The reason why the answer ended. If choices ended for different reasons, all of them: see [`joined_reasons`].
+    /// The reason why the answer ended. If choices ended for different reasons, all of them, such as `length+stop`.
     pub finish_reason: Option<Box<str>>,
     /// Token counts.
     pub usage: Option<Usage>,
