@@ -6,9 +6,9 @@ use goodput_core::caveat::{CalibrationFailure, Caveat, LengthsCaveat};
 use goodput_core::level::Level;
 use goodput_core::message::Message;
 use goodput_core::record::{Failure, Finished};
+use goodput_load::client::Client;
 use goodput_load::client::encoder::Encoder;
 use goodput_load::client::payload::Payload;
-use goodput_load::client::{Client, Shot};
 use goodput_load::load::host::Host;
 use goodput_plan::{MAIN, Series};
 use goodput_workload::chain::Turn;
@@ -227,8 +227,8 @@ impl Probe<'_> {
 
     /// Sends a request, and returns it once it has finished.
     pub(crate) async fn send(&self, payload: Payload) -> Result<Finished> {
-        let (client, shot) = (self.client.clone(), Shot::single(payload, self.timeout));
-        self.host.run(async move { client.send(shot).await }).await
+        let (client, timeout) = (self.client.clone(), self.timeout);
+        self.host.run(async move { client.probe(payload, timeout).await }).await
     }
 
     async fn count(&self, payload: Payload) -> Answer<f64> {

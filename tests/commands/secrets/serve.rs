@@ -98,11 +98,23 @@ pub(super) fn http(answer: impl Fn(&Request) -> Vec<u8> + Send + Sync + 'static)
     (address, seen)
 }
 
-/// Starts a server with a model that closes each connection after its answer, although the head of no answer says so.
-pub(crate) fn closing() -> SocketAddr {
-    listen(|mut stream| {
+/// When a server closes a connection after its first answer, although the head of no answer says so.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Closing {
+    /// At once.
+    AtOnce,
+    /// As the next request comes in, which it breaks.
+    OnNextRequest,
+}
+
+/// Starts a server with a model that answers one request for each connection.
+pub(crate) fn closing(when: Closing) -> SocketAddr {
+    listen(move |mut stream| {
         if let Ok(Some(request)) = receive(&mut stream, &mut Vec::new()) {
             let _ = stream.write_all(&model(&request));
+        }
+        if matches!(when, Closing::OnNextRequest) {
+            let _ = stream.peek(&mut [0]);
         }
     })
 }

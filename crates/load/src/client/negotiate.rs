@@ -4,7 +4,7 @@ use super::encoder::Pinning;
 use super::event::error_message;
 use super::payload::Payload;
 use super::preflight::unauthorized;
-use super::send::{Client, Shot};
+use super::send::Client;
 use anyhow::bail;
 use goodput_core::caveat::{Caveat, LengthsCaveat};
 use goodput_core::record::{Failure, Finished};
@@ -40,7 +40,7 @@ pub async fn negotiate(
     let (mut pinning, mut usage) = (dialect.pinning, dialect.asks_for_usage && client.streams());
     let mut caveats = Vec::new();
     loop {
-        let probe = client.send(Shot::single(build(pinning, usage), timeout)).await;
+        let probe = client.probe(build(pinning, usage), timeout).await;
         // A reasoning model may spend these few tokens on hidden reasoning, and send none. The fields were accepted all
         // the same.
         let counted = probe.record.output_tokens.is_some_and(|n| n > 0);

@@ -1,8 +1,8 @@
 //! The client: sends one request, reads its answer, and always returns a record.
 
+mod aside;
 mod exchange;
 
-use super::broken::Broken;
 use super::consent::{self, Gate, NotAllowed};
 use super::dns::InTurn;
 use super::headers;
@@ -13,19 +13,17 @@ use super::proxy;
 use super::sample::sample;
 use super::tally::End;
 use super::tls;
-use super::transport::{Call, Route, Transport, bases};
+use super::transport::{Transport, bases};
 use anyhow::anyhow;
 use axum::Router;
-use bytes::Bytes;
-use exchange::{Exchange, elsewhere};
+use exchange::Exchange;
 use futures_util::future::join_all;
 use goodput_core::endpoint::BaseUrl;
-use goodput_core::record::{Conn, Failure, Finished, Outcome, Phase, Record};
+use goodput_core::record::{Failure, Finished, Outcome, Phase, Record};
 use goodput_core::redact::{self, Redactor};
-use goodput_core::units::short;
 use goodput_plan::client::Retries;
 use goodput_plan::server::{Connections, Http, Server};
-use http::{HeaderMap, HeaderValue, Method, header};
+use http::{HeaderMap, Method};
 use reqwest::Url;
 use std::{
     borrow::Cow,
@@ -34,11 +32,6 @@ use std::{
 };
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-
-/// Maximum body size of a `GET` (list of models, page of metrics), in bytes.
-const GET_MAX: usize = 16 << 20;
-/// Time that a `GET` may take beyond the connect timeout.
-const GET_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// One request to be sent now.
 #[derive(Debug)]
@@ -63,7 +56,7 @@ pub struct Shot {
 
 impl Shot {
     /// Makes a request outside the load, which belongs to no step.
-    pub fn single(payload: Payload, timeout: Duration) -> Self {
+    fn single(payload: Payload, timeout: Duration) -> Self {
         Self {
             record: Record::due(0, Phase::Warmup, Duration::ZERO),
             payload,
@@ -103,26 +96,6 @@ struct Inner {
     gate: Gate,
     /// Index of the next URL.
     turn: AtomicU64,
-}
-
-/// A request beside the load.
-struct Aside<'a> {
-    method: Method,
-    /// Index of the URL.
-    target: usize,
-    path: &'a str,
-    /// The body, if it has one.
-    json: Option<&'a serde_json::Value>,
-    /// Limit on the total time.
-    limit: Duration,
-    /// Maximum size of the answer in bytes.
-    most: usize,
-}
-
-impl<'a> Aside<'a> {
-    const fn get(target: usize, path: &'a str, limit: Duration, most: usize) -> Self {
-        Self { method: Method::GET, target, path, json: None, limit, most }
-    }
 }
 
 struct Endpoints {
@@ -275,6 +248,16 @@ impl Client {
 
     /// Sends one request and reads the answer until it ends, the request times out, or `cut` fires.
     pub async fn send(&self, shot: Shot) -> Finished {
+        self.send_up_to(self.0.retries, shot).await
+    }
+
+    /// Sends a request outside the load. It is sent once more if its connection closes before any answer, whatever the plan says of retries:
+    /// it asks a question, and is no part of a measurement.
+    pub async fn probe(&self, payload: Payload, timeout: Duration) -> Finished {
+        self.send_up_to(Retries::One, Shot::single(payload, timeout)).await
+    }
+
+    async fn send_up_to(&self, retries: Retries, shot: Shot) -> Finished {
         let Shot { record, payload, began, timeout, timeout_is_error, cut, itl_limit, keep_text } = shot;
         // If the deadline is beyond the range of the clock, there is none.
         let deadline = began.checked_add(record.due).and_then(|due| due.checked_add(timeout));
@@ -292,7 +275,7 @@ impl Client {
                 };
                 tokio::select! { biased; () = cut.cancelled() => End::Cut, () = late => End::Timeout }
             };
-            tokio::select! { biased; end = exchange.run(&self.0, payload) => end, end = stop => end }
+            tokio::select! { biased; end = exchange.run(&self.0, retries, payload) => end, end = stop => end }
         };
         let mut finished = exchange.finish(end, &sent, &self.0.secrets);
         if end == End::Timeout && !timeout_is_error && finished.record.failure == Some(Failure::Timeout) {
@@ -311,119 +294,6 @@ impl Client {
         let targets = self.0.targets.len();
         let one = |i: usize| timeout(self.0.connect_timeout, self.fetch(i % targets, "/v1/models"));
         join_all((0..n).map(one)).await;
-    }
-
-    /// Fetches a page (`/v1/models`, `/metrics`) of the first URL. Returns its status and body.
-    ///
-    /// # Errors
-    /// No complete answer of at most 16 MiB arrives within the connect timeout plus 30 s.
-    pub async fn get(&self, path: &str) -> anyhow::Result<(u16, Bytes)> {
-        self.get_from(0, path).await
-    }
-
-    /// Fetches a page of the `target`-th URL, like [`Client::get`]. Returns its status and body.
-    ///
-    /// # Errors
-    /// As [`Client::get`], or there is no such URL.
-    pub async fn get_from(&self, target: usize, path: &str) -> anyhow::Result<(u16, Bytes)> {
-        let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
-        self.fetch(target, path).await.map_err(|e| anyhow!("GET {base}{path} failed: {}", e.text))
-    }
-
-    /// Sends a `POST` without a body to the `target`-th URL, to trigger an action that may take `time`. Returns its status.
-    ///
-    /// # Errors
-    /// As [`Client::get_from`], with `time` in place of 30 s.
-    pub async fn post(&self, target: usize, path: &str, time: Duration) -> anyhow::Result<u16> {
-        self.posted(target, path, None, time).await.map(|(status, _)| status)
-    }
-
-    /// Sends a `POST` with a document, like [`Client::post`]. Returns its status and body.
-    ///
-    /// # Errors
-    /// As [`Client::post`].
-    pub async fn post_json(
-        &self,
-        target: usize,
-        path: &str,
-        json: &serde_json::Value,
-        time: Duration,
-    ) -> anyhow::Result<(u16, Bytes)> {
-        self.posted(target, path, Some(json), time).await
-    }
-
-    async fn posted(
-        &self,
-        target: usize,
-        path: &str,
-        json: Option<&serde_json::Value>,
-        time: Duration,
-    ) -> anyhow::Result<(u16, Bytes)> {
-        let base = self.urls().nth(target).ok_or_else(|| anyhow!("there is no server number {target}"))?;
-        let limit = self.0.connect_timeout + time;
-        let aside = Aside { method: Method::POST, target, path, json, limit, most: GET_MAX };
-        let (status, body, _) =
-            self.answered(aside).await.map_err(|e| anyhow!("POST {base}{path} failed: {}", e.text))?;
-        Ok((status, body))
-    }
-
-    /// Fetches a page of the `target`-th URL, with a limit on the total time and a maximum size in bytes (`most`).
-    ///
-    /// # Errors
-    /// No complete answer arrives in time, it is too large, or its status is not 2xx. The error is the cause as text.
-    pub async fn page(
-        &self,
-        target: usize,
-        path: &str,
-        limit: Duration,
-        most: usize,
-    ) -> Result<Bytes, String> {
-        match self.answered(Aside::get(target, path, limit, most)).await {
-            Ok((200..=299, body, _)) => Ok(body),
-            Ok((status, ..)) => Err(format!("HTTP {status}")),
-            Err(e) => Err(e.text),
-        }
-    }
-
-    pub(crate) async fn fetch(&self, target: usize, path: &str) -> Result<(u16, Bytes), Broken> {
-        let get = Aside::get(target, path, self.0.connect_timeout + GET_TIMEOUT, GET_MAX);
-        self.answered(get).await.map(|(status, body, _)| (status, body))
-    }
-
-    /// Fetches the list of models from the `target`-th URL and returns the state of the connection that it came over; `None` if it did not
-    /// come or the connection has no address.
-    pub async fn connection(&self, target: usize) -> Option<Conn> {
-        let limit = self.0.connect_timeout + GET_TIMEOUT;
-        self.answered(Aside::get(target, "/v1/models", limit, GET_MAX)).await.ok()?.2
-    }
-
-    /// Returns the status and the body of an answer, and the state of its connection.
-    async fn answered(&self, aside: Aside<'_>) -> Result<(u16, Bytes, Option<Conn>), Broken> {
-        let Aside { method, target, path, json, limit, most } = aside;
-        let inner = &*self.0;
-        let url = inner.targets[target].base.join(path);
-        let mut headers = inner.headers.clone();
-        headers.remove(header::CONTENT_TYPE);
-        let mut payload = Payload::default();
-        if let Some(json) = json {
-            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-            payload.tail = json.to_string().into();
-        }
-        let get = async {
-            let call = Call { target, route: Route::Pooled, method, url: &url, headers: &headers };
-            let answer = inner.transport.send(call, payload).await?;
-            let status = answer.status.as_u16();
-            // The body of a redirect says less than its target.
-            if let Some(to) = &answer.location {
-                return Ok((status, Bytes::from(elsewhere(to)), answer.conn));
-            }
-            let conn = answer.conn;
-            Ok((status, answer.body(most).await?, conn))
-        };
-        let unsaid = |e: Broken| Broken { text: inner.secrets.redact(&e.text).into_owned(), ..e };
-        let late =
-            || Broken::new(Failure::Timeout, format!("no answer within {} s", short(limit.as_secs_f64())));
-        timeout(limit, get).await.unwrap_or_else(|_| Err(late())).map_err(unsaid)
     }
 
     /// Returns the format of requests and answers.

@@ -11,6 +11,7 @@ use crate::client::tally::{End, SEEN_MAX, Tally};
 use crate::client::transport::{Answer, Call, Format, Route};
 use goodput_core::record::{Failure, Finished, Record};
 use goodput_core::redact::Redactor;
+use goodput_plan::client::Retries;
 use http::StatusCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -88,7 +89,7 @@ impl Exchange {
         self.began.elapsed()
     }
 
-    pub(super) async fn run(&mut self, inner: &Inner, mut payload: Payload) -> End {
+    pub(super) async fn run(&mut self, inner: &Inner, retries: Retries, mut payload: Payload) -> End {
         self.upload = payload.time_upload();
         let target = usize::from(self.record.target);
         let url = &inner.targets[target].generate;
@@ -103,7 +104,7 @@ impl Exchange {
             let call = Call { target, route, method: inner.method.clone(), url, headers: &inner.headers };
             match inner.transport.send(call, payload.clone()).await {
                 Ok(answer) => break answer,
-                Err(e) if self.record.attempts == 1 && e.resend.applies(inner.retries) => {}
+                Err(e) if self.record.attempts == 1 && e.resend.applies(retries) => {}
                 Err(e) => return self.broken(&e),
             }
         };
