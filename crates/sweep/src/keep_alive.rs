@@ -5,7 +5,7 @@
 
 use super::calibrate::Probe;
 use anyhow::Result;
-use goodput_core::record::{Conn, Failure};
+use goodput_core::record::Conn;
 use goodput_load::client::payload::Payload;
 use std::time::Duration;
 use tokio::time::sleep;
@@ -20,11 +20,7 @@ pub(crate) async fn closes_after_answers(probe: Probe<'_>, target: usize, payloa
         return Ok(false);
     }
     let second = probe.send(payload).await?.record;
-    match second.failure {
-        None => is_closed(probe, second.target.into()).await,
-        // It met the end of a connection that was about to be closed.
-        Some(failure) => Ok(failure == Failure::Reset),
-    }
+    Ok(second.failure.is_none() && is_closed(probe, second.target.into()).await?)
 }
 
 /// Returns true if the connection of the answer that has just come is closed after a moment.

@@ -248,16 +248,16 @@ impl Client {
 
     /// Sends one request and reads the answer until it ends, the request times out, or `cut` fires.
     pub async fn send(&self, shot: Shot) -> Finished {
-        self.send_up_to(self.0.retries, shot).await
+        self.send_with(self.0.retries, shot).await
     }
 
     /// Sends a request outside the load. It is sent once more if its connection closes before any answer, whatever the plan says of retries:
     /// it asks a question, and is no part of a measurement.
     pub async fn probe(&self, payload: Payload, timeout: Duration) -> Finished {
-        self.send_up_to(Retries::One, Shot::single(payload, timeout)).await
+        self.send_with(Retries::One, Shot::single(payload, timeout)).await
     }
 
-    async fn send_up_to(&self, retries: Retries, shot: Shot) -> Finished {
+    async fn send_with(&self, retries: Retries, shot: Shot) -> Finished {
         let Shot { record, payload, began, timeout, timeout_is_error, cut, itl_limit, keep_text } = shot;
         // If the deadline is beyond the range of the clock, there is none.
         let deadline = began.checked_add(record.due).and_then(|due| due.checked_add(timeout));

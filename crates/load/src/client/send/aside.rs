@@ -1,14 +1,15 @@
 //! Requests beside the load: pages, and actions of the server.
 
-use super::super::broken::{Broken, Resend};
-use super::super::payload::Payload;
-use super::super::transport::{Call, Route};
 use super::Client;
 use super::exchange::elsewhere;
+use crate::client::broken::Broken;
+use crate::client::payload::Payload;
+use crate::client::transport::{Call, Route};
 use anyhow::anyhow;
 use bytes::Bytes;
 use goodput_core::record::{Conn, Failure};
 use goodput_core::units::short;
+use goodput_plan::client::Retries;
 use http::{HeaderValue, Method, header};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -141,9 +142,10 @@ impl Client {
                 Call { target, route: Route::Pooled, method: method.clone(), url: &url, headers: &headers };
             inner.transport.send(call, payload.clone())
         };
+        let retries = if method == Method::GET { Retries::One } else { Retries::None };
         let get = async {
             let answer = match send().await {
-                Err(e) if method == Method::GET && e.resend == Resend::Unanswered => send().await?,
+                Err(e) if e.resend.applies(retries) => send().await?,
                 first => first?,
             };
             let status = answer.status.as_u16();
