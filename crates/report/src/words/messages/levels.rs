@@ -78,7 +78,7 @@ pub(crate) fn throughput(run: &Run) -> Option<String> {
         .iter()
         .rfind(|s| s.offered_rate > best.offered_rate && s.good_rate < 0.9 * s.achieved_rate)
         .filter(|_| !is_full)
-        .map(|s| format!("; of {} only {} are in time", figure(s.offered_rate), figure(s.good_rate)));
+        .map(|s| format!("; of {} {} are in time", figure(s.offered_rate), only(s.good_rate)));
     let late = late.unwrap_or_default();
     Some(match (a.control, overloaded) {
         (Control::Rate, Some(_)) if is_full => {
@@ -90,6 +90,14 @@ pub(crate) fn throughput(run: &Run) -> Option<String> {
             format!("Up to {most} are completed")
         }
     })
+}
+
+/// Formats a rate that is less than expected.
+fn only(rate: f64) -> String {
+    match figure(rate) {
+        none if none == "0" => "none".into(),
+        some => format!("only {some}"),
+    }
 }
 
 /// Returns the share of requests within the limit that binds at the lowest load that fails it, else at the highest.

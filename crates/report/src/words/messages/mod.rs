@@ -225,6 +225,20 @@ mod tests {
         );
     }
 
+    /// Rows: good requests/s at a load above the best throughput, and what is said of it.
+    #[test]
+    fn answers_that_come_late_are_told_apart() {
+        let mut run = case("soak");
+        run.steps.retain(|s| s.stable != Some(false));
+        for (good, said) in [(2.0, "; of 60 only 2 are in time"), (0.0, "; of 60 none are in time")] {
+            let last = run.steps.iter_mut().filter(|s| s.kind != StepKind::Baseline);
+            let last = last.max_by(|a, b| a.level.value.total_cmp(&b.level.value)).unwrap();
+            (last.offered_rate, last.achieved_rate, last.good_rate) = (60.0, 10.0, good);
+            let message = throughput(&run).unwrap();
+            assert!(message.ends_with(said), "{message}");
+        }
+    }
+
     #[test]
     fn a_run_without_an_answer_has_no_message_but_that() {
         let run = case("no-step");
