@@ -19,8 +19,17 @@ pub struct ItlTally {
     /// Every ITL limit of any tier and class, without duplicates.
     limits: Vec<Limit>,
     requests: Vec<RequestGaps>,
-    /// Misses by request and limit: `limits.len()` numbers per entry of `requests`.
-    misses: Vec<u32>,
+    /// By request and limit, `limits.len()` per entry of `requests`.
+    missed: Vec<Missed>,
+}
+
+/// How a request stands to a limit.
+#[derive(Debug, Clone, Copy)]
+struct Missed {
+    /// Gaps above the limit.
+    gaps: u32,
+    /// The gap that decides whether there are too many of them, in µs: the longest after those that may miss.
+    deciding_us: u32,
 }
 
 /// Histogram of the gaps of many answered requests.
@@ -49,6 +58,20 @@ impl RequestGaps {
     /// Returns true if the gap that was open at the cut already exceeded this limit.
     fn is_open_over(&self, limit: &Limit) -> bool {
         Duration::from_micros(u64::from(self.open_us)) > limit.limit
+    }
+
+    /// Returns the longest gap after those that may miss a limit, in µs; 0 if there are no more than may.
+    fn deciding_us(&self, limit: &Limit, gaps_us: &[u32]) -> u32 {
+        let may_miss = (limit.percentile.miss_share() * f64::from(self.gaps) + 1e-9) as usize;
+        let all = gaps_us.iter().copied().chain((self.open_us > 0).then_some(self.open_us));
+        if may_miss == 0 {
+            return all.max().unwrap_or(0);
+        }
+        let mut all: Vec<u32> = all.collect();
+        match all.len().checked_sub(may_miss + 1) {
+            Some(rank) => *all.select_nth_unstable(rank).1,
+            None => 0,
+        }
     }
 }
 
@@ -131,7 +154,7 @@ impl ItlTally {
     /// Creates an empty tally for the ITL limits of these tiers.
     pub fn new(tiers: &[Slo]) -> Self {
         let (limits, pooled) = (limits(tiers), Pool::default());
-        Self { pooled, classes: Vec::new(), limits, requests: vec![], misses: vec![] }
+        Self { pooled, classes: Vec::new(), limits, requests: vec![], missed: vec![] }
     }
 
     /// Adds a pool for each of `n` classes of a mix.
@@ -153,9 +176,9 @@ impl ItlTally {
         self.requests
             .resize(n, RequestGaps { id: 0, outcome: Outcome::Cut, gaps: 0, censored: 1, open_us: 0 });
         self.requests.clear();
-        self.misses.clear();
-        self.misses.resize(n * self.limits.len(), 1);
-        self.misses.clear();
+        self.missed.clear();
+        self.missed.resize(n * self.limits.len(), Missed { gaps: 1, deciding_us: 1 });
+        self.missed.clear();
     }
 
     /// Adds a measured request; ignores requests of other phases.
@@ -193,7 +216,10 @@ impl ItlTally {
             let over = |us: &&u32| Duration::from_micros(u64::from(**us)) > limit.limit;
             let missed =
                 finished.gaps_us.iter().filter(over).count() as u32 + u32::from(entry.is_open_over(limit));
-            self.misses.push(if outcome == Outcome::Failed { gaps } else { missed });
+            self.missed.push(Missed {
+                gaps: if outcome == Outcome::Failed { gaps } else { missed },
+                deciding_us: entry.deciding_us(limit, &finished.gaps_us),
+            });
         }
     }
 
@@ -209,8 +235,8 @@ impl ItlTally {
 
     /// Returns the counts of a limit over the requests whose id `counts` accepts; empty for a limit of no tier.
     pub fn counts(&self, limit: &Limit, counts: impl Fn(u64) -> bool) -> ItlCounts {
-        let mut rows: Vec<(RequestGaps, u32)> =
-            self.entries(limit).filter(|(e, _)| e.gaps > 0 && counts(e.id)).collect();
+        let counted = self.entries(limit).filter(|(e, _)| e.gaps > 0 && counts(e.id));
+        let mut rows: Vec<(RequestGaps, u32)> = counted.map(|(e, missed)| (e, missed.gaps)).collect();
         rows.sort_unstable_by_key(|(e, _)| e.id);
         let sum =
             |of: &dyn Fn(&(RequestGaps, u32)) -> u32| rows.iter().map(|r| u64::from(of(r))).sum::<u64>();
@@ -227,18 +253,17 @@ impl ItlTally {
         let failed: u64 = self
             .entries(limit)
             .filter(|(e, _)| e.outcome != Outcome::Ok)
-            .map(|(_, missed)| u64::from(missed))
+            .map(|(_, missed)| u64::from(missed.gaps))
             .sum();
         let above = u64::try_from((limit.limit + slack).as_micros()).unwrap_or(u64::MAX).saturating_add(1);
         let highest = self.pooled.gaps.high();
         failed + if above <= highest { self.pooled.gaps.count_between(above, highest) } else { 0 }
     }
 
-    /// Judges each request by a limit: met if its own gaps miss no more than the limit allows.
-    pub fn judged(&self, limit: &Limit) -> JudgedRequests {
-        let allowed = limit.percentile.miss_share();
-        let one = |(e, missed): (RequestGaps, u32)| {
-            let too_many = f64::from(missed) > allowed * f64::from(e.gaps) + 1e-9;
+    /// Judges each request by a limit enlarged by `slack`: met if its own gaps miss no more than the limit allows.
+    pub fn judged(&self, limit: &Limit, slack: Duration) -> JudgedRequests {
+        let one = |(e, missed): (RequestGaps, Missed)| {
+            let too_many = Duration::from_micros(missed.deciding_us.into()) > limit.limit + slack;
             let judged = match e.outcome {
                 Outcome::Failed => Judged::Missed,
                 _ if e.gaps == 0 => Judged::NotApplicable,
@@ -253,11 +278,11 @@ impl ItlTally {
         JudgedRequests(judged)
     }
 
-    fn entries(&self, limit: &Limit) -> impl Iterator<Item = (RequestGaps, u32)> + '_ {
+    fn entries(&self, limit: &Limit) -> impl Iterator<Item = (RequestGaps, Missed)> + '_ {
         let width = self.limits.len();
         let at = self.limits.iter().position(|l| l == limit);
         at.into_iter().flat_map(move |at| {
-            self.requests.iter().enumerate().map(move |(i, entry)| (*entry, self.misses[i * width + at]))
+            self.requests.iter().enumerate().map(move |(i, entry)| (*entry, self.missed[i * width + at]))
         })
     }
 }
@@ -308,11 +333,28 @@ mod tests {
         assert_eq!(got.counts, Counts { n: 4 + 4 + 3 + 1 + 4, misses: 4 + 1 + 2 + 1 + 4, censored: 3 });
         assert_eq!((got.by_request, got.requests), (vec![4, 1, 2, 1, 4], 5));
         assert_eq!(tally.counts(&limit, |id| id < 2).counts.n, 4, "only some of them");
-        let judged = tally.judged(&limit);
+        let judged = tally.judged(&limit, Duration::ZERO);
         assert_eq!((judged.get(0), judged.get(9)), (Some(Judged::NotApplicable), None));
         assert!([1, 2, 3, 4].iter().all(|id| judged.get(*id) == Some(Judged::Missed)));
         let other = tiers("itl.p95 = \"11ms\"")[0].limits()[0];
         assert_eq!(tally.counts(&other, |_| true), ItlCounts::default(), "a limit of no tier");
+    }
+
+    /// Rows: the slack in µs, and whether a request meets a limit of 10 ms of which two of its 20 gaps may miss.
+    #[test]
+    fn slack_enlarges_the_limit_of_each_request() {
+        let slo = tiers("itl.p90 = \"10ms\"");
+        let limit = slo[0].limits()[0];
+        let mut tally = ItlTally::new(&slo);
+        let gaps = |longest: &[u32]| [&vec![5_000; 20 - longest.len()][..], longest].concat();
+        tally.add(&finished(0, Outcome::Ok, 21, &gaps(&[13_000, 12_000, 14_000])));
+        tally.add(&finished(1, Outcome::Ok, 21, &gaps(&[13_000, 14_000])));
+        tally.add(&finished(2, Outcome::Failed, 21, &[]));
+        for (slack, first) in [(0, Judged::Missed), (1_999, Judged::Missed), (2_000, Judged::Met)] {
+            let judged = tally.judged(&limit, Duration::from_micros(slack));
+            let got = [0, 1, 2].map(|id| judged.get(id).unwrap());
+            assert_eq!(got, [first, Judged::Met, Judged::Missed], "{slack}");
+        }
     }
 
     /// Rows: outcome of the request, when it ended (its last token came after 50 ms), and the gaps, misses and censored of a

@@ -159,14 +159,15 @@ impl<'a> Judge<'a> {
     }
 
     fn joint(&self, slo: &'a Slo) -> JudgedRow {
-        let of_part = |part: LimitGroup<'a>| {
-            let limits = part.slo.joint_limits();
-            let gaps = limits.iter().filter(|l| !l.metric.is_per_request()).map(|l| self.input.itl.judged(l));
-            let gaps: Vec<JudgedRequests> = gaps.collect();
-            (part, limits, gaps)
-        };
-        let parts: Vec<_> = slo.limit_groups().into_iter().map(of_part).collect();
-        let count = |view| {
+        let count = |view: View| {
+            let slack = if view.ideal { self.client.lag() } else { Duration::ZERO };
+            let of_part = |part: LimitGroup<'a>| {
+                let limits = part.slo.joint_limits();
+                let of_gaps = limits.iter().filter(|l| !l.metric.is_per_request());
+                let gaps: Vec<JudgedRequests> = of_gaps.map(|l| self.input.itl.judged(l, slack)).collect();
+                (part, limits, gaps)
+            };
+            let parts: Vec<_> = slo.limit_groups().into_iter().map(of_part).collect();
             self.requests(None, view, |r| {
                 let Some((_, limits, gaps)) = parts.iter().find(|(part, ..)| part.judges(r.class)) else {
                     return Judged::NotApplicable;

@@ -93,7 +93,7 @@ impl<'a> Judge<'a> {
 
     /// Returns the positions of the requests that miss an ITL limit by their own gaps.
     pub(super) fn missed_gaps(&self, part: LimitGroup<'a>, limit: &Limit) -> Vec<u32> {
-        let by_request = self.input.itl.judged(limit);
+        let by_request = self.input.itl.judged(limit, Duration::ZERO);
         let missed =
             |r: &CompactRecord| part.judges(r.class) && by_request.get(r.id.into()) == Some(Judged::Missed);
         (0..).zip(&self.measured).filter(|(_, r)| missed(r)).map(|(at, _)| at).collect()

@@ -264,6 +264,26 @@ fn gaps_during_a_halt_are_not_the_servers() {
     }
 }
 
+/// Rows: the longest gap of each request in µs, and the verdict of all limits together, of which the gaps miss 10 ms with a receive lag of 0.6 ms.
+#[test]
+fn gaps_that_the_client_lengthened_do_not_fail_all_limits_together() {
+    let tiers = tiers("ttft.p99 = \"1h\"\nitl.p99 = \"10ms\"");
+    for (longest, want) in [(9_900, Verdict::Meets), (10_500, Verdict::Invalid), (10_700, Verdict::Fails)] {
+        let mut itl = ItlTally::new(&tiers);
+        let mut records = FAST.records(100.0, 10.0, 60.0, 3);
+        for r in &mut records {
+            (r.output_asked, r.output_tokens) = (30, Some(30));
+            itl.add(&Finished::new(r.clone(), [vec![2_000; 28], vec![longest]].concat()));
+        }
+        let records = compact(&records);
+        let mut input = input(100.0, &records, &itl, &tiers);
+        input.receive_lag_p99_ms = Some(0.6);
+        let step = summarize(&input);
+        let joint = step.row("main", "joint").unwrap();
+        assert_eq!(joint.verdict, want, "{longest}: {joint:?}");
+    }
+}
+
 /// A halt of the client is never the server's fault, whichever limit the requests then miss.
 #[test]
 fn a_halted_client_decides_nothing() {
