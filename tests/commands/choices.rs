@@ -192,3 +192,33 @@ fn the_bare_model_has_choices_too() {
     let hits = step["server"]["hit_rate"].as_f64().unwrap();
     assert!((0.6..0.76).contains(&hits), "{hits}");
 }
+
+/// The client counts the tokens of all choices, each text by itself, if the server does not.
+#[cfg(feature = "tokenizer")]
+#[test]
+fn a_tokenizer_counts_every_choice() {
+    let tokenizer = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tokenizer.json");
+    for server in ["", "api = \"completions\""] {
+        let dir = tempfile::tempdir().unwrap();
+        let server =
+            format!("{server}\ntokenizer = \"{tokenizer}\"\nbody.stream_options.include_usage = false");
+        let text = plan(&server, FIXED, "tpot.p90 = \"11ms\"");
+        let text = text.replace("warmup-requests = 2", "warmup-requests = 0");
+        let (run, _) = sweep(dir.path(), &text, &["--virtual-time"]);
+        let step = &result(&run)["steps"][0];
+        assert_eq!(
+            (&step["verdict"], &step["output_tokens_mean"]),
+            (&"meets".into(), &64.0.into()),
+            "{step}"
+        );
+        assert!((figure(step, "tpot_ms", "p50") - 10.0).abs() < 0.1, "{step}");
+        for (name, value) in [
+            ("choices", "4"),
+            ("output_tokens", "64"),
+            ("token_source", "tokenizer"),
+            ("first_event_tokens", "4"),
+        ] {
+            column_is(&run, name, value);
+        }
+    }
+}

@@ -108,6 +108,54 @@ async fn connection(
     }
 }
 
+/// Serves one connection on which only one stream may be open, and answers each after a while.
+async fn one_stream_at_a_time(listener: TcpListener) -> Option<()> {
+    let (mut socket, _) = listener.accept().await.ok()?;
+    socket.read_exact(&mut [0; 24]).await.ok()?;
+    let max_concurrent_streams = [0, 3, 0, 0, 0, 1];
+    socket.write_all(&frame(SETTINGS, 0, 0, &max_concurrent_streams)).await.ok()?;
+    loop {
+        let mut head = [0; 9];
+        socket.read_exact(&mut head).await.ok()?;
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let stream = u32::from_be_bytes(head[5..].try_into().unwrap());
+        socket.read_exact(&mut vec![0; length as usize]).await.ok()?;
+        match (head[3], head[4]) {
+            (SETTINGS, flags) if flags & ACK == 0 => {
+                socket.write_all(&frame(SETTINGS, ACK, 0, &[])).await.ok()?;
+            }
+            (DATA | HEADERS, flags) if flags & END != 0 => {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                for piece in whole(stream) {
+                    socket.write_all(&piece).await.ok()?;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A request that waits in the client for a stream is late: it was sent when its stream was opened, and not when it was due.
+#[tokio::test]
+async fn a_request_that_waits_for_a_stream_is_late() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let target = Target::Url(format!("http://{}", listener.local_addr().unwrap()).parse().unwrap());
+    tokio::spawn(one_stream_at_a_time(listener));
+    let client = Client::http(&Server { http: Http::Two, ..Server::new(target) }, None).unwrap();
+    // The client learns the limit with the first answer.
+    assert!(send(&client).await.record.ok());
+    let began = tokio::time::Instant::now();
+    let one = || async { client.send(Shot { began, ..shot() }).await.record };
+    let (a, b, c) = tokio::join!(one(), one(), one());
+    let mut all = [a, b, c];
+    all.sort_by_key(|record| record.sent);
+    for pair in all.windows(2) {
+        let (before, after) = (&pair[0], &pair[1]);
+        assert!(before.ok() && after.ok(), "{all:?}");
+        assert!(after.sent >= before.last_token, "it had to wait: {all:?}");
+    }
+}
+
 async fn send(client: &Client) -> Finished {
     client.send(Shot { timeout: Duration::from_secs(300), ..shot() }).await
 }

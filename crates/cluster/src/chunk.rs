@@ -15,6 +15,8 @@ use std::time::Duration;
 const CHUNK: usize = 300_000;
 /// Longest text of a row. A longer one is cut, so that every row fits into the default largest message of NATS, 1 MiB.
 const LONGEST_TEXT: usize = 120_000;
+/// The longest that all other texts of a row are together.
+const LONGEST_OTHER_TEXTS: usize = 2 * LONGEST_TEXT;
 
 /// The chunks of a load that the leader does not have yet.
 #[derive(Debug, Default)]
@@ -96,10 +98,10 @@ pub fn read(mut bytes: &[u8]) -> Result<Vec<Finished>, String> {
 }
 
 /// Length of the shortest row: one without optional values, gaps and texts.
-const ROW: usize = 65;
+const ROW: usize = 67;
 
 /// Number of optional values of a row.
-const OPTIONS: usize = 28;
+const OPTIONS: usize = 27;
 
 /// Writes the values of a row. A bit of the row says for each optional value if it is there.
 struct Writer<'a> {
@@ -124,7 +126,7 @@ impl Writer<'_> {
     }
 
     fn text_length(&mut self, text: Option<&str>) {
-        self.option(text.map(|t| (cut(t).len() as u32).to_le_bytes()));
+        self.option(text.map(|t| (cut(t, LONGEST_TEXT).len() as u32).to_le_bytes()));
     }
 }
 
@@ -132,9 +134,9 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Returns the beginning of a text, as long as a row may have it.
-fn cut(text: &str) -> &str {
-    let mut end = text.len().min(LONGEST_TEXT);
+/// Returns the beginning of a text.
+fn cut(text: &str, longest: usize) -> &str {
+    let mut end = text.len().min(longest);
     while !text.is_char_boundary(end) {
         end -= 1;
     }
@@ -153,7 +155,7 @@ const SOURCES: [TokenSource; 4] =
 
 /// Appends a request. The fields are taken apart, so that a new one is not forgotten here.
 fn write(finished: &Finished, to: &mut Vec<u8>) {
-    let Finished { record, gaps_us, sample, server_ttft, retry_after, text, other_channels } = finished;
+    let Finished { record, gaps_us, sample, server_ttft, retry_after, text, other_texts } = finished;
     let start = to.len();
     to.extend([0; 4]);
     let mut w = Writer { to, present: 0, options: 0 };
@@ -161,13 +163,26 @@ fn write(finished: &Finished, to: &mut Vec<u8>) {
     w.maybe_time(*server_ttft);
     w.maybe_time(*retry_after);
     w.to.extend((gaps_us.len() as u32).to_le_bytes());
-    let texts = [&record.finish, sample, text, other_channels];
+    let texts = [&record.finish, sample, text];
     texts.iter().for_each(|t| w.text_length(t.as_deref()));
     debug_assert_eq!(w.options as usize, OPTIONS);
     let present = w.present;
     to[start..start + 4].copy_from_slice(&present.to_le_bytes());
     to.extend(gaps_us.iter().flat_map(|gap| gap.to_le_bytes()));
-    texts.iter().filter_map(|t| t.as_deref()).for_each(|t| to.extend(cut(t).as_bytes()));
+    texts.iter().filter_map(|t| t.as_deref()).for_each(|t| to.extend(cut(t, LONGEST_TEXT).as_bytes()));
+    write_other_texts(other_texts, to);
+}
+
+/// Appends the number of other texts, and each with its length.
+fn write_other_texts(texts: &[Box<str>], to: &mut Vec<u8>) {
+    to.extend((texts.len() as u16).to_le_bytes());
+    let mut left = LONGEST_OTHER_TEXTS;
+    for text in texts.iter().take(usize::from(u16::MAX)) {
+        let text = cut(text, left);
+        left -= text.len();
+        to.extend((text.len() as u32).to_le_bytes());
+        to.extend(text.as_bytes());
+    }
 }
 
 /// Appends the fixed part of a record. [`Record::worker`] is not in it: the leader knows whose chunk it is, and
@@ -275,7 +290,7 @@ impl Reader<'_, '_> {
         let server_ttft = self.option(p, Self::time)?;
         let retry_after = self.option(p, Self::time)?;
         let gaps = self.u32()?;
-        let mut lengths = [None; 4];
+        let mut lengths = [None; 3];
         for length in &mut lengths {
             *length = self.option(p, Self::u32)?;
         }
@@ -285,8 +300,17 @@ impl Reader<'_, '_> {
         record.finish = self.text(lengths[0])?;
         let sample = self.text(lengths[1])?;
         let text = self.text(lengths[2])?;
-        let other_channels = self.text(lengths[3])?;
-        Some(Finished { record, gaps_us, sample, server_ttft, retry_after, text, other_channels })
+        let other_texts = self.other_texts()?;
+        Some(Finished { record, gaps_us, sample, server_ttft, retry_after, text, other_texts })
+    }
+
+    fn other_texts(&mut self) -> Option<Vec<Box<str>>> {
+        let count = self.u16()?;
+        let text = |_| {
+            let length = self.u32()?;
+            self.text(Some(length))?
+        };
+        (0..count).map(text).collect()
     }
 
     fn record(&mut self, p: &mut Present) -> Option<Record> {
@@ -410,15 +434,16 @@ mod tests {
 
     fn finished() -> impl Strategy<Value = Finished> {
         let gaps = proptest::collection::vec(any::<u32>(), 0..20);
-        (record(), gaps, text(), of(time()), of(time()), text(), text()).prop_map(
-            |(record, gaps_us, sample, server_ttft, retry_after, text, other_channels)| Finished {
+        let other_texts = proptest::collection::vec(".{0,40}".prop_map(Box::from), 0..4);
+        (record(), gaps, text(), of(time()), of(time()), text(), other_texts).prop_map(
+            |(record, gaps_us, sample, server_ttft, retry_after, text, other_texts)| Finished {
                 record,
                 gaps_us,
                 sample,
                 server_ttft,
                 retry_after,
                 text,
-                other_channels,
+                other_texts,
             },
         )
     }
@@ -470,5 +495,12 @@ mod tests {
         bytes.clear();
         write(&long, &mut bytes);
         assert_eq!(read(&bytes).unwrap()[0].text.as_deref().map(str::len), Some(LONGEST_TEXT));
+        let many = vec!["é".repeat(LONGEST_TEXT).into(); 8];
+        bytes.clear();
+        write(&Finished { other_texts: many, ..long }, &mut bytes);
+        let lengths: Vec<usize> =
+            read(&bytes).unwrap()[0].other_texts.iter().map(|text| text.len()).collect();
+        assert_eq!(lengths, [LONGEST_OTHER_TEXTS, 0, 0, 0, 0, 0, 0, 0]);
+        assert!(bytes.len() < 1 << 20, "fits into a message");
     }
 }

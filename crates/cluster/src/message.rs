@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Version of the messages and of the rows of records. Leader and workers have the same.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The name of a worker, which is a part of its subject on the bus.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -132,7 +132,7 @@ pub struct Record {
     pub attempts: u8,
     /// Scheduled send time. All latency counts from here.
     pub due: Duration,
-    /// When it was handed to the connection.
+    /// When it was handed to the connection; in HTTP/2, when its stream was opened.
     pub sent: Option<Duration>,
     /// When the connection took the last piece of a request of at least 256 KiB; `None` for a smaller one.
     pub uploaded: Option<Duration>,
@@ -357,9 +357,9 @@ pub struct Finished {
     /// Text of a complete answer, if requested: the content of a chat (or its refusal), or the text of a
     /// completion. Of several choices, that of the first.
     pub text: Option<Box<str>>,
-    /// Generated text outside the content, if requested: reasoning, names and arguments of tool calls, and all text of the
-    /// choices after the first.
-    pub other_channels: Option<Box<str>>,
+    /// Generated text outside of it, if requested: reasoning with names and arguments of tool calls, and the same two of each
+    /// choice after the first. Tokens end where a text does.
+    pub other_texts: Vec<Box<str>>,
 }
 
 impl Finished {
@@ -372,7 +372,7 @@ impl Finished {
             server_ttft: None,
             retry_after: None,
             text: None,
-            other_channels: None,
+            other_texts: Vec::new(),
         }
     }
 }

@@ -112,9 +112,8 @@ fn count(tokenizer: &Tokenizer, finished: &mut Finished, text: &str) {
     if matches!(record.token_source, Some(TokenSource::Usage | TokenSource::Continuous)) {
         return;
     }
-    let other_channels =
-        finished.other_channels.as_deref().map_or(0, |other_channels| tokenizer.count(other_channels));
-    let Some(n) = u32::try_from(tokenizer.count(text) + other_channels).ok().filter(|n| *n > 0) else {
+    let others: usize = finished.other_texts.iter().map(|text| tokenizer.count(text)).sum();
+    let Some(n) = u32::try_from(tokenizer.count(text) + others).ok().filter(|n| *n > 0) else {
         return;
     };
     (record.output_tokens, record.token_source) = (Some(n), Some(TokenSource::Tokenizer));
@@ -215,7 +214,7 @@ mod tests {
         let tokenizer = Tokenizer::open(path.as_ref()).unwrap();
         let mut reader = Reader::new(&plan(""), Some(&tokenizer), false).unwrap();
         let mut finished = Finished {
-            other_channels: Some("about it".into()),
+            other_texts: vec!["about".into(), "it".into()],
             ..answer(Some("the rate of a"), Phase::Measure)
         };
         reader.read(&mut finished, &client());

@@ -4,6 +4,8 @@ use super::splitter::Splitter;
 use super::sse::Parser;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+use std::iter;
 use std::ops::ControlFlow;
 
 /// The texts of an answer.
@@ -12,11 +14,25 @@ pub(crate) struct AnswerText {
     /// The answer itself: the content of a chat (or the refusal in its place), the text of a completion. Of several choices, that
     /// of the first.
     pub(crate) text: String,
-    /// Other text that the model wrote: reasoning, names and arguments of tool calls, and all text of the choices after the first.
+    /// Other text that the model wrote: reasoning, names and arguments of tool calls. Of several choices, that of the first.
     pub(crate) other_channels: String,
+    /// The texts of the choices after the first, whose events come in any order.
+    others: BTreeMap<u8, Texts>,
+}
+
+/// The texts of a choice after the first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Texts {
+    text: String,
+    other_channels: String,
 }
 
 impl AnswerText {
+    /// Makes one of nothing but the answer itself.
+    pub(crate) fn only(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+
     /// Extracts the texts from a stream of events with `choices`, up to `[DONE]`.
     pub(crate) fn of_stream(body: &[u8]) -> Self {
         Self::of_events(body, |answer, data| {
@@ -55,30 +71,41 @@ impl AnswerText {
         answer
     }
 
-    /// Returns where the text of a choice belongs.
-    const fn text_of(&mut self, is_first: bool) -> &mut String {
-        if is_first { &mut self.text } else { &mut self.other_channels }
+    /// Returns the text of the first choice, and all others that have any.
+    pub(crate) fn into_texts(self) -> (Box<str>, Vec<Box<str>>) {
+        let others = self.others.into_values().flat_map(|texts| [texts.text, texts.other_channels]);
+        let others = iter::once(self.other_channels).chain(others).filter(|text| !text.is_empty());
+        (self.text.into(), others.map(Into::into).collect())
+    }
+
+    /// Returns where the text of a choice and its other text belong.
+    fn texts_of(&mut self, choice: u8) -> (&mut String, &mut String) {
+        if choice == 0 {
+            return (&mut self.text, &mut self.other_channels);
+        }
+        let texts = self.others.entry(choice).or_default();
+        (&mut texts.text, &mut texts.other_channels)
     }
 
     fn add(&mut self, json: &[u8]) {
         let Ok(document) = serde_json::from_slice::<Document<'_>>(json) else { return };
         for choice in document.choices.into_iter().flatten() {
-            let is_first = choice.is_first();
-            add(self.text_of(is_first), choice.text);
+            let (text, other_channels) = self.texts_of(choice.number());
+            add(text, choice.text);
             for part in [choice.delta, choice.message].into_iter().flatten() {
-                add(self.text_of(is_first), part.content);
-                add(self.text_of(is_first), part.refusal);
-                let before = self.other_channels.len();
-                add(&mut self.other_channels, part.reasoning);
-                if self.other_channels.len() == before {
-                    add(&mut self.other_channels, part.reasoning_content);
+                add(text, part.content);
+                add(text, part.refusal);
+                let before = other_channels.len();
+                add(other_channels, part.reasoning);
+                if other_channels.len() == before {
+                    add(other_channels, part.reasoning_content);
                 }
                 let calls =
                     part.tool_calls.and_then(|raw| serde_json::from_str::<Vec<Call<'_>>>(raw.get()).ok());
                 let calls = calls.into_iter().flatten().filter_map(|call| call.function);
                 for function in calls.chain(part.function_call) {
-                    add(&mut self.other_channels, function.name);
-                    add(&mut self.other_channels, function.arguments);
+                    add(other_channels, function.name);
+                    add(other_channels, function.arguments);
                 }
             }
         }
@@ -119,9 +146,9 @@ struct Choice<'a> {
 }
 
 impl Choice<'_> {
-    /// Returns true for the first choice, and for one without an index.
-    fn is_first(&self) -> bool {
-        self.index.is_none_or(|index| index.get() == "0")
+    /// Returns which choice it is: the first one if it has no index. No request asks for more than 255.
+    fn number(&self) -> u8 {
+        self.index.and_then(|index| index.get().parse().ok()).unwrap_or_default()
     }
 }
 
@@ -209,15 +236,6 @@ mod tests {
                 "tool calls",
             ),
             (vec![r#"{"choices":[{"delta":{"content":[{"type":"text","text":"p"}]}}]}"#], "p", "", "parts"),
-            (
-                vec![
-                    r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#,
-                    r#"{"choices":[{"index":0,"delta":{"content":"first"}},{"index":2,"text":" third"}]}"#,
-                ],
-                "first",
-                "other third",
-                "several choices",
-            ),
             (vec![": ping", "", r#"{"choices":null}"#, r#"{"usage":{}}"#, "no json"], "", "", "no text"),
         ] {
             let body: String = payloads.iter().map(|p| format!("data: {p}\n\n")).collect();
@@ -227,5 +245,18 @@ mod tests {
         let document = r#"{"choices":[{"message":{"content":"all","reasoning":"since"}}]}"#;
         let got = AnswerText::of_document(document.as_bytes());
         assert_eq!((got.text.as_str(), got.other_channels.as_str()), ("all", "since"));
+    }
+
+    #[test]
+    fn choices_are_kept_apart() {
+        let body = [
+            r#"{"choices":[{"index":1,"delta":{"reasoning":"si"}},{"index":2,"delta":{"content":"th"}}]}"#,
+            r#"{"choices":[{"index":0,"delta":{"content":"first"}},{"index":2,"delta":{"content":"ird"}}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"reasoning":"nce"}}]}"#,
+            r#"{"choices":[{"index":1,"delta":{"content":"second"}}]}"#,
+        ];
+        let body: String = body.iter().map(|payload| format!("data: {payload}\n\n")).collect();
+        let (text, others) = AnswerText::of_stream(body.as_bytes()).into_texts();
+        assert_eq!((&*text, others), ("first", ["second", "since", "third"].map(Box::from).to_vec()));
     }
 }

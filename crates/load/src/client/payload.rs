@@ -8,7 +8,7 @@ use std::{
     convert::Infallible,
     num::NonZeroU8,
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
@@ -32,23 +32,44 @@ pub struct Payload {
     pub expected: Option<Expected>,
     /// Number of choices asked for; `None` for one.
     pub choices: Option<NonZeroU8>,
-    /// Notes the end of the upload; `None` for a body that is not large.
+    /// Notes the times of the upload, where they are asked for.
     upload: Option<Upload>,
 }
 
-/// The time at which the connection took the last piece of a large body. What the connection has taken may wait in its buffers, some hundred
-/// KiB, and in those of the system.
+/// The times at which the connection took the first and the last piece of a body.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Upload(Arc<Mutex<Option<Instant>>>);
+pub(crate) struct Upload(Arc<Mutex<Uploaded>>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Uploaded {
+    began: Option<Instant>,
+    ended: Option<Instant>,
+}
 
 impl Upload {
-    fn end(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    fn times(&self) -> MutexGuard<'_, Uploaded> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the time, that of the last attempt if there were several; `None` if no attempt came so far.
+    /// Notes that a piece was taken, and whether it was the last.
+    fn take(&self, is_last: bool) {
+        let (mut times, now) = (self.times(), Instant::now());
+        times.began.get_or_insert(now);
+        if is_last {
+            times.ended = Some(now);
+        }
+    }
+
+    /// Returns the time of the first piece, in the first attempt that came so far. In HTTP/2 it is that at which the stream was opened: until
+    /// then the client holds the body back.
+    pub(crate) fn began(&self) -> Option<Instant> {
+        self.times().began
+    }
+
+    /// Returns the time of the last piece, in the last attempt that came so far. What the connection has taken may wait in its buffers, some
+    /// hundred KiB, and in those of the system.
     pub(crate) fn ended(&self) -> Option<Instant> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.times().ended
     }
 }
 
@@ -124,10 +145,15 @@ impl Payload {
         Self { choices, ..self }
     }
 
-    /// Times the upload from now on, if the body is large.
-    pub(crate) fn time_upload(&mut self) -> Option<Upload> {
-        self.upload = (self.len() >= LARGE).then(Upload::default);
+    /// Times the upload from now on, if the body is large or may have to wait for a stream.
+    pub(crate) fn time_upload(&mut self, may_wait: bool) -> Option<Upload> {
+        self.upload = (self.is_large() || may_wait).then(Upload::default);
         self.upload.clone()
+    }
+
+    /// Returns true if the upload takes time by itself.
+    pub(crate) fn is_large(&self) -> bool {
+        self.len() >= LARGE
     }
 
     /// Returns true if there is nothing to send.
@@ -150,8 +176,8 @@ impl Body for Payload {
             Some(_) if rest.len() > PIECE => rest.split_to(PIECE),
             Some(_) | None => std::mem::take(rest),
         };
-        if let Some(upload) = this.upload.as_ref().filter(|_| this.head.is_empty() && this.tail.is_empty()) {
-            upload.end();
+        if let Some(upload) = this.upload.as_ref().filter(|_| !piece.is_empty()) {
+            upload.take(this.head.is_empty() && this.tail.is_empty());
         }
         Poll::Ready((!piece.is_empty()).then(|| Ok(Frame::data(piece))))
     }
@@ -191,15 +217,17 @@ mod tests {
                 None,
                 None,
             );
-            let upload = payload.time_upload();
+            let upload = payload.time_upload(false);
             (payload, upload, bytes)
         };
         for (head, tail) in [(0, 1 << 20), (300_000, 1), (100_000, 200_000)] {
             let (mut payload, upload, bytes) = body(head, tail);
             let upload = upload.unwrap();
+            assert!(upload.began().is_none());
             let mut sent = Vec::new();
             while let Some(frame) = payload.frame().await {
                 assert_eq!(upload.ended().is_some(), payload.is_end_stream(), "{head}, {tail}");
+                assert!(upload.began().is_some());
                 let piece = frame.unwrap().into_data().unwrap();
                 assert!(piece.len() <= PIECE);
                 sent.extend_from_slice(&piece);

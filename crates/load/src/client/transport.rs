@@ -17,7 +17,7 @@ use goodput_core::record::{Conn, Failure};
 use goodput_plan::client::Retries;
 use goodput_plan::server::{Connections, Server, Target};
 use http::{
-    HeaderMap, HeaderValue, Method, StatusCode,
+    HeaderMap, HeaderValue, Method, StatusCode, Version,
     header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, LOCATION},
 };
 use http_body_util::BodyExt;
@@ -119,7 +119,7 @@ fn is_idle_timeout(response: &reqwest::Response) -> bool {
         value.to_str().is_ok_and(|v| v.split(',').any(|token| token.trim().eq_ignore_ascii_case("close")))
     };
     response.status() == StatusCode::REQUEST_TIMEOUT
-        && (response.version() < http::Version::HTTP_11
+        && (response.version() < Version::HTTP_11
             || response.headers().get_all(CONNECTION).iter().any(closes))
 }
 
@@ -240,6 +240,16 @@ impl Transport {
 }
 
 impl Answer {
+    /// Returns true if its request may have waited in the client, on a connection that was open, for one of the streams that the server allows at
+    /// once.
+    pub(crate) fn may_have_waited(&self) -> bool {
+        let has_streams = match &self.body {
+            Body::Http(response) => response.version() == Version::HTTP_2,
+            Body::Local(_) => false,
+        };
+        has_streams && self.conn == Some(Conn::Reused)
+    }
+
     /// Reads the next bytes of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
         match &mut self.body {

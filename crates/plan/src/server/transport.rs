@@ -22,7 +22,7 @@ pub enum Http {
     One,
     /// HTTP/2, with one connection per sending thread and one stream per request in flight. Uses prior knowledge over `http://` and
     /// ALPN over `https://`. Requests beyond the number of streams that the server allows per connection (often 100 to 250) wait in the
-    /// client: use more threads then (`client.threads`), or HTTP/1.1.
+    /// client and count as late: use more threads then (`client.threads`), or HTTP/1.1.
     #[serde(rename = "2")]
     Two,
     /// HTTP/2 over `https://` if the server agrees (ALPN), else HTTP/1.1.

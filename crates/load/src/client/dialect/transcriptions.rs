@@ -24,5 +24,5 @@ fn document_has_tokens(event: &Event) -> bool {
 fn answer_text(body: &[u8], _stream: bool) -> AnswerText {
     let document: Value = serde_json::from_slice(body).unwrap_or_default();
     let text = document.get("text").and_then(Value::as_str).unwrap_or_default();
-    AnswerText { text: text.to_owned(), other_channels: String::new() }
+    AnswerText::only(text.to_owned())
 }

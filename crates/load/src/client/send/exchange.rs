@@ -1,6 +1,7 @@
 //! The exchange of one request: sends it and reads the answer, to the last byte or the first reason to stop.
 
 use super::Inner;
+use crate::client::answer_text::AnswerText;
 use crate::client::broken::Broken;
 use crate::client::event::{Parsed, error_message};
 use crate::client::payload::{Payload, Upload};
@@ -12,6 +13,7 @@ use crate::client::transport::{Answer, Call, Format, Route};
 use goodput_core::record::{Failure, Finished, Record};
 use goodput_core::redact::Redactor;
 use goodput_plan::client::Retries;
+use goodput_plan::server::Http;
 use http::StatusCode;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -90,7 +92,7 @@ impl Exchange {
     }
 
     pub(super) async fn run(&mut self, inner: &Inner, retries: Retries, mut payload: Payload) -> End {
-        self.upload = payload.time_upload();
+        self.upload = payload.time_upload(inner.http != Http::One);
         let target = usize::from(self.record.target);
         let url = &inner.targets[target].generate;
         self.tally.expect(payload.asked);
@@ -108,6 +110,11 @@ impl Exchange {
                 Err(e) => return self.broken(&e),
             }
         };
+        if let Some(opened) =
+            self.upload.as_ref().filter(|_| answer.may_have_waited()).and_then(Upload::began)
+        {
+            self.record.sent = Some(opened.saturating_duration_since(self.began));
+        }
         let at = self.now();
         self.record.headers = Some(at);
         self.record.status = Some(answer.status.as_u16());
@@ -240,7 +247,7 @@ impl Exchange {
 
     pub(super) fn finish(mut self, end: End, sent: &Payload, secrets: &Redactor) -> Finished {
         let at = self.now();
-        let uploaded = self.upload.as_ref().and_then(Upload::ended);
+        let uploaded = self.upload.as_ref().filter(|_| sent.is_large()).and_then(Upload::ended);
         self.record.uploaded = uploaded.map(|uploaded| uploaded.saturating_duration_since(self.began));
         let tallied = self.tally.finish(end, at, &mut self.record);
         // The offending payload; or else the beginning of the body, or the error of the transport.
@@ -258,7 +265,7 @@ impl Exchange {
         self.record.finish = finish.map(|reason| secrets.redact(&reason).into());
         let answer =
             self.body.filter(|_| self.record.ok()).map(|body| self.protocol.answer_text(&body, self.stream));
-        let (text, other_channels) = answer.map(|a| (a.text.into(), a.other_channels.into())).unzip();
+        let (text, other_texts) = answer.map(AnswerText::into_texts).unzip();
         Finished {
             record: self.record,
             gaps_us: tallied.gaps_us,
@@ -266,7 +273,7 @@ impl Exchange {
             server_ttft: self.server_ttft,
             retry_after: self.retry_after,
             text,
-            other_channels,
+            other_texts: other_texts.unwrap_or_default(),
         }
     }
 }
