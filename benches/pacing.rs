@@ -38,13 +38,23 @@ enum Design {
     RingShared,
     /// This number of runtimes, each with a thread that sleeps and wakes it.
     Ring(usize),
-    /// This number of runtimes, each with a kernel timer in its poll: goodput's design.
+    /// This number of runtimes, each with a kernel timer in its poll.
     Kernel(usize),
+    /// The same, and each stays awake before a deadline where a core idles: goodput's design.
+    Awake(usize),
 }
 
 impl Design {
-    const ALL: [Self; 6] =
-        [Self::Timer, Self::RingShared, Self::Ring(1), Self::Ring(2), Self::Kernel(1), Self::Kernel(2)];
+    const ALL: [Self; 8] = [
+        Self::Timer,
+        Self::RingShared,
+        Self::Ring(1),
+        Self::Ring(2),
+        Self::Kernel(1),
+        Self::Awake(1),
+        Self::Kernel(2),
+        Self::Awake(2),
+    ];
 
     fn name(self) -> String {
         match self {
@@ -52,6 +62,7 @@ impl Design {
             Self::RingShared => "sleeping thread, shared runtime".into(),
             Self::Ring(n) => format!("sleeping thread each, {n} × one thread"),
             Self::Kernel(n) => format!("kernel timer, {n} × one thread"),
+            Self::Awake(n) => format!("kernel timer, awake before, {n} × one"),
         }
     }
 
@@ -62,7 +73,7 @@ impl Design {
                 vec![Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()]
             }
             Self::Timer => vec![single()],
-            Self::Ring(n) | Self::Kernel(n) => (0..n).map(|_| single()).collect(),
+            Self::Ring(n) | Self::Kernel(n) | Self::Awake(n) => (0..n).map(|_| single()).collect(),
         }
     }
 }
@@ -79,6 +90,7 @@ impl Wake {
         match design {
             Design::Timer => Self::Timer,
             Design::Kernel(_) => Self::Kernel(Pacer::new(Clock::Real).unwrap()),
+            Design::Awake(_) => Self::Kernel(Pacer::new(Clock::Real).unwrap().awake()),
             Design::RingShared | Design::Ring(_) => {
                 let (send, alarms) = mpsc::channel::<(Instant, oneshot::Sender<()>)>();
                 std::thread::spawn(move || {
@@ -92,7 +104,7 @@ impl Wake {
         }
     }
 
-    async fn until(&self, at: Instant) {
+    async fn until(&mut self, at: Instant) {
         match self {
             Self::Timer => sleep_until(at).await,
             Self::Kernel(pacer) => pacer.until(at).await.unwrap(),
@@ -130,7 +142,7 @@ async fn fire(
         flying.spawn(request(client.clone(), url.clone(), Instant::now()));
     }
     while flying.join_next().await.is_some() {}
-    let (wake, mut seen) = (Wake::new(design), Vec::new());
+    let (mut wake, mut seen) = (Wake::new(design), Vec::new());
     for due in dues {
         wake.until(began + due).await;
         flying.spawn(request(client.clone(), url.clone(), began + due));

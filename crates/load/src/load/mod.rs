@@ -15,4 +15,5 @@ pub mod pacer;
 mod sending_loop;
 pub(crate) mod source;
 pub mod spec;
+mod spin;
 mod thread_clock;
