@@ -22,11 +22,13 @@ use std::sync::mpsc;
 use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 const SECONDS: f64 = 4.0;
 const WARM: usize = 256;
+/// A little more than most idle cores take to wake.
+const AHEAD: Duration = Duration::from_micros(150);
 const BODY: &str = r#"{"model":"null","stream":true,"max_tokens":32,"messages":[{"role":"user","content":"able about above"}]}"#;
 
 /// A design: the timer that wakes for a request, and the runtimes that send it.
@@ -38,9 +40,9 @@ enum Design {
     RingShared,
     /// This number of runtimes, each with a thread that sleeps and wakes it.
     Ring(usize),
-    /// This number of runtimes, each with a kernel timer in its poll.
+    /// This number of runtimes, each with a kernel timer in its poll: goodput's design.
     Kernel(usize),
-    /// The same, and each stays awake before a deadline where a core idles: goodput's design.
+    /// The same, and each stays awake for [`AHEAD`] before a deadline, and looks at its sockets meanwhile.
     Awake(usize),
 }
 
@@ -83,6 +85,7 @@ enum Wake {
     Timer,
     Ring(mpsc::Sender<(Instant, oneshot::Sender<()>)>),
     Kernel(Pacer),
+    Awake(Pacer),
 }
 
 impl Wake {
@@ -90,7 +93,7 @@ impl Wake {
         match design {
             Design::Timer => Self::Timer,
             Design::Kernel(_) => Self::Kernel(Pacer::new(Clock::Real).unwrap()),
-            Design::Awake(_) => Self::Kernel(Pacer::new(Clock::Real).unwrap().awake()),
+            Design::Awake(_) => Self::Awake(Pacer::new(Clock::Real).unwrap()),
             Design::RingShared | Design::Ring(_) => {
                 let (send, alarms) = mpsc::channel::<(Instant, oneshot::Sender<()>)>();
                 std::thread::spawn(move || {
@@ -104,10 +107,16 @@ impl Wake {
         }
     }
 
-    async fn until(&mut self, at: Instant) {
+    async fn until(&self, at: Instant) {
         match self {
             Self::Timer => sleep_until(at).await,
             Self::Kernel(pacer) => pacer.until(at).await.unwrap(),
+            Self::Awake(pacer) => {
+                pacer.until(at - AHEAD).await.unwrap();
+                while Instant::now() < at {
+                    yield_now().await;
+                }
+            }
             Self::Ring(_) if at <= Instant::now() => {}
             Self::Ring(alarms) => {
                 let (ring, rung) = oneshot::channel();
@@ -142,7 +151,7 @@ async fn fire(
         flying.spawn(request(client.clone(), url.clone(), Instant::now()));
     }
     while flying.join_next().await.is_some() {}
-    let (mut wake, mut seen) = (Wake::new(design), Vec::new());
+    let (wake, mut seen) = (Wake::new(design), Vec::new());
     for due in dues {
         wake.until(began + due).await;
         flying.spawn(request(client.clone(), url.clone(), began + due));

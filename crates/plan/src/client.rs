@@ -1,4 +1,4 @@
-//! The plan's `[client]` table: sending threads, how they wait, retries, and limits on the client's own delay.
+//! The plan's `[client]` table: sending threads, retries, and limits on the client's own delay.
 
 use goodput_core::units::Fraction;
 use serde::{Deserialize, Serialize};
@@ -19,19 +19,10 @@ pub struct ClientLimits {
     /// Number of threads that send requests and receive answers; by default one per core, at most 8.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threads: Option<NonZeroU32>,
-    /// Whether a thread stays awake for the last 0.15 ms before a request is due, where a core would idle anyway: then the request is hardly late.
-    #[serde(skip_serializing_if = "is_default")]
-    pub spin: bool,
     /// Number of times that a request is sent again, on a new connection, if its connection breaks before the first byte of the answer: 0 (the default) or 1.
     /// Its latency counts from the first attempt.
     #[serde(skip_serializing_if = "Retries::is_none")]
     pub retries: Retries,
-}
-
-/// Returns true for what `spin` is by default: folders of earlier versions have the same plan.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-const fn is_default(spin: &bool) -> bool {
-    *spin
 }
 
 /// The number of times that a request is sent again after its connection broke.
@@ -81,7 +72,6 @@ impl Default for ClientLimits {
             max_receive_lag: share(0.05),
             max_starved: share(0.1),
             threads: None,
-            spin: true,
             retries: Retries::None,
         }
     }
@@ -93,12 +83,10 @@ mod tests {
 
     #[test]
     fn missing_keys_have_defaults() {
-        let limits: ClientLimits =
-            toml::from_str("max-starved = 0.25\nthreads = 2\nspin = false\nretries = 1").unwrap();
+        let limits: ClientLimits = toml::from_str("max-starved = 0.25\nthreads = 2\nretries = 1").unwrap();
         let want = ClientLimits {
             max_starved: Fraction::try_from(0.25).unwrap(),
             threads: NonZeroU32::new(2),
-            spin: false,
             retries: Retries::One,
             ..ClientLimits::default()
         };
@@ -108,10 +96,7 @@ mod tests {
         let again: ClientLimits = toml::from_str(&toml::to_string(&limits).unwrap()).unwrap();
         assert_eq!(again, limits, "it reads back from the run folder");
         let written = toml::to_string(&ClientLimits::default()).unwrap();
-        assert!(
-            !written.contains("retries") && !written.contains("spin"),
-            "folders of earlier versions have the same plan: {written}"
-        );
+        assert!(!written.contains("retries"), "folders of earlier versions have the same plan: {written}");
     }
 
     /// Cases: a line of the table, and a part of the error message.

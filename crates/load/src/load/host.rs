@@ -125,8 +125,6 @@ pub struct Host {
     workers: Vec<Handle>,
     /// True if the plan sets the number of threads: every step then uses all of them.
     all: bool,
-    /// True if threads may stay awake before a request is due.
-    spin: bool,
     clock: Clock,
     end: CancellationToken,
     threads: Vec<std::thread::JoinHandle<()>>,
@@ -147,8 +145,7 @@ impl Host {
     /// The operating system refuses a thread, or the runtime cannot start.
     pub fn named(name: &str, threads: usize) -> Result<Self> {
         let end = CancellationToken::new();
-        let (workers, running) = (Vec::new(), Vec::new());
-        let mut host = Self { workers, all: true, spin: true, clock: Clock::Real, end, threads: running };
+        let mut host = Self { workers: Vec::new(), all: true, clock: Clock::Real, end, threads: Vec::new() };
         for _ in 0..threads.max(1) {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -180,7 +177,7 @@ impl Host {
             return Ok(Self::paused());
         }
         let mut host = Self::real(threads)?;
-        (host.all, host.spin) = (limits.threads.is_some(), limits.spin);
+        host.all = limits.threads.is_some();
         Ok(host)
     }
 
@@ -192,8 +189,7 @@ impl Host {
     /// Returns a host on the caller's runtime, whose clock is paused.
     pub fn paused() -> Self {
         let workers = vec![Handle::current()];
-        let (end, threads) = (CancellationToken::new(), Vec::new());
-        Self { workers, all: true, spin: false, clock: Clock::Paused, end, threads }
+        Self { workers, all: true, clock: Clock::Paused, end: CancellationToken::new(), threads: Vec::new() }
     }
 
     /// Returns true if time is simulated.
@@ -284,7 +280,6 @@ impl Host {
                 gap: share.gap(),
                 first: share.first,
                 clock: self.clock,
-                spin: self.spin,
                 sending: sending.clone(),
             };
             parts.spawn_on(fire(job.clone(), load), worker);

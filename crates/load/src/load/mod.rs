@@ -15,5 +15,4 @@ pub mod pacer;
 mod sending_loop;
 pub(crate) mod source;
 pub mod spec;
-mod spin;
 mod thread_clock;

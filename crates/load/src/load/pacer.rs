@@ -1,6 +1,5 @@
 //! Timers that wake the sending loop on time.
 
-use super::spin::{AHEAD, Spin};
 use std::io;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -21,11 +20,7 @@ pub enum Clock {
 /// the runtime therefore waits for a kernel timer (timerfd) together with its sockets, which wakes no other thread. On
 /// other systems, or if the system refuses such a timer, a thread sleeps until the deadline and notifies the caller.
 /// Under tokio's paused clock, tokio's timer is exact. `docs/timing.md` compares the cost of these designs.
-pub struct Pacer {
-    kind: Kind,
-    /// Stays awake before each deadline, where it may.
-    spin: Option<Spin>,
-}
+pub struct Pacer(Kind);
 
 enum Kind {
     #[cfg(target_os = "linux")]
@@ -47,7 +42,7 @@ impl Pacer {
             Clock::Paused => Ok(Self::of_runtime()),
             #[cfg(target_os = "linux")]
             Clock::Real => match kernel::Timer::new() {
-                Ok(timer) => Ok(Self::of(Kind::Kernel(timer))),
+                Ok(timer) => Ok(Self(Kind::Kernel(timer))),
                 Err(_) => Self::thread(),
             },
             #[cfg(not(target_os = "linux"))]
@@ -57,23 +52,7 @@ impl Pacer {
 
     /// Makes a pacer of the runtime's own timer.
     pub const fn of_runtime() -> Self {
-        Self::of(Kind::Clock)
-    }
-
-    const fn of(kind: Kind) -> Self {
-        Self { kind, spin: None }
-    }
-
-    /// Lets the thread stay awake for a moment before each deadline, where a core would idle anyway. Only a kernel's timer is
-    /// exact enough to gain by it.
-    #[must_use]
-    pub fn awake(self) -> Self {
-        let is_exact = match self.kind {
-            #[cfg(target_os = "linux")]
-            Kind::Kernel(_) => true,
-            Kind::Thread(_) | Kind::Clock => false,
-        };
-        Self { spin: is_exact.then(Spin::new).flatten(), ..self }
+        Self(Kind::Clock)
     }
 
     /// Starts a thread that sleeps until each deadline. It ends when the pacer is dropped.
@@ -91,32 +70,18 @@ impl Pacer {
                 let _ = alarm.ring.send(());
             }
         })?;
-        Ok(Self::of(Kind::Thread(send)))
+        Ok(Self(Kind::Thread(send)))
     }
 
     /// Waits until `at`; returns at once if that has passed. Fails if the kernel's timer does.
     ///
     /// If the future is dropped before it returns, a pacer with a thread stays asleep until `at`, and later calls wait
     /// for that.
-    pub async fn until(&mut self, at: Instant) -> io::Result<()> {
-        match &self.kind {
+    pub async fn until(&self, at: Instant) -> io::Result<()> {
+        match &self.0 {
             Kind::Clock => tokio::time::sleep_until(at).await,
             #[cfg(target_os = "linux")]
-            Kind::Kernel(timer) => {
-                if let Some(spin) = &mut self.spin
-                    && let Some(ahead) = at.checked_sub(AHEAD)
-                    && at > Instant::now()
-                {
-                    timer.until(ahead).await?;
-                    if spin.begin(at) {
-                        // Each round looks at the sockets as well, so that answers wait no longer than otherwise.
-                        while Instant::now() < at {
-                            tokio::task::yield_now().await;
-                        }
-                    }
-                }
-                timer.until(at).await?;
-            }
+            Kind::Kernel(timer) => timer.until(at).await?,
             Kind::Thread(alarms) => {
                 if at <= Instant::now() {
                     return Ok(());
@@ -183,8 +148,7 @@ mod tests {
 
     #[tokio::test]
     async fn rings_no_earlier_than_asked() {
-        let real = || Pacer::new(Clock::Real).unwrap();
-        for mut pacer in [real(), real().awake(), Pacer::thread().unwrap()] {
+        for pacer in [Pacer::new(Clock::Real).unwrap(), Pacer::thread().unwrap()] {
             let start = Instant::now();
             for ms in [3, 1, 7] {
                 let at = start + Duration::from_millis(ms);
@@ -196,7 +160,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_deadline_that_was_given_up_does_not_ring_for_the_next() {
-        let mut pacer = Pacer::new(Clock::Real).unwrap();
+        let pacer = Pacer::new(Clock::Real).unwrap();
         let start = Instant::now();
         let soon = pacer.until(start + Duration::from_millis(500));
         tokio::select! { biased; _ = soon => panic!("too early"), () = std::future::ready(()) => {} }

@@ -32,8 +32,6 @@ pub(crate) struct ThreadLoad {
     pub first: Duration,
     /// The clock of the load.
     pub clock: Clock,
-    /// True if the thread may stay awake before a request is due.
-    pub spin: bool,
     /// Dropped once the thread has sent its last request.
     pub sending: Arc<DropGuard>,
 }
@@ -125,10 +123,9 @@ struct Loop {
 
 impl Loop {
     fn new(job: Arc<Job>, load: ThreadLoad) -> io::Result<Self> {
-        let ThreadLoad { client, source, slots, gap, first, clock, spin, sending } = load;
+        let ThreadLoad { client, source, slots, gap, first, clock, sending } = load;
         let idle = slots.map(|n| vec![job.began; n].into());
-        let pacer = Pacer::new(clock)?;
-        let (pacer, to_come) = (if spin { pacer.awake() } else { pacer }, slots.is_none());
+        let (pacer, to_come) = (Pacer::new(clock)?, slots.is_none());
         let (land, landed) = mpsc::unbounded_channel();
         let (flying, waiting) = (JoinSet::new(), BinaryHeap::new());
         Ok(Self {
