@@ -358,7 +358,7 @@ pub struct Finished {
     /// completion. Of several choices, that of the first.
     pub text: Option<Box<str>>,
     /// Generated text outside of it, if requested: reasoning with names and arguments of tool calls, and the same two of each
-    /// choice after the first. Tokens end where a text does.
+    /// choice after the first. No token spans two texts.
     pub other_texts: Vec<Box<str>>,
 }
 
