@@ -42,7 +42,7 @@ enum Design {
     Ring(usize),
     /// This number of runtimes, each with a kernel timer in its poll: goodput's design.
     Kernel(usize),
-    /// The same, and each stays awake for [`AHEAD`] before a deadline, and looks at its sockets meanwhile.
+    /// As [`Design::Kernel`], and each stays awake for [`AHEAD`] before a deadline, and looks at its sockets meanwhile.
     Awake(usize),
 }
 

@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 /// How a client loads the server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Load {
-    /// So many streams of 100 tokens at once; as soon as one ends, the next begins.
+    /// A number of streams of 100 tokens at once; as soon as one ends, the next begins.
     Streams(usize),
-    /// So many requests for 16 tokens per second, at random times.
+    /// A number of requests for 16 tokens per second, at random times.
     Rate(usize),
 }
 
@@ -57,7 +57,7 @@ impl Quantiles {
     }
 }
 
-/// What a client says.
+/// The figures that a client reports.
 pub(crate) struct Said {
     pub(crate) requests: usize,
     /// TTFT as the client reports it: from `due` for goodput, from when a request was sent for all others.

@@ -23,7 +23,7 @@ pub(crate) const GAP: Duration = Duration::from_millis(10);
 const THREADS: usize = 2;
 const MODELS: &str = r#"{"object":"list","data":[{"id":"overhead","object":"model"}]}"#;
 
-/// What the server did, by its own stamps.
+/// Times of the answers, by the stamps of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     /// For each answer: from the end of the request to the first token, in ms.

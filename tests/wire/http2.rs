@@ -83,6 +83,22 @@ async fn connection(
     socket.read_exact(&mut [0; 24]).await.ok()?;
     socket.write_all(&frame(SETTINGS, 0, 0, &[])).await.ok()?;
     loop {
+        let stream = next_request(&mut socket).await?;
+        let n = asked.fetch_add(1, Ordering::SeqCst);
+        for piece in answers[n.min(answers.len() - 1)](stream) {
+            socket.write_all(&piece).await.ok()?;
+            if piece[3] == GOAWAY && piece[12] == 0 {
+                // No stream was accepted, so the server may close at once.
+                return socket.shutdown().await.ok();
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Reads frames up to the end of a request, and returns its stream. Acknowledges the client's settings.
+async fn next_request(socket: &mut TcpStream) -> Option<u32> {
+    loop {
         let mut head = [0; 9];
         socket.read_exact(&mut head).await.ok()?;
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
@@ -92,17 +108,7 @@ async fn connection(
             (SETTINGS, flags) if flags & ACK == 0 => {
                 socket.write_all(&frame(SETTINGS, ACK, 0, &[])).await.ok()?;
             }
-            (DATA | HEADERS, flags) if flags & END != 0 => {
-                let n = asked.fetch_add(1, Ordering::SeqCst);
-                for piece in answers[n.min(answers.len() - 1)](stream) {
-                    socket.write_all(&piece).await.ok()?;
-                    if piece[3] == GOAWAY && piece[12] == 0 {
-                        // No stream was accepted, so the server may close at once.
-                        return socket.shutdown().await.ok();
-                    }
-                    tokio::task::yield_now().await;
-                }
-            }
+            (DATA | HEADERS, flags) if flags & END != 0 => return Some(stream),
             _ => {}
         }
     }
@@ -119,22 +125,10 @@ async fn one_stream_at_a_time(listener: TcpListener) -> Option<()> {
     let max_concurrent_streams = [0, 3, 0, 0, 0, 1];
     socket.write_all(&frame(SETTINGS, 0, 0, &max_concurrent_streams)).await.ok()?;
     loop {
-        let mut head = [0; 9];
-        socket.read_exact(&mut head).await.ok()?;
-        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-        let stream = u32::from_be_bytes(head[5..].try_into().unwrap());
-        socket.read_exact(&mut vec![0; length as usize]).await.ok()?;
-        match (head[3], head[4]) {
-            (SETTINGS, flags) if flags & ACK == 0 => {
-                socket.write_all(&frame(SETTINGS, ACK, 0, &[])).await.ok()?;
-            }
-            (DATA | HEADERS, flags) if flags & END != 0 => {
-                tokio::time::sleep(A_WHILE).await;
-                for piece in whole(stream) {
-                    socket.write_all(&piece).await.ok()?;
-                }
-            }
-            _ => {}
+        let stream = next_request(&mut socket).await?;
+        tokio::time::sleep(A_WHILE).await;
+        for piece in whole(stream) {
+            socket.write_all(&piece).await.ok()?;
         }
     }
 }
