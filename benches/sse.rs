@@ -94,9 +94,12 @@ fn tally(bencher: Bencher<'_, '_>, case: Case) {
     let pieces = case.reads.cut(&stream);
     bencher.counter(ItemsCount::new(stream.matches("\n\n").count())).bench_local(|| {
         let (mut parser, mut tally) = (Parser::new(), Tally::new(Api::Chat, None));
+        let mut reader = event::EventReader::default();
         for (n, piece) in pieces.iter().enumerate() {
             let at = Duration::from_micros(1000 * n as u64);
-            let fed = parser.feed(black_box(piece), |item| tally.feed(at, event::parse(item), item.data));
+            let fed = parser.feed(black_box(piece), |item| {
+                tally.feed(at, reader.read(item, event::parse), item.data);
+            });
             assert!(fed.is_ok());
         }
         assert!(tally.whole() && tally.sealed());

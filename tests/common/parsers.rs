@@ -81,8 +81,14 @@ pub fn sse(bytes: &[u8]) -> bool {
     let read = |size: usize| {
         let mut tally = Tally::new(api, Some(Duration::from_millis(50)));
         let (mut parser, mut events) = (Parser::new(), Vec::new());
+        let mut reader = event::EventReader::default();
         let mut each = |item: goodput::client::sse::Item<'_>| {
             let parsed = parse_event(api, item);
+            assert_eq!(
+                reader.read(item, |item| parse_event(api, item)),
+                parsed,
+                "an event like an earlier one"
+            );
             if let Parsed::Event(event) = &parsed {
                 assert!(event.error.is_none() || !item.data.is_empty() || item.error);
             }

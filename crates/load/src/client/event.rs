@@ -4,11 +4,13 @@
 //! unknown fields are skipped, and text is examined without being copied.
 
 mod items;
+mod reader;
 mod transcript;
 mod whole;
 pub(super) mod wire;
 
 pub(in crate::client) use items::{VectorSize, parse_items};
+pub use reader::EventReader;
 pub(in crate::client) use transcript::parse_transcript;
 pub use whole::parse_whole;
 

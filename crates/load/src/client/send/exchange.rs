@@ -3,7 +3,7 @@
 use super::Inner;
 use crate::client::answer_text::AnswerText;
 use crate::client::broken::Broken;
-use crate::client::event::{Parsed, error_message};
+use crate::client::event::{EventReader, Parsed, error_message};
 use crate::client::payload::{Payload, Upload};
 use crate::client::protocol::Protocol;
 use crate::client::sample::{keep, sample, without_echo};
@@ -49,7 +49,7 @@ pub(super) struct Exchange {
 /// The way in which the body is read.
 enum Reading {
     /// As a stream of events, as it arrives.
-    Events(Splitter),
+    Events(Splitter, EventReader),
     /// As the requested JSON document, parsed at its end: the bytes so far, and the arrival of the last one.
     Whole(Vec<u8>, Duration),
     /// As a JSON document instead of a stream, parsed at its end: an error, or something unexpected.
@@ -163,7 +163,7 @@ impl Exchange {
             (true, format) => match self.protocol.splitter() {
                 // Lines of JSON may come under any type.
                 Splitter::Events(_) if format == Format::Json => Reading::Json(Vec::new()),
-                splitter => Reading::Events(splitter),
+                splitter => Reading::Events(splitter, EventReader::default()),
             },
             (false, Format::Json | Format::Other) => Reading::Whole(Vec::new(), at),
             (false, Format::Events) => {
@@ -178,13 +178,16 @@ impl Exchange {
         let room = self.head_max.saturating_sub(self.head.len());
         self.head.extend_from_slice(&bytes[..bytes.len().min(room)]);
         // A document is retained in `Reading::Whole` already.
-        if let (Some(body), Reading::Events(_)) = (&mut self.body, &*reading) {
+        if let (Some(body), Reading::Events(..)) = (&mut self.body, &*reading) {
             body.extend_from_slice(bytes);
         }
         match reading {
-            Reading::Events(parser) => {
+            Reading::Events(parser, reader) => {
                 let (protocol, tally) = (&self.protocol, &mut self.tally);
-                let fed = parser.feed(bytes, |item| tally.feed(at, protocol.event(item), item.data));
+                let fed = parser.feed(bytes, |item| {
+                    let parsed = reader.read(item, |item| protocol.event(item));
+                    tally.feed(at, parsed, item.data);
+                });
                 if let Err(e) = fed {
                     self.tally.fail(at, Failure::Malformed, e.to_string().as_bytes());
                     (*reading, self.given_up) = (Reading::Skip, true);
@@ -211,7 +214,7 @@ impl Exchange {
     fn end_of_body(&mut self, reading: Reading, format: Format) {
         let at = self.now();
         match reading {
-            Reading::Events(parser) => {
+            Reading::Events(parser, _) => {
                 let (protocol, tally) = (&self.protocol, &mut self.tally);
                 parser.finish(|item| match protocol.event(item) {
                     // Half an event: the stream was truncated, which its missing end reveals.
