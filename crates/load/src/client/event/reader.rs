@@ -8,11 +8,11 @@ use super::{Event, Parsed};
 use crate::client::sse::Item;
 use memchr::{memchr_iter, memchr2};
 
-/// Number of events of a stream whose text is looked for: one for each channel, and some in reserve. A stream whose events differ in more than
+/// Number of events of a stream whose text is looked for: one for each channel, and one in reserve. A stream whose events differ in more than
 /// their text costs no more than these.
-const TRIES: u8 = 4;
+const TRIES: u8 = 3;
 /// Number of strings of an event that are tried.
-const STRINGS: usize = 4;
+const STRINGS: usize = 3;
 /// Largest size of an event whose text is looked for, in bytes.
 const LARGEST: usize = 4 << 10;
 
@@ -67,7 +67,10 @@ impl Frame {
             parse(Item { data: &data, error: false }) == longer
         };
         let starts = memchr_iter(b'"', data).map(|quote| quote + 1);
-        let mut strings = starts.filter(|&start| string_length(&data[start..]) == Some(length));
+        // The name of a member is followed by a colon.
+        let is_value = |end: usize| data.get(end + 1).is_some_and(|next| *next != b':');
+        let mut strings =
+            starts.filter(|&start| is_value(start + length) && string_length(&data[start..]) == Some(length));
         let start = strings.by_ref().take(STRINGS).find(is_text)?;
         Some(Self {
             before: data[..start].into(),
