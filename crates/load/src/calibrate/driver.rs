@@ -2,6 +2,7 @@
 
 use crate::client::encoder::{Encoder, Pinning};
 use crate::client::{Client, preflight};
+use crate::load::finished::FinishedRequests;
 use crate::load::host::{Host, Share};
 use crate::load::job::{Gauge, Job};
 use crate::load::source::Builder;
@@ -23,7 +24,7 @@ use goodput_workload::traffic::Traffic;
 use rustix::time::{ClockId, clock_gettime};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, interval};
 use tokio_util::sync::CancellationToken;
 
@@ -173,7 +174,7 @@ impl Driver {
         if load.requests.is_none() {
             self.host.warm(&self.clients, &share, WARM).await;
         }
-        let (results, mut finished) = mpsc::channel(1 << 16);
+        let (results, mut finished) = FinishedRequests::channel(false);
         let (_window, window) = watch::channel(load.window);
         let settle = if load.requests.is_some() { Duration::ZERO } else { SETTLE };
         let (began, cpu) = (Instant::now(), cpu_time());

@@ -1,18 +1,18 @@
 //! A load that is being fired: its finished requests, its state, and the means to stop it.
 
+use super::finished::FinishedRequests;
 use super::host::Sending;
 use super::job::Gauge;
 use super::lag::{OwnDelay, Samples, halts, worst};
 use super::spec::Status;
 use anyhow::{Context, Result};
-use goodput_core::record::Finished;
 use serde::{Deserialize, Serialize};
 use std::future::Future;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 /// A load that is being fired. It ends when this is dropped.
 pub struct Firing {
     /// The requests that are over, in the order in which they finished. Closes when all are.
-    pub finished: mpsc::Receiver<Finished>,
+    pub finished: FinishedRequests,
     /// Start of the step: all times of its records count from here.
     pub began: Instant,
     /// The place in a trace at which the step begins.

@@ -1,5 +1,6 @@
 //! The load of this machine.
 
+use super::finished::FinishedRequests;
 use super::firing::{Controls, Firing, LagSampler, TraceStart};
 use super::host::{Host, Share};
 use super::job::{Gauge, Job};
@@ -26,14 +27,10 @@ use goodput_workload::schedule::Schedule;
 use goodput_workload::traffic::Traffic;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-
-/// Finished requests of one step that may wait for the director. Further ones wait in their own tasks, never in the
-/// sending loop.
-const WAITING: usize = 1 << 16;
 
 /// Number of chains that the digest of an [`Outline`] covers.
 const DIGESTED: usize = 64;
@@ -185,7 +182,7 @@ impl Load {
         // One client suffices to warm up the server; connections are opened before each step.
         let clients = if step.is_warmup() { &self.clients[..1] } else { &self.clients[..] };
         let lag = self.sample_lag(&share, spec, began);
-        let (results, finished) = mpsc::channel(WAITING);
+        let (results, finished) = FinishedRequests::channel(self.host.is_paused());
         let (window, window_seen) = watch::channel(step.measure);
         let (stop, cut) = (CancellationToken::new(), CancellationToken::new());
         let controls = Controls { window, gauge: Arc::<Gauge>::default(), stop, cut };

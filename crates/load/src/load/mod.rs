@@ -6,6 +6,7 @@
 //! the bodies built ahead (`source`).
 
 pub mod descriptors;
+pub mod finished;
 pub mod firing;
 pub mod host;
 pub(crate) mod job;
