@@ -36,9 +36,13 @@ async fn the_request_is_plain_http_with_its_length() {
     assert!(got.record.ok() && got.sample.is_none(), "{got:?}");
     let asked = server.requests.lock().unwrap()[0].to_lowercase();
     assert!(asked.starts_with("post /v1/chat/completions http/1.1\r\n"), "{asked}");
-    for line in
-        ["content-type: application/json\r\n", "accept: */*\r\n", &format!("content-length: {length}\r\n")]
-    {
+    for line in [
+        "content-type: application/json\r\n",
+        "accept: */*\r\n",
+        concat!("user-agent: goodput/", env!("CARGO_PKG_VERSION"), "\r\n"),
+        &format!("host: {}\r\n", server.url.trim_start_matches("http://")),
+        &format!("content-length: {length}\r\n"),
+    ] {
         assert!(asked.contains(line), "{line} in {asked}");
     }
     for absent in ["accept-encoding", "transfer-encoding", "authorization", "cookie", "referer"] {

@@ -54,7 +54,21 @@ impl Broken {
 
     /// Classifies the error of a request that has no response head.
     pub(crate) fn sending(err: &reqwest::Error) -> Self {
-        let connecting = err.is_connect();
+        Self::without_head(err, err.is_connect(), err.is_timeout())
+    }
+
+    /// Classifies the error of opening a connection.
+    pub(crate) fn connecting(err: &(dyn Error + 'static)) -> Self {
+        Self::without_head(err, true, false)
+    }
+
+    /// Classifies the error of a request that was sent over an open connection and has no response head.
+    pub(crate) fn unanswered(err: &hyper::Error) -> Self {
+        let io = err.source().and_then(|e| e.downcast_ref::<io::Error>());
+        Self::without_head(err, false, io.is_some_and(|e| e.kind() == io::ErrorKind::TimedOut))
+    }
+
+    fn without_head(err: &(dyn Error + 'static), connecting: bool, timed_out: bool) -> Self {
         let cause = Cause::of(err);
         let failure = match cause.kind {
             Some(kind @ (Failure::ClientLimit | Failure::Dns | Failure::Tls)) => kind,
@@ -65,7 +79,7 @@ impl Broken {
         // A response that does not parse was an answer; one truncated within its head is indistinguishable from none. A
         // connection that timed out in the kernel is as dead as a reset one, but is not retried: the request has waited
         // long enough.
-        let unanswered = failure == Failure::Reset && !connecting && !err.is_timeout();
+        let unanswered = failure == Failure::Reset && !connecting && !timed_out;
         let resend = match unanswered {
             false => Resend::Never,
             true if cause.not_taken => Resend::NotTaken,

@@ -2,19 +2,23 @@
 //! addresses which nobody has allowed.
 
 use super::consent::Gate;
+use hyper_util::client::legacy::connect::dns::Name as ConnectName;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::{
     collections::HashMap,
     future::Future,
     io,
     net::SocketAddr,
+    pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{self, Poll},
     time::Duration,
 };
 use tokio::time::Instant;
+use tower::Service;
 
 /// Time for which a result is cached: a burst of new connections resolves once, and a sweep still notices a change of
 /// address.
@@ -116,6 +120,25 @@ impl Resolve for InTurn {
             let list = names.resolved(name.as_str(), looked_up(name.as_str())).await?;
             let addrs: Addrs = Box::new(list.into_iter());
             Ok(addrs)
+        })
+    }
+}
+
+/// For connections of our own.
+impl Service<ConnectName> for InTurn {
+    type Response = std::vec::IntoIter<SocketAddr>;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Self::Error>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut task::Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, name: ConnectName) -> Self::Future {
+        let names = self.clone();
+        Box::pin(async move {
+            let list = names.resolved(name.as_str(), looked_up(name.as_str())).await?;
+            Ok(list.into_iter())
         })
     }
 }

@@ -2,6 +2,8 @@
 
 mod build;
 mod connections;
+mod direct;
+mod stamped;
 
 use super::broken::Broken;
 use super::dns::InTurn;
@@ -12,6 +14,7 @@ use axum::Router;
 use build::Pool;
 use bytes::Bytes;
 use connections::Unused;
+use direct::{Direct, DirectBody, Received};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::record::{Conn, Failure};
 use goodput_plan::client::Retries;
@@ -25,26 +28,44 @@ use hyper_util::client::legacy::connect::HttpInfo;
 use jiff::Timestamp;
 use reqwest::Url;
 use std::time::Duration;
+use tokio::time::Instant;
 use tower::ServiceExt;
+
+/// Servers close idle connections after 5 s; closing first avoids sending into one that is being closed.
+const IDLE: Duration = Duration::from_secs(4);
+
+const USER_AGENT: &str = concat!("goodput/", env!("CARGO_PKG_VERSION"));
 
 /// The transport to the servers.
 pub(crate) enum Transport {
-    /// A client for each URL. TCP URLs on this machine share one client and its pool, and all other TCP URLs another.
-    Http {
-        clients: Vec<reqwest::Client>,
-        /// Clients without a pool, but otherwise like these, for retries; `None` if there are none, or if no client has a pool.
-        fresh: Option<Vec<reqwest::Client>>,
-        unused: Unused,
-        /// True if every request opens a new connection.
-        cold: bool,
-    },
+    /// The way to each URL.
+    Http(Vec<Way>),
     /// A router in this process.
     Local(Router),
+}
+
+/// The way to one URL.
+pub(crate) enum Way {
+    /// Over connections of our own.
+    Direct(Box<Direct>),
+    /// Over the HTTP library: TLS, HTTP/2, proxies.
+    Library(Library),
+}
+
+/// The HTTP library's clients of one URL. TCP URLs on this machine share one client and its pool, and all other TCP URLs another.
+pub(crate) struct Library {
+    client: reqwest::Client,
+    /// A client without a pool, but otherwise like this one, for retries; `None` if there are none, or if no client has a pool.
+    fresh: Option<reqwest::Client>,
+    unused: Unused,
+    /// True if every request opens a new connection.
+    cold: bool,
 }
 
 /// A response head, with the body yet to be read.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
+    version: Version,
     /// Use of the connection, new or reused; `None` if unknown.
     pub(crate) conn: Option<Conn>,
     /// Format announced by the content type.
@@ -114,13 +135,13 @@ fn asks_to_wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
 
 /// Returns true for a 408 that ends its connection. On a connection that was used before, it is how some servers close an idle one: it was
 /// under way when the request was sent, and does not answer it (RFC 9110, section 15.5.9).
-fn is_idle_timeout(response: &reqwest::Response) -> bool {
+fn is_idle_timeout(head: &Head<'_>) -> bool {
     let closes = |value: &HeaderValue| {
         value.to_str().is_ok_and(|v| v.split(',').any(|token| token.trim().eq_ignore_ascii_case("close")))
     };
-    response.status() == StatusCode::REQUEST_TIMEOUT
-        && (response.version() < Version::HTTP_11
-            || response.headers().get_all(CONNECTION).iter().any(closes))
+    head.status == StatusCode::REQUEST_TIMEOUT
+        && head.conn == Some(Conn::Reused)
+        && (head.version < Version::HTTP_11 || head.headers.get_all(CONNECTION).iter().any(closes))
 }
 
 /// Returns the encoding of a body that is not plain.
@@ -156,9 +177,44 @@ fn location(status: StatusCode, headers: &HeaderMap, asked: &Url) -> Option<Stri
     Some(to.path().to_owned())
 }
 
+/// The head of a response, however it came.
+struct Head<'a> {
+    status: StatusCode,
+    version: Version,
+    headers: &'a HeaderMap,
+    conn: Option<Conn>,
+}
+
 enum Body {
-    Http(reqwest::Response),
+    Direct(DirectBody),
+    Library(reqwest::Response),
     Local(axum::body::Body),
+}
+
+impl Library {
+    async fn send(
+        &self,
+        call: &Call<'_>,
+        payload: Payload,
+    ) -> Result<(Option<Conn>, reqwest::Response), Broken> {
+        let mut request = reqwest::Request::new(call.method.clone(), call.url.clone());
+        request.headers_mut().clone_from(call.headers);
+        if !payload.is_empty() {
+            *request.body_mut() = Some(reqwest::Body::wrap(payload));
+        }
+        let fresh = self.fresh.as_ref().filter(|_| call.route == Route::Fresh);
+        let client = fresh.unwrap_or(&self.client);
+        let response = client.execute(request).await.map_err(|e| Broken::sending(&e))?;
+        let info = response.extensions().get::<HttpInfo>();
+        let ends = info.map(|i| (i.local_addr(), i.remote_addr()));
+        let conn = match ends {
+            _ if self.cold || fresh.is_some() => Some(Conn::New),
+            Some(ends) if self.unused.first_use(&ends) => Some(Conn::New),
+            Some(_) => Some(Conn::Reused),
+            None => None,
+        };
+        Ok((conn, response))
+    }
 }
 
 impl Transport {
@@ -169,102 +225,124 @@ impl Transport {
         tls: &Loaded,
         retries: Retries,
     ) -> anyhow::Result<Self> {
-        let unused = Unused::default();
-        let cold = server.connections == Connections::Cold;
-        let pool = if cold { Pool::Off } else { Pool::Watched(unused.clone()) };
-        let clients = build::clients(server, names, tls, &pool)?;
-        // Built before any load: it reads the certificates of the system.
-        let fresh = match retries {
-            Retries::One if !cold => Some(build::clients(server, names, tls, &Pool::Off)?),
-            Retries::One | Retries::None => None,
+        let urls = server.target.urls();
+        let directs: Vec<_> = urls.iter().map(|url| Direct::new(server, url, names)).collect();
+        let others: Vec<_> =
+            urls.iter().zip(&directs).filter(|(_, direct)| direct.is_none()).map(|(url, _)| url).collect();
+        let mut libraries = libraries(server, &others, names, tls, retries)?.into_iter();
+        let way = |direct: Option<Direct>| match direct {
+            Some(direct) => Some(Way::Direct(Box::new(direct))),
+            None => libraries.next().map(Way::Library),
         };
-        Ok(Self::Http { clients, fresh, unused, cold })
+        Ok(Self::Http(directs.into_iter().filter_map(way).collect()))
     }
 
     /// Sends one request and waits for the response head.
     pub(crate) async fn send(&self, call: Call<'_>, payload: Payload) -> Result<Answer, Broken> {
-        let Call { target, route, method, url, headers } = call;
         match self {
-            Self::Http { clients, fresh, unused, cold } => {
-                let mut request = reqwest::Request::new(method, url.clone());
-                request.headers_mut().clone_from(headers);
-                if !payload.is_empty() {
-                    *request.body_mut() = Some(reqwest::Body::wrap(payload));
+            Self::Http(ways) => match &ways[call.target] {
+                Way::Direct(direct) => {
+                    let Received { response, conn, body } = direct.send(&call, payload).await?;
+                    let (status, version) = (response.status(), response.version());
+                    let head = Head { status, version, headers: response.headers(), conn: Some(conn) };
+                    Answer::new(&head, &call, Body::Direct(body))
                 }
-                let fresh = fresh.as_ref().filter(|_| route == Route::Fresh);
-                let client = &fresh.unwrap_or(clients)[target];
-                let response = client.execute(request).await.map_err(|e| Broken::sending(&e))?;
-                let info = response.extensions().get::<HttpInfo>();
-                let ends = info.map(|i| (i.local_addr(), i.remote_addr()));
-                // A Unix socket has no addresses that would identify the connection.
-                let new = match ends {
-                    _ if *cold || fresh.is_some() => Some(Conn::New),
-                    Some(ends) if unused.first_use(&ends) => Some(Conn::New),
-                    Some(_) => Some(Conn::Reused),
-                    None => None,
-                };
-                if new == Some(Conn::Reused) && is_idle_timeout(&response) {
-                    return Err(Broken::closed_idle());
+                Way::Library(library) => {
+                    let (conn, mut response) = library.send(&call, payload).await?;
+                    let headers = std::mem::take(response.headers_mut());
+                    let (status, version) = (response.status(), response.version());
+                    let head = Head { status, version, headers: &headers, conn };
+                    Answer::new(&head, &call, Body::Library(response))
                 }
-                Ok(Answer {
-                    status: response.status(),
-                    conn: new,
-                    format: Format::of(response.headers()),
-                    encoding: encoding(response.headers()),
-                    server_ttft: server_ttft(response.headers()),
-                    retry_after: asks_to_wait(response.status(), response.headers()),
-                    location: location(response.status(), response.headers(), url),
-                    body: Body::Http(response),
-                })
-            }
+            },
             Self::Local(router) => {
                 let mut request = http::Request::new(axum::body::Body::new(payload));
-                *request.method_mut() = method;
-                *request.uri_mut() = url.path().parse().expect("the path of a URL is a URI");
-                request.headers_mut().clone_from(headers);
+                *request.method_mut() = call.method.clone();
+                *request.uri_mut() = call.url.path().parse().expect("the path of a URL is a URI");
+                request.headers_mut().clone_from(call.headers);
                 let Ok(response) = router.clone().oneshot(request).await;
-                let (head, body) = response.into_parts();
-                Ok(Answer {
-                    status: head.status,
-                    conn: Some(Conn::Reused),
-                    format: Format::of(&head.headers),
-                    encoding: encoding(&head.headers),
-                    server_ttft: server_ttft(&head.headers),
-                    retry_after: asks_to_wait(head.status, &head.headers),
-                    location: location(head.status, &head.headers, url),
-                    body: Body::Local(body),
-                })
+                let (parts, body) = response.into_parts();
+                let (status, version) = (parts.status, parts.version);
+                let head = Head { status, version, headers: &parts.headers, conn: Some(Conn::Reused) };
+                Answer::new(&head, &call, Body::Local(body))
             }
         }
     }
 }
 
+/// Makes the clients of the HTTP library for some URLs.
+fn libraries(
+    server: &Server,
+    urls: &[&BaseUrl],
+    names: &InTurn,
+    tls: &Loaded,
+    retries: Retries,
+) -> anyhow::Result<Vec<Library>> {
+    let unused = Unused::default();
+    let cold = server.connections == Connections::Cold;
+    let pool = if cold { Pool::Off } else { Pool::Watched(unused.clone()) };
+    let clients = build::clients(server, urls, names, tls, &pool)?;
+    // Built before any load: it reads the certificates of the system.
+    let fresh = match retries {
+        Retries::One if !cold => {
+            let fresh = build::clients(server, urls, names, tls, &Pool::Off)?;
+            fresh.into_iter().map(Some).collect()
+        }
+        Retries::One | Retries::None => vec![None; clients.len()],
+    };
+    let library = |(client, fresh)| Library { client, fresh, unused: unused.clone(), cold };
+    Ok(clients.into_iter().zip(fresh).map(library).collect())
+}
+
 impl Answer {
+    /// Makes an answer of its head.
+    ///
+    /// # Errors
+    /// It answers no request.
+    fn new(head: &Head<'_>, call: &Call<'_>, body: Body) -> Result<Self, Broken> {
+        if is_idle_timeout(head) {
+            return Err(Broken::closed_idle());
+        }
+        let Head { status, version, headers, conn } = *head;
+        Ok(Self {
+            status,
+            version,
+            conn,
+            format: Format::of(headers),
+            encoding: encoding(headers),
+            server_ttft: server_ttft(headers),
+            retry_after: asks_to_wait(status, headers),
+            location: location(status, headers, call.url),
+            body,
+        })
+    }
+
+    /// Returns the time at which the socket was last read from, if it is known: no earlier than the last piece of the answer that was returned.
+    pub(crate) fn last_read(&self) -> Option<Instant> {
+        match &self.body {
+            Body::Direct(body) => body.read.get(),
+            Body::Library(_) | Body::Local(_) => None,
+        }
+    }
+
     /// Returns true if its request may have waited in the client, on a connection that was open, for one of the streams that the server allows at
     /// once.
     pub(crate) fn may_have_waited(&self) -> bool {
-        let has_streams = match &self.body {
-            Body::Http(response) => response.version() == Version::HTTP_2,
-            Body::Local(_) => false,
-        };
-        has_streams && self.conn == Some(Conn::Reused)
+        self.version == Version::HTTP_2 && self.conn == Some(Conn::Reused)
     }
 
     /// Reads the next bytes of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
         match &mut self.body {
-            Body::Http(response) => response.chunk().await.map_err(|e| Broken::reading(&e)),
-            Body::Local(body) => loop {
-                match body.frame().await {
-                    None => return Ok(None),
-                    Some(Err(e)) => return Err(Broken::reading(&e)),
-                    Some(Ok(frame)) => {
-                        if let Ok(data) = frame.into_data() {
-                            return Ok(Some(data));
-                        }
-                    }
+            Body::Library(response) => response.chunk().await.map_err(|e| Broken::reading(&e)),
+            Body::Local(body) => data(body).await,
+            Body::Direct(body) => {
+                let next = data(&mut body.incoming).await?;
+                if next.is_none() {
+                    body.release();
                 }
-            },
+                Ok(next)
+            }
         }
     }
 
@@ -282,6 +360,21 @@ impl Answer {
         }
         Ok(whole.into())
     }
+}
+
+/// Returns the next bytes of a body; `None` at its end.
+async fn data<B>(body: &mut B) -> Result<Option<Bytes>, Broken>
+where
+    B: http_body::Body<Data = Bytes> + Unpin,
+    B::Error: std::error::Error + 'static,
+{
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|e| Broken::reading(&e))?;
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns the URLs of a target. A router in this process has one that is never resolved.

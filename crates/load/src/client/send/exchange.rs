@@ -91,6 +91,11 @@ impl Exchange {
         self.began.elapsed()
     }
 
+    /// Returns the time at which what was just returned of an answer arrived: that of the last read from its socket, if it is known, or now.
+    fn read_at(&self, answer: &Answer) -> Duration {
+        answer.last_read().map_or_else(|| self.now(), |read| read.saturating_duration_since(self.began))
+    }
+
     pub(super) async fn run(&mut self, inner: &Inner, retries: Retries, mut payload: Payload) -> End {
         self.upload = payload.time_upload(inner.http != Http::One);
         let target = usize::from(self.record.target);
@@ -115,7 +120,7 @@ impl Exchange {
         {
             self.record.sent = Some(opened.saturating_duration_since(self.began));
         }
-        let at = self.now();
+        let at = self.read_at(&answer);
         self.record.headers = Some(at);
         self.record.status = Some(answer.status.as_u16());
         self.record.conn = answer.conn;
@@ -129,7 +134,7 @@ impl Exchange {
                 Some(at) => timeout_at(self.began + at + GRACE, answer.chunk()).await.unwrap_or(Ok(None)),
                 None => answer.chunk().await,
             };
-            let at = self.now();
+            let at = self.read_at(&answer);
             match next {
                 Ok(Some(bytes)) => self.take(at, &bytes, &mut reading),
                 Ok(None) => break,

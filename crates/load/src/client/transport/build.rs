@@ -1,6 +1,7 @@
 //! Sets up the HTTP clients of a plan's servers.
 
 use super::connections::{Unused, Watch};
+use super::{IDLE, USER_AGENT};
 use crate::client::dns::InTurn;
 use crate::client::proxy::apply;
 use crate::client::route::any_tls;
@@ -10,10 +11,6 @@ use goodput_core::endpoint::BaseUrl;
 use goodput_plan::server::{Http, Server};
 use std::collections::HashMap;
 use std::sync::Once;
-use std::time::Duration;
-
-/// Servers close idle connections after 5 s; closing first avoids sending into one that is being closed.
-const IDLE: Duration = Duration::from_secs(4);
 
 /// The pool of idle connections of a client.
 pub(super) enum Pool {
@@ -23,12 +20,13 @@ pub(super) enum Pool {
     Watched(Unused),
 }
 
-/// Makes a client for each URL, without opening a connection. TCP URLs on this machine share one client, and all other TCP URLs another.
+/// Makes a client of the HTTP library for each of some URLs, without opening a connection. TCP URLs on this machine share one client, and all other TCP URLs another.
 ///
 /// # Errors
 /// TLS cannot be set up, or a proxy cannot be used.
 pub(super) fn clients(
     server: &Server,
+    urls: &[&BaseUrl],
     names: &InTurn,
     tls: &Loaded,
     pool: &Pool,
@@ -41,7 +39,7 @@ pub(super) fn clients(
     // URLs on this machine need a separate client, which bypasses the proxies of the environment.
     let mut over_tcp: HashMap<bool, reqwest::Client> = HashMap::new();
     let mut clients = Vec::new();
-    for url in server.target.urls() {
+    for url in urls {
         let here = url.is_loopback();
         let known = over_tcp.get(&here).filter(|_| url.socket().is_none());
         let client = match known {
@@ -71,7 +69,7 @@ fn builder(
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)
-        .user_agent(concat!("goodput/", env!("CARGO_PKG_VERSION")))
+        .user_agent(USER_AGENT)
         .dns_resolver(names.clone());
     builder = match pool {
         Pool::Off => builder.pool_max_idle_per_host(0),
