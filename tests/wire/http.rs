@@ -63,6 +63,6 @@ async fn a_unix_socket_is_a_server_like_another() {
         let client = Client::http(&Server::new(Target::Url(url.parse().unwrap())), None).unwrap();
         assert_eq!(client.get("/health").await.unwrap().0, 200);
         let got = client.send(shot_for("simulated")).await.record;
-        assert_eq!((got.outcome, got.output_tokens, got.conn), (Outcome::Ok, Some(4), None));
+        assert_eq!((got.outcome, got.output_tokens, got.conn), (Outcome::Ok, Some(4), Some(Conn::Reused)));
     }
 }
