@@ -74,6 +74,18 @@ async fn warming_opens_connections_for_later() {
     }
 }
 
+/// A redirect is not followed, and its connection is kept.
+#[tokio::test]
+async fn warming_keeps_the_connections_of_redirects() {
+    let moved =
+        b"HTTP/1.1 307 Temporary Redirect\r\nlocation: /elsewhere\r\ncontent-length: 5\r\n\r\nmoved".to_vec();
+    let server = serve(vec![vec![Act::Write(moved), Act::Next, good(), Act::Stall]]).await;
+    let client = client(&server.url, Api::Chat);
+    client.warm(1).await;
+    let got = client.send(shot()).await;
+    assert_eq!((got.record.outcome, got.record.conn), (Outcome::Ok, Some(Conn::Reused)));
+}
+
 #[tokio::test]
 async fn several_servers_are_used_in_turn() {
     let (a, b) = (serve(vec![vec![good()]]).await, serve(vec![vec![good()]]).await);

@@ -124,7 +124,7 @@ impl Resolve for InTurn {
     }
 }
 
-/// For connections of our own.
+/// Resolves names for the connector of plain HTTP.
 impl Service<ConnectName> for InTurn {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -2,7 +2,7 @@
 
 use super::answer_text::AnswerText;
 use super::dialect::{Dialect, TemplateReader};
-use super::event::Parsed;
+use super::event::{EventReader, Parsed};
 use super::splitter::Splitter;
 use super::sse::Item;
 use super::tally::Tally;
@@ -55,6 +55,14 @@ impl Protocol {
         match self {
             Self::Api(_) => Splitter::new(StreamFormat::Sse),
             Self::Template(reader) => reader.splitter(),
+        }
+    }
+
+    /// Returns a reader of the events of a stream.
+    pub(super) fn event_reader(&self) -> EventReader {
+        match self {
+            Self::Api(_) => EventReader::default(),
+            Self::Template(reader) => reader.event_reader(),
         }
     }
 

@@ -3,6 +3,7 @@
 mod build;
 mod connections;
 mod direct;
+mod idle;
 mod stamped;
 
 use super::broken::Broken;
@@ -38,14 +39,14 @@ const USER_AGENT: &str = concat!("goodput/", env!("CARGO_PKG_VERSION"));
 
 /// The transport to the servers.
 pub(crate) enum Transport {
-    /// The way to each URL.
-    Http(Vec<Way>),
+    /// A transport for each URL.
+    Http(Vec<UrlTransport>),
     /// A router in this process.
     Local(Router),
 }
 
-/// The way to one URL.
-pub(crate) enum Way {
+/// The transport to one URL.
+pub(crate) enum UrlTransport {
     /// Over connections of our own.
     Direct(Box<Direct>),
     /// Over the HTTP library: TLS, HTTP/2, proxies.
@@ -230,24 +231,24 @@ impl Transport {
         let others: Vec<_> =
             urls.iter().zip(&directs).filter(|(_, direct)| direct.is_none()).map(|(url, _)| url).collect();
         let mut libraries = libraries(server, &others, names, tls, retries)?.into_iter();
-        let way = |direct: Option<Direct>| match direct {
-            Some(direct) => Some(Way::Direct(Box::new(direct))),
-            None => libraries.next().map(Way::Library),
+        let transport = |direct: Option<Direct>| match direct {
+            Some(direct) => Some(UrlTransport::Direct(Box::new(direct))),
+            None => libraries.next().map(UrlTransport::Library),
         };
-        Ok(Self::Http(directs.into_iter().filter_map(way).collect()))
+        Ok(Self::Http(directs.into_iter().filter_map(transport).collect()))
     }
 
     /// Sends one request and waits for the response head.
     pub(crate) async fn send(&self, call: Call<'_>, payload: Payload) -> Result<Answer, Broken> {
         match self {
-            Self::Http(ways) => match &ways[call.target] {
-                Way::Direct(direct) => {
+            Self::Http(urls) => match &urls[call.target] {
+                UrlTransport::Direct(direct) => {
                     let Received { response, conn, body } = direct.send(&call, payload).await?;
                     let (status, version) = (response.status(), response.version());
                     let head = Head { status, version, headers: response.headers(), conn: Some(conn) };
                     Answer::new(&head, &call, Body::Direct(body))
                 }
-                Way::Library(library) => {
+                UrlTransport::Library(library) => {
                     let (conn, mut response) = library.send(&call, payload).await?;
                     let headers = std::mem::take(response.headers_mut());
                     let (status, version) = (response.status(), response.version());
@@ -298,9 +299,10 @@ impl Answer {
     /// Makes an answer of its head.
     ///
     /// # Errors
-    /// It answers no request.
+    /// It is the 408 of an idle connection, which answers no request.
     fn new(head: &Head<'_>, call: &Call<'_>, body: Body) -> Result<Self, Broken> {
-        if is_idle_timeout(head) {
+        let is_local = matches!(body, Body::Local(_));
+        if !is_local && is_idle_timeout(head) {
             return Err(Broken::closed_idle());
         }
         let Head { status, version, headers, conn } = *head;
@@ -320,7 +322,7 @@ impl Answer {
     /// Returns the time at which the socket was last read from, if it is known: no earlier than the last piece of the answer that was returned.
     pub(crate) fn last_read(&self) -> Option<Instant> {
         match &self.body {
-            Body::Direct(body) => body.read.get(),
+            Body::Direct(body) => body.last_read.get(),
             Body::Library(_) | Body::Local(_) => None,
         }
     }

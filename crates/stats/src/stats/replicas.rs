@@ -12,7 +12,8 @@ use goodput_core::slo::{AnswerPart, Judged, Metric};
 use goodput_core::units::ms;
 use std::collections::BTreeMap;
 
-/// A replica is much slower if more than [`ALLOWED_SHARE`] of its requests take longer than this multiple of the others' p99.
+/// A replica is much slower if more than [`ALLOWED_SHARE`] of its requests take longer than this multiple of the others' p99, and if its best
+/// part of the step is slower than their worst by this factor.
 const SLOW_FACTOR: f64 = 1.5;
 /// Share of slow requests that is tolerated, and of failed requests beyond the others' share.
 const ALLOWED_SHARE: f64 = 0.01;
@@ -25,12 +26,12 @@ const MIN_ANSWERED_SHARE: f64 = 0.5;
 /// 256, which the records cannot tell apart.
 ///
 /// A replica is an outlier if [`gross`], which detects overload and nothing less, finds it far beyond the others (the lower
-/// median of their p99s, or of their shares of failed requests), and, if slow, is apart from them throughout the step: at its best it is slower
-/// than they are at their worst. Queues of identical servers have busy periods of their own that may be as long as a step: of two (four)
+/// median of their p99s, or of their shares of failed requests), and, if slow, is so throughout the step: at its best it is 1.5 times as slow
+/// as they are at their worst. Queues of identical servers have busy periods of their own that may be as long as a step: of two (four)
 /// simulated M/M/1 queues with 1,500 requests together, one was named in 0 (1) of 400 steps at 0.95 and in 0 (1) at 0.97 of their capacity,
 /// where a rule of slower parts, nine of ten, named one in 16 (38) and 21 (48). A server of twice the service time beside one was named in 27,
-/// 78 and 93 % of such steps at 0.3, 0.5 and 0.6 of the other's capacity, by the other rule in 88, 100 and 100 %. It is named if a sweep
-/// has seen it in enough steps.
+/// 78 and 93 % of such steps at 0.3, 0.5 and 0.6 of the other's capacity, by the other rule in 88, 100 and 100 %. A sweep names a
+/// replica if it is an outlier in enough steps.
 pub fn replicas(records: &[CompactRecord], urls: &[BaseUrl]) -> Vec<Replica> {
     if !(2..=256).contains(&urls.len()) {
         return Vec::new();
@@ -95,14 +96,14 @@ fn outlier(all: &[Replica], i: usize, dealt: &[Vec<&CompactRecord>]) -> Option<(
             let count = |what| judged.iter().filter(|j| **j == what).count() as u64;
             let (over, within) = (count(Judged::Missed), count(Judged::Met));
             let far = gross(over, over + within, ALLOWED_SHARE, GROSS_INFLATION) > GROSS;
-            (far && is_apart(metric, i, dealt)).then_some((what, usual))
+            (far && is_slower_throughout(metric, i, dealt)).then_some((what, usual))
         },
     )
 }
 
-/// Returns true if the `i`-th replica is slower in its best part of the step than the others are in their worst: in each part the median of
-/// them.
-fn is_apart(metric: Metric, i: usize, dealt: &[Vec<&CompactRecord>]) -> bool {
+/// Returns true if the `i`-th replica is slower by [`SLOW_FACTOR`] in its best part of the step than the others in their worst; of several
+/// others their median counts in each part.
+fn is_slower_throughout(metric: Metric, i: usize, dealt: &[Vec<&CompactRecord>]) -> bool {
     let parts: Vec<Vec<Option<f64>>> = dealt.iter().map(|own| p90_by_part(metric, own)).collect();
     let of_others = |part: usize| {
         let others = parts.iter().enumerate().filter(|(at, _)| *at != i);
@@ -114,13 +115,15 @@ fn is_apart(metric: Metric, i: usize, dealt: &[Vec<&CompactRecord>]) -> bool {
     is_whole && best.zip(worst).is_some_and(|(own, others)| own > SLOW_FACTOR * others)
 }
 
-/// Returns the 90th percentile of a metric in each part of the step, in milliseconds.
+/// Returns the 90th percentile of a metric in each part of the step, in milliseconds; infinite for a part of whose requests none was answered,
+/// as in the last part of an overloaded step, and `None` without requests.
 fn p90_by_part(metric: Metric, own: &[&CompactRecord]) -> Vec<Option<f64>> {
     let of = |part: &[&CompactRecord]| {
         let answered = part.iter().filter(|r| r.counts_for(metric));
         let mut values: Vec<f64> = answered.filter_map(|r| metric.of(&r.record())).map(ms).collect();
         values.sort_unstable_by(f64::total_cmp);
-        order_statistic(&values, 900)
+        let unanswered = (!part.is_empty()).then_some(f64::INFINITY);
+        order_statistic(&values, 900).or(unanswered)
     };
     let end = |part: usize| part * own.len() / PARTS;
     (0..PARTS).map(|part| of(&own[end(part)..end(part + 1)])).collect()

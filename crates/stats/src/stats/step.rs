@@ -1,17 +1,6 @@
 //! A measured step: the content of its rows in `steps.csv` and `limits.csv`, and everything the search and the reports know of
 //! it.
 
-use super::co_misses::CoMisses;
-use super::groups::{Group, GroupBy};
-pub use super::latency_columns::{AllColumns, SomeColumns};
-pub use super::server::{Buckets, ClientSide, MetricRow, ServerLatency, ServerSide};
-use super::workers::StepWorker;
-use goodput_core::level::{Control, Level};
-use goodput_core::named_enum;
-use goodput_core::slo::{ALL, Metric, limit_key, split_limit_key};
-use serde::Serialize;
-use std::collections::BTreeMap;
-
 /// Implements the reading of a name, with an error that lists all names, and `Display` as that name.
 macro_rules! text_by_name {
     ($($type:ident),+) => {
@@ -32,261 +21,23 @@ macro_rules! text_by_name {
     };
 }
 
-text_by_name!(StepKind, Verdict, Abort, OutlierMetric);
+mod kind;
+mod limit_row;
+mod quantiles;
+mod replica;
 
-named_enum! {
-    /// Purpose of a step.
-    #[derive(Default, Hash, PartialOrd, Ord)]
-    #[serde(try_from = "String")]
-    pub enum StepKind {
-        /// A level that the plan lists.
-        #[default]
-        List = "list",
-        /// A given number of requests at once; the window ends with the last answer.
-        Burst = "burst",
-        /// A level of the ramp.
-        Ramp = "ramp",
-        /// One request at a time: the unloaded server. Measured before the adaptive search offers load, and again if the search
-        /// doubts that any level meets.
-        Baseline = "baseline",
-        /// A level near the likely boundary, chosen by the adaptive search.
-        Refine = "refine",
-        /// The safe rate, held for the last fifth of the budget.
-        Hold = "hold",
-        /// A soak at the safe rate, after the search.
-        Confirm = "confirm",
-        /// The safe rate, a surge, and the safe rate again, in one step after the search: how the server recovers.
-        Recovery = "recovery",
-        /// A closed loop with enough requests in flight to keep the server full, after the search: its maximum throughput.
-        Peak = "peak",
-        /// A level that the server sustains, measured under its profiler after everything else, since the profiler slows it down.
-        Profile = "profile",
-    }
-}
-
-impl StepKind {
-    /// Returns true for steps that produce no verdict and do not affect the answer: recovery, peak and profile.
-    pub const fn is_auxiliary(self) -> bool {
-        matches!(self, Self::Recovery | Self::Peak | Self::Profile)
-    }
-
-    /// Returns true for steps that the adaptive search chose near the likely boundary.
-    pub const fn is_near_boundary(self) -> bool {
-        matches!(self, Self::Refine | Self::Hold)
-    }
-
-    /// Returns true for steps the search did not ask for: the baseline and auxiliary steps.
-    pub const fn is_outside_search(self) -> bool {
-        matches!(self, Self::Baseline) || self.is_auxiliary()
-    }
-}
-
-named_enum! {
-    /// Outcome of judging a step or a limit against the SLO.
-    #[derive(Default, Hash, PartialOrd, Ord)]
-    #[serde(try_from = "String")]
-    pub enum Verdict {
-        /// Every limit is shown to be met.
-        Meets = "meets",
-        /// A limit is shown to be missed, or the step is not stable.
-        Fails = "fails",
-        /// Too few requests to decide.
-        #[default]
-        Undecided = "undecided",
-        /// The client was the bottleneck, a worker failed, or the server restarted: the step says nothing about the server.
-        Invalid = "invalid",
-    }
-}
-
-named_enum! {
-    /// Reason why a step ended early.
-    #[derive(Hash, PartialOrd, Ord)]
-    #[serde(try_from = "String")]
-    pub enum Abort {
-        /// The misses were far more than the SLO allows.
-        Gross = "gross",
-        /// Every request failed, and there were enough of them to conclude that no server is there to be measured.
-        AllFailed = "all-failed",
-        /// No answer came before the end, from too few requests to say why.
-        NoAnswer = "no-answer",
-        /// More requests failed than the plan tolerates.
-        Errors = "errors",
-        /// The server went away.
-        ServerGone = "server-gone",
-        /// The user interrupted the sweep.
-        Interrupted = "interrupted",
-        /// The sweep reached its deadline.
-        Deadline = "deadline",
-        /// The disk that holds the run folder was nearly full.
-        Disk = "disk",
-        /// A worker was lost or failed.
-        WorkerLost = "worker-lost",
-    }
-}
-
-impl Abort {
-    /// Returns true if the step was stopped for a reason unrelated to its load. Its window is cut short, and a resumed sweep
-    /// measures it again.
-    pub const fn is_broken_off(self) -> bool {
-        matches!(self, Self::Interrupted | Self::Deadline | Self::Disk)
-    }
-}
-
-/// Percentiles of one latency over the measured requests of a step, in milliseconds.
-///
-/// Percentiles are the order statistics ⌈p·n⌉ of the exact values. `p99_low` and `p99_high` are 95 % bounds of the p99 by rank,
-/// at the effective sample size n / `inflation`; `p99_high` is `None` if that is too small for a bound (below 368).
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, schemars::JsonSchema)]
-#[schemars(rename = "LatencyQuantiles")]
-pub struct Quantiles {
-    /// Number of values.
-    pub n: u64,
-    /// Median.
-    pub p50: Option<f64>,
-    /// 90th percentile.
-    pub p90: Option<f64>,
-    /// 95th percentile.
-    pub p95: Option<f64>,
-    /// 99th percentile.
-    pub p99: Option<f64>,
-    /// Lower 95 % bound of the p99.
-    pub p99_low: Option<f64>,
-    /// Upper 95 % bound of the p99.
-    pub p99_high: Option<f64>,
-    /// Number of values that count as one independent value in these bounds; `None` in folders of earlier versions, whose bounds
-    /// assume independent requests.
-    pub inflation: Option<f64>,
-}
-
-impl Quantiles {
-    /// The percentiles that are kept, as shares of the values.
-    pub const SHARES: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
-
-    /// Returns the percentile that a share of the values does not exceed; `None` if it is unknown or not among
-    /// [`Quantiles::SHARES`].
-    pub fn at(&self, share: f64) -> Option<f64> {
-        let values = [self.p50, self.p90, self.p95, self.p99];
-        let kept = Self::SHARES.into_iter().zip(values).find(|(kept, _)| is_same_share(*kept, share));
-        kept.and_then(|(_, value)| value)
-    }
-
-    /// Returns true if the percentile of a share of the values is among those kept.
-    pub fn keeps(share: f64) -> bool {
-        Self::SHARES.into_iter().any(|kept| is_same_share(kept, share))
-    }
-
-    /// Returns the effective sample size: how many independent values these count as in the bounds of the p99; `None` if not
-    /// estimated.
-    pub fn effective(&self) -> Option<f64> {
-        self.inflation.map(|inflation| self.n as f64 / inflation)
-    }
-}
-
-/// Compares shares that were computed from a percentile in different ways.
-fn is_same_share(a: f64, b: f64) -> bool {
-    (a - b).abs() < 1e-9
-}
-
-/// Counts and verdict of one limit in one step: a row of `limits.csv`.
-#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct LimitRow {
-    /// Tier of the SLO.
-    pub tier: String,
-    /// Class of requests; `all` if the workload has only one.
-    pub class: String,
-    /// Name of the limit: `ttft.p99`, `error-rate`, `joint`, `stability`.
-    pub limit: String,
-    /// The limit in milliseconds; `None` unless it is a latency.
-    pub limit_ms: Option<f64>,
-    /// Number of requests (gaps, for ITL) judged.
-    pub n: u64,
-    /// Number of misses among them.
-    pub misses: u64,
-    /// Number of requests cut off before they could be judged.
-    pub censored: u64,
-    /// Number of clusters of misses: misses that are close together in order of `due`.
-    pub clusters: u64,
-    /// Sum of the squared cluster sizes, or the scatter of misses over batches of the step if that is larger
-    /// ([`super::cluster::scatter`]).
-    pub cluster_sq: u64,
-    /// How the misses coincide with those of each latency and error limit before this one in its tier; empty for other limits,
-    /// and in folders of earlier versions.
-    pub co_misses: Vec<CoMisses>,
-    /// Share that met the limit, without the censored ones.
-    pub attainment: Option<f64>,
-    /// Lower bound of the true attainment, at the verdict's confidence.
-    pub low: Option<f64>,
-    /// Upper bound of the true attainment, at the verdict's confidence.
-    pub high: Option<f64>,
-    /// Verdict of these counts.
-    pub verdict: Verdict,
-}
-
-named_enum! {
-    /// The metric in which one replica is much worse than the rest.
-    #[derive(Hash, PartialOrd, Ord)]
-    #[serde(try_from = "String")]
-    pub enum OutlierMetric {
-        /// Higher TTFT.
-        Ttft = "ttft",
-        /// Higher TPOT.
-        Tpot = "tpot",
-        /// A larger share of failed requests.
-        Failures = "failures",
-    }
-}
-
-/// Results of one of several servers of a service in one step, latencies in milliseconds: a row of `replicas.csv`.
-#[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
-pub struct Replica {
-    /// Index of the server in `urls`, from 0.
-    pub target: u16,
-    /// URL of the server, without secrets.
-    pub url: String,
-    /// Measured requests dealt to it, without those that the client could not send.
-    pub n: u64,
-    /// Number of requests that failed.
-    pub failed: u64,
-    /// Number of requests that were cut off.
-    pub cut: u64,
-    /// Percentiles by metric: TTFT, TPOT and e2e.
-    #[serde(flatten, serialize_with = "by_column")]
-    #[schemars(with = "SomeColumns")]
-    pub latency: BTreeMap<Metric, Quantiles>,
-    /// The metric in which this replica is much worse than the others; `None` if it is not.
-    #[serde(rename = "apart")]
-    pub outlier: Option<OutlierMetric>,
-    /// Value of that metric for the other replicas: milliseconds, or the share of failed requests.
-    pub others: Option<f64>,
-}
-
-impl OutlierMetric {
-    /// Returns the name shown to users.
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Ttft => "TTFT",
-            Self::Tpot => "TPOT",
-            Self::Failures => "failures",
-        }
-    }
-}
-
-impl Replica {
-    /// Returns the percentiles of a metric; empty if nothing was measured.
-    pub fn quantiles(&self, metric: Metric) -> Quantiles {
-        self.latency.get(&metric).copied().unwrap_or_default()
-    }
-
-    /// Returns the share of its requests that failed.
-    pub fn failed_share(&self) -> f64 {
-        self.failed as f64 / self.n.max(1) as f64
-    }
-}
-
-/// Serialises the percentiles of each metric under its name with the unit, as everywhere in `result.json`.
-pub fn by_column<S: serde::Serializer>(of: &BTreeMap<Metric, Quantiles>, to: S) -> Result<S::Ok, S::Error> {
-    to.collect_map(of.iter().map(|(metric, q)| (format!("{}_ms", metric.name()), q)))
-}
+use super::groups::{Group, GroupBy};
+pub use super::latency_columns::{AllColumns, SomeColumns};
+pub use super::server::{Buckets, ClientSide, MetricRow, ServerLatency, ServerSide};
+use super::workers::StepWorker;
+use goodput_core::level::{Control, Level};
+use goodput_core::slo::{ALL, Metric};
+pub use kind::{Abort, StepKind, Verdict};
+pub use limit_row::LimitRow;
+pub use quantiles::Quantiles;
+pub use replica::{OutlierMetric, Replica, by_column};
+use serde::Serialize;
+use std::collections::BTreeMap;
 
 /// The part of a trace that a step replayed, counted in requests with an arrival time of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, schemars::JsonSchema)]
@@ -473,37 +224,12 @@ pub struct Step {
     pub trace: Option<TracePart>,
 }
 
-impl LimitRow {
-    /// Returns the name that identifies the row within its tier: `ttft.p99`, or `short/ttft.p99` for a limit of the class
-    /// `short`.
-    pub fn key(&self) -> String {
-        limit_key(&self.class, &self.limit)
-    }
-
-    /// Returns true if the row has this key.
-    pub fn is(&self, key: &str) -> bool {
-        split_limit_key(key) == (&self.class, &self.limit)
-    }
-
-    /// Returns how many of the counted values belong to one of `due_n` requests: for ITL the gaps per request, since they stall
-    /// together; 1 for a limit on requests.
-    pub fn per_request(&self, due_n: u64) -> f64 {
-        if Metric::of_limit(&self.limit).is_some_and(|m| !m.is_per_request()) {
-            (self.n as f64 / due_n.max(1) as f64).max(1.0)
-        } else {
-            1.0
-        }
-    }
-}
-
 impl Step {
     /// Creates the first step of the series `main`, in which nothing was measured, for readers and tests to fill in.
     pub fn blank(level: Level) -> Self {
         Self { series: "main".into(), step: 1, level, ..Self::default() }
     }
-}
 
-impl Step {
     /// Returns the percentiles of a metric; empty if nothing was measured.
     pub fn quantiles(&self, metric: Metric) -> Quantiles {
         self.latency.get(&metric).copied().unwrap_or_default()

@@ -5,7 +5,7 @@ mod lookup;
 use super::{Dialect, PromptWriter, items_dialect};
 use crate::client::answer_text::AnswerText;
 use crate::client::encoder::Pinning;
-use crate::client::event::{NotJson, Parsed, json_of};
+use crate::client::event::{EventReader, NotJson, Parsed, json_of};
 use crate::client::splitter::Splitter;
 use crate::client::sse::Item;
 use goodput_core::endpoint::Answer;
@@ -79,6 +79,12 @@ impl TemplateReader {
     /// Returns a splitter for the beginning of a stream.
     pub fn splitter(&self) -> Splitter {
         Splitter::new(self.format)
+    }
+
+    /// Returns a reader of the events of a stream.
+    pub fn event_reader(&self) -> EventReader {
+        let ends_in_json = self.done.as_deref().is_some_and(|done| done.starts_with(b"{"));
+        if ends_in_json { EventReader::parsing_all() } else { EventReader::default() }
     }
 
     /// Parses one event of a stream.

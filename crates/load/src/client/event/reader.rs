@@ -35,7 +35,13 @@ struct Frame {
 }
 
 impl EventReader {
-    /// Returns what `parse` returns for this event. For each stream `parse` has to be the same function of the payload.
+    /// Makes a reader that parses every event, for a stream that has an end which may look like an event with text.
+    pub fn parsing_all() -> Self {
+        Self { known: None, tries: TRIES }
+    }
+
+    /// Returns what `parse` returns for this event. `parse` has to be the same function for all events of a stream, to which texts of the same
+    /// length are the same.
     pub fn read(&mut self, item: Item<'_>, parse: impl Fn(Item<'_>) -> Parsed) -> Parsed {
         if item.error {
             return parse(item);
@@ -204,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_read_so_too() {
+    fn events_of_a_template_are_read_alike() {
         let table = "path = \"/x\"\ntext = \"$.text\"\nfinish = \"$.end\"\ntokens = \"$.n\"\nbody = '{\"p\": \"{{prompt}}\"}'\n";
         let template = toml::from_str(table).unwrap();
         let template = TemplateReader::new(&template);
@@ -220,6 +226,19 @@ mod tests {
                 template.event(item(payload)),
                 "{payload}"
             );
+        }
+    }
+
+    /// The end of a stream may look like an event with text.
+    #[test]
+    fn the_end_of_a_template_is_no_text() {
+        let table = "path = \"/x\"\ntext = \"$.text\"\ndone = '{\"text\":\"END\"}'\nbody = '{\"p\": \"{{prompt}}\"}'\n";
+        let template = TemplateReader::new(&toml::from_str(table).unwrap());
+        let mut reader = template.event_reader();
+        for payload in [r#"{"text":"a"}"#, r#"{"text":"bc"}"#, r#"{"text":"END"}"#] {
+            let read = reader.read(item(payload), |i| template.event(i));
+            assert_eq!(read, template.event(item(payload)), "{payload}");
+            assert_eq!(read == Parsed::Done, payload.contains("END"));
         }
     }
 

@@ -149,12 +149,11 @@ impl Client {
                 first => first?,
             };
             let status = answer.status.as_u16();
+            let (conn, location) = (answer.conn, answer.location.clone());
+            // Read in any case, so that the connection can be used again.
+            let body = answer.body(most).await?;
             // The body of a redirect says less than its target.
-            if let Some(to) = &answer.location {
-                return Ok((status, Bytes::from(elsewhere(to)), answer.conn));
-            }
-            let conn = answer.conn;
-            Ok((status, answer.body(most).await?, conn))
+            Ok((status, location.map_or(body, |to| Bytes::from(elsewhere(&to))), conn))
         };
         let unsaid = |e: Broken| Broken { text: inner.secrets.redact(&e.text).into_owned(), ..e };
         let late =

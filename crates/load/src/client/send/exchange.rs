@@ -168,7 +168,7 @@ impl Exchange {
             (true, format) => match self.protocol.splitter() {
                 // Lines of JSON may come under any type.
                 Splitter::Events(_) if format == Format::Json => Reading::Json(Vec::new()),
-                splitter => Reading::Events(splitter, EventReader::default()),
+                splitter => Reading::Events(splitter, self.protocol.event_reader()),
             },
             (false, Format::Json | Format::Other) => Reading::Whole(Vec::new(), at),
             (false, Format::Events) => {

@@ -1,7 +1,8 @@
-//! Plain HTTP/1.1 to a server without a proxy, over connections of our own: the way of most loads. It takes less of the client's time than the
-//! HTTP library does, and knows when the bytes of an answer were read.
+//! Plain HTTP/1.1 to a server without a proxy, as in most loads, over connections of our own. It takes less of the client's time than the HTTP
+//! library does, and knows when the bytes of an answer were read.
 
-use super::stamped::{ReadTime, Stamped};
+use super::idle::IdleConnections;
+use super::stamped::{LastRead, Stamped};
 use super::{Call, Route};
 use crate::client::broken::Broken;
 use crate::client::dns::InTurn;
@@ -16,17 +17,17 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioIo;
-use std::collections::VecDeque;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tower::{Service, ServiceExt};
 
-/// Interval of the kernel's probes of a silent connection, and the time without an answer after which it is dead.
+/// Interval of the kernel's probes of a silent connection.
 const KEEPALIVE: Duration = Duration::from_secs(15);
+/// Number of probes without an answer after which a connection is dead.
 const KEEPALIVE_RETRIES: u32 = 3;
 /// Time for which sent bytes may stay unacknowledged.
 #[cfg(target_os = "linux")]
@@ -34,22 +35,25 @@ const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// The connections to one URL.
 pub(crate) struct Direct {
-    place: Place,
+    address: Address,
     host: HeaderValue,
     connect_timeout: Duration,
     /// Idle connections; `None` if every request opens its own.
     idle: Option<Arc<IdleConnections>>,
 }
 
-enum Place {
+#[derive(Clone)]
+enum Address {
     Tcp(HttpConnector<InTurn>, Uri),
     Unix(PathBuf),
 }
 
 /// An open connection.
-struct Connection {
-    requests: SendRequest<Payload>,
-    read: ReadTime,
+pub(super) struct Connection {
+    pub(super) requests: SendRequest<Payload>,
+    pub(super) last_read: LastRead,
+    /// Use of the connection by its next request.
+    next_use: Conn,
 }
 
 /// The head of an answer, its body yet to be read.
@@ -62,49 +66,46 @@ pub(super) struct Received {
 /// A body that arrives. Its connection is idle once it has been read to its end, and is closed if it is dropped earlier.
 pub(super) struct DirectBody {
     pub(super) incoming: Incoming,
+    pub(super) last_read: LastRead,
     connection: Option<Connection>,
     idle: Option<Arc<IdleConnections>>,
-    /// The time at which the connection was last read from.
-    pub(super) read: ReadTime,
 }
 
 impl Direct {
-    /// Makes the way to a URL without opening a connection; `None` if only the HTTP library can go it.
+    /// Makes the connections to a URL without opening one; `None` for TLS, HTTP/2 and proxies, which need the HTTP library.
     pub(super) fn new(server: &Server, url: &BaseUrl, names: &InTurn) -> Option<Self> {
         let is_proxied = proxy_for(&server.proxy, url).is_some();
         if url.is_tls() || is_proxied || server.http == Http::Two {
             return None;
         }
         let root = url.join("/");
-        let place = match url.socket() {
-            Some(path) => Place::Unix(path.into()),
-            None => Place::Tcp(connector(names), root.as_str().parse().ok()?),
+        let address = match url.socket() {
+            Some(path) => Address::Unix(path.into()),
+            None => Address::Tcp(connector(names), root.as_str().parse().ok()?),
         };
         let (host, port) = (root.host_str()?, root.port().map(|port| format!(":{port}")));
         let host = HeaderValue::try_from(format!("{host}{}", port.unwrap_or_default())).ok()?;
-        let pools = server.connections != Connections::Cold;
-        let idle = pools.then(|| Arc::new(IdleConnections::default()));
-        Some(Self { place, host, connect_timeout: server.connect_timeout.0, idle })
+        let keeps_idle = server.connections != Connections::Cold;
+        let idle = keeps_idle.then(|| Arc::new(IdleConnections::default()));
+        Some(Self { address, host, connect_timeout: server.connect_timeout.0, idle })
     }
 
     /// Sends a request over an idle connection, if it may and there is one, or else over a new one, and waits for the head of the answer.
     pub(super) async fn send(&self, call: &Call<'_>, payload: Payload) -> Result<Received, Broken> {
         let mut request = self.request(call, payload);
-        let idle = self.idle.as_ref().filter(|_| call.route == Route::Pooled);
-        while let Some(mut connection) = idle.and_then(|idle| idle.take()) {
+        loop {
+            let mut connection = match self.idle.as_ref().filter(|_| call.route == Route::Pooled) {
+                Some(idle) => self.idle_or_new(idle).await?,
+                None => connect(self.address.clone(), self.connect_timeout).await?,
+            };
             match connection.requests.try_send_request(request).await {
-                Ok(response) => return Ok(self.received(response, connection, Conn::Reused)),
-                // The server closed the connection before anything was sent.
+                Ok(response) => return Ok(self.received(response, connection)),
                 Err(mut e) => match e.take_message() {
-                    Some(unsent) => request = unsent,
-                    None => return Err(Broken::unanswered(&e.into_error())),
+                    // The server closed the connection while it was idle, and nothing was sent.
+                    Some(unsent) if connection.next_use == Conn::Reused => request = unsent,
+                    Some(_) | None => return Err(Broken::unanswered(&e.into_error())),
                 },
             }
-        }
-        let mut connection = self.connect().await?;
-        match connection.requests.try_send_request(request).await {
-            Ok(response) => Ok(self.received(response, connection, Conn::New)),
-            Err(e) => Err(Broken::unanswered(&e.into_error())),
         }
     }
 
@@ -124,35 +125,42 @@ impl Direct {
         request
     }
 
-    fn received(&self, response: Response<Incoming>, connection: Connection, conn: Conn) -> Received {
+    fn received(&self, response: Response<Incoming>, mut connection: Connection) -> Received {
         let (head, incoming) = response.into_parts();
-        let read = connection.read.clone();
-        let body = DirectBody { incoming, connection: Some(connection), idle: self.idle.clone(), read };
+        let (conn, last_read) = (connection.next_use, connection.last_read.clone());
+        connection.next_use = Conn::Reused;
+        let body = DirectBody { incoming, last_read, connection: Some(connection), idle: self.idle.clone() };
         Received { response: Response::from_parts(head, ()), conn, body }
     }
 
-    async fn connect(&self) -> Result<Connection, Broken> {
-        let opened = async {
-            match &self.place {
-                Place::Tcp(connector, uri) => {
-                    let mut connector = connector.clone();
-                    let ready = connector.ready().await.map_err(|e| Broken::connecting(&e))?;
-                    let socket = ready.call(uri.clone()).await.map_err(|e| Broken::connecting(&e))?;
-                    open(socket.into_inner()).await
-                }
-                Place::Unix(path) => {
-                    let socket = UnixStream::connect(path).await.map_err(|e| Broken::connecting(&e))?;
-                    open(socket).await
-                }
+    /// Returns an idle connection, or a new one if none becomes idle while it is opened. A connection that is no longer needed once it is open
+    /// is idle then.
+    async fn idle_or_new(&self, idle: &Arc<IdleConnections>) -> Result<Connection, Broken> {
+        if let Some(connection) = idle.take() {
+            return Ok(connection);
+        }
+        let mut opened = Box::pin(connect(self.address.clone(), self.connect_timeout));
+        loop {
+            tokio::select! {
+                biased;
+                () = idle.freed() => {}
+                opened = &mut opened => return opened,
             }
-        };
-        let late = |_| Err(Broken::new(Failure::Connect, "operation timed out"));
-        timeout(self.connect_timeout, opened).await.unwrap_or_else(late)
+            if let Some(connection) = idle.take() {
+                let idle = idle.clone();
+                tokio::spawn(async move {
+                    if let Ok(opened) = opened.await {
+                        idle.put(opened);
+                    }
+                });
+                return Ok(connection);
+            }
+        }
     }
 }
 
 impl DirectBody {
-    /// Gives the connection of a body that was read to its end back.
+    /// Keeps the connection of a body that was read to its end.
     pub(super) fn release(&mut self) {
         if let (Some(idle), Some(connection)) = (&self.idle, self.connection.take()) {
             idle.put(connection);
@@ -172,111 +180,44 @@ fn connector(names: &InTurn) -> HttpConnector<InTurn> {
     connector
 }
 
-/// Makes a connection of a socket. A task of the runtime drives it.
-async fn open(socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> Result<Connection, Broken> {
-    let read = ReadTime::default();
-    let socket = TokioIo::new(Stamped::new(socket, read.clone()));
-    let (requests, driver) = http1::handshake(socket).await.map_err(|e| Broken::connecting(&e))?;
-    // Its error is that of the request or of the body too.
-    tokio::spawn(async move { drop(driver.await) });
-    Ok(Connection { requests, read })
-}
-
-/// Idle connections, each with the time since which it is; the one that was used last is the last one.
-#[derive(Default)]
-struct IdleConnections(Mutex<VecDeque<(Instant, Connection)>>);
-
-impl IdleConnections {
-    /// Takes the connection that was used last, of those that can be sent on.
-    fn take(&self) -> Option<Connection> {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut unready = Vec::new();
-        let mut ready = None;
-        while let Some((since, connection)) = all.pop_back() {
-            if since.elapsed() >= super::IDLE {
-                // The others are idle for even longer.
-                all.clear();
-            } else if connection.requests.is_ready() {
-                ready = Some(connection);
-                break;
-            } else if !connection.requests.is_closed() {
-                // Its last request has not been sent to the end: the answer came before.
-                unready.push((since, connection));
+/// Opens a connection.
+async fn connect(address: Address, limit: Duration) -> Result<Connection, Broken> {
+    let connected = async {
+        match address {
+            Address::Tcp(mut connector, uri) => {
+                let ready = connector.ready().await.map_err(|e| Broken::connecting(&e))?;
+                let socket = ready.call(uri).await.map_err(|e| Broken::connecting(&e))?;
+                open(socket.into_inner()).await
+            }
+            Address::Unix(path) => {
+                let socket = UnixStream::connect(path).await.map_err(|e| Broken::connecting(&e))?;
+                open(socket).await
             }
         }
-        all.extend(unready.into_iter().rev());
-        ready
-    }
+    };
+    let timed_out = |_| Err(Broken::new(Failure::Connect, "operation timed out"));
+    timeout(limit, connected).await.unwrap_or_else(timed_out)
+}
 
-    /// Keeps a connection.
-    fn put(&self, connection: Connection) {
-        if connection.requests.is_closed() {
-            return;
-        }
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        while all.front().is_some_and(|(since, _)| since.elapsed() >= super::IDLE) {
-            all.pop_front();
-        }
-        all.push_back((Instant::now(), connection));
-    }
+/// Makes a connection of a socket. A task of the runtime drives it.
+pub(super) async fn open(
+    socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) -> Result<Connection, Broken> {
+    let last_read = LastRead::default();
+    let socket = TokioIo::new(Stamped::new(socket, last_read.clone()));
+    let (requests, driver) = http1::handshake(socket).await.map_err(|e| Broken::connecting(&e))?;
+    // The request or the body reports the same error.
+    tokio::spawn(async move { drop(driver.await) });
+    Ok(Connection { requests, last_read, next_use: Conn::New })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tokio::io::DuplexStream;
-    use tokio::time::advance;
-
-    /// Returns a connection that is ready to be sent on, and its far end.
-    async fn connection() -> (Connection, DuplexStream) {
-        let (near, far) = tokio::io::duplex(4096);
-        let mut connection = open(near).await.unwrap();
-        connection.requests.ready().await.unwrap();
-        (connection, far)
-    }
-
-    fn opened(connection: &Connection) -> Instant {
-        connection.read.opened()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_connection_that_was_used_last_is_taken_first() {
-        let idle = IdleConnections::default();
-        let (mut far_ends, mut times) = (Vec::new(), Vec::new());
-        for _ in 0..3 {
-            let (connection, far) = connection().await;
-            times.push(opened(&connection));
-            far_ends.push(far);
-            idle.put(connection);
-            advance(Duration::from_millis(10)).await;
-        }
-        assert_eq!(idle.take().map(|c| opened(&c)), Some(times[2]));
-        // The far end of the next one closes.
-        far_ends.remove(1);
-        tokio::task::yield_now().await;
-        assert_eq!(idle.take().map(|c| opened(&c)), Some(times[0]));
-        assert!(idle.take().is_none());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_connection_is_not_kept_until_its_server_closes_it() {
-        let idle = IdleConnections::default();
-        let (old, _far) = connection().await;
-        idle.put(old);
-        advance(super::super::IDLE - Duration::from_millis(1)).await;
-        let (new, _far) = connection().await;
-        let since = opened(&new);
-        idle.put(new);
-        assert_eq!(idle.0.lock().unwrap().len(), 2);
-        advance(Duration::from_millis(1)).await;
-        assert_eq!(idle.take().map(|c| opened(&c)), Some(since));
-        assert!(idle.take().is_none(), "too old");
-        assert!(idle.0.lock().unwrap().is_empty());
-    }
 
     /// Rows: a table of the plan, and if its requests go over connections of our own.
     #[test]
-    fn the_library_goes_where_it_is_needed() {
+    fn tls_http_2_and_proxies_are_left_to_the_library() {
         for (table, is_direct) in [
             ("url = \"http://127.0.0.1:8000\"", true),
             ("url = \"http://127.0.0.1:8000\"\nhttp = \"1.1\"", true),
@@ -290,5 +231,28 @@ mod tests {
             let url = &server.target.urls()[0];
             assert_eq!(Direct::new(&server, url, &InTurn::default()).is_some(), is_direct, "{table}");
         }
+    }
+
+    /// A connection that becomes idle is used, and the one that was being opened is the next idle one, and new.
+    #[tokio::test]
+    async fn a_connection_that_becomes_idle_is_not_left_for_one_that_is_being_opened() {
+        let server: Server = toml::from_str("url = \"http://127.0.0.1:1\"").unwrap();
+        let direct = Direct::new(&server, &server.target.urls()[0], &InTurn::default()).unwrap();
+        let idle = direct.idle.clone().unwrap();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let uri = format!("http://{}/", listener.local_addr().unwrap()).parse().unwrap();
+        let direct = Direct { address: Address::Tcp(connector(&InTurn::default()), uri), ..direct };
+        let (near, _far) = tokio::io::duplex(4096);
+        let mut freed = open(near).await.unwrap();
+        freed.requests.ready().await.unwrap();
+        freed.next_use = Conn::Reused;
+        let (connection, ()) = tokio::join!(biased; direct.idle_or_new(&idle), async { idle.put(freed) });
+        assert_eq!(connection.map(|c| c.next_use).ok(), Some(Conn::Reused));
+        let (_accepted, _) = listener.accept().await.unwrap();
+        while idle.len() == 0 {
+            tokio::task::yield_now().await;
+        }
+        let next = direct.idle_or_new(&idle).await;
+        assert_eq!(next.map(|c| c.next_use).ok(), Some(Conn::New));
     }
 }

@@ -9,21 +9,21 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-/// The time at which a socket was last read from. Clones are the same.
+/// The time at which a socket was last read from. Clones share it.
 #[derive(Debug, Clone)]
-pub(super) struct ReadTime {
+pub(super) struct LastRead {
     opened: Instant,
     /// Nanoseconds from `opened` to the last read; 0 before the first one.
     after: Arc<AtomicU64>,
 }
 
-impl Default for ReadTime {
+impl Default for LastRead {
     fn default() -> Self {
         Self { opened: Instant::now(), after: Arc::default() }
     }
 }
 
-impl ReadTime {
+impl LastRead {
     /// Returns the time of the last read that had bytes.
     pub(super) fn get(&self) -> Option<Instant> {
         let after = self.after.load(Relaxed);
@@ -45,12 +45,12 @@ impl ReadTime {
 /// A socket that notes when it was read from.
 pub(super) struct Stamped<S> {
     socket: S,
-    read: ReadTime,
+    last_read: LastRead,
 }
 
 impl<S> Stamped<S> {
-    pub(super) fn new(socket: S, read: ReadTime) -> Self {
-        Self { socket, read }
+    pub(super) fn new(socket: S, last_read: LastRead) -> Self {
+        Self { socket, last_read }
     }
 }
 
@@ -59,7 +59,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Stamped<S> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.socket).poll_read(cx, buf);
         if buf.filled().len() > before {
-            self.read.note();
+            self.last_read.note();
         }
         polled
     }
@@ -100,7 +100,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_last_read_with_bytes_is_noted() {
         let (mut far, near) = tokio::io::duplex(64);
-        let (opened, read) = (Instant::now(), ReadTime::default());
+        let (opened, read) = (Instant::now(), LastRead::default());
         let mut near = Stamped::new(near, read.clone());
         let mut buffer = [0; 8];
         assert_eq!(read.get(), None);

@@ -108,6 +108,16 @@ fn only_the_much_worse_replica_is_an_outlier() {
     }
 }
 
+/// The requests that an overloaded replica has at the end of a step have no first token yet.
+#[test]
+fn a_replica_without_answers_at_the_end_is_slow_there() {
+    let mut all = records(2000, 2, |id| Ok(if id % 2 == 1 { 200.0 } else { 50.0 }));
+    for r in all.iter_mut().filter(|r| r.target == 1 && r.id >= 1700) {
+        (r.outcome, r.first_token, r.last_token) = (Outcome::Cut, None, None);
+    }
+    assert_eq!(outliers(&replicas(&all, &urls(2))), [(1, OutlierMetric::Ttft)]);
+}
+
 #[test]
 fn slow_tokens_are_detected_without_slow_first_tokens() {
     let mut all = records(1000, 2, |_| Ok(50.0));
