@@ -19,7 +19,7 @@ const LARGEST: usize = 4 << 10;
 /// A reader of the events of one stream.
 #[derive(Debug, Default)]
 pub struct EventReader {
-    known: Option<Frame>,
+    known: Option<Box<Frame>>,
     tries: u8,
 }
 
@@ -57,7 +57,7 @@ impl EventReader {
             && self.tries < TRIES
         {
             self.tries += 1;
-            self.known = Frame::around_text(item.data, event, parse);
+            self.known = Frame::around_text(item.data, event, parse).map(Box::new);
         }
         parsed
     }
