@@ -52,6 +52,14 @@ impl InTurn {
         Self { inner: Arc::default(), gate }
     }
 
+    /// Looks a name up as the system does. Returns its addresses in the order in which to try them.
+    async fn looked_up(
+        &self,
+        name: &str,
+    ) -> Result<std::vec::IntoIter<SocketAddr>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.resolved(name, looked_up(name)).await?.into_iter())
+    }
+
     /// Returns the addresses of a name in the order in which to try them.
     async fn resolved(
         &self,
@@ -117,8 +125,7 @@ impl Resolve for InTurn {
     fn resolve(&self, name: Name) -> Resolving {
         let names = self.clone();
         Box::pin(async move {
-            let list = names.resolved(name.as_str(), looked_up(name.as_str())).await?;
-            let addrs: Addrs = Box::new(list.into_iter());
+            let addrs: Addrs = Box::new(names.looked_up(name.as_str()).await?);
             Ok(addrs)
         })
     }
@@ -136,10 +143,7 @@ impl Service<ConnectName> for InTurn {
 
     fn call(&mut self, name: ConnectName) -> Self::Future {
         let names = self.clone();
-        Box::pin(async move {
-            let list = names.resolved(name.as_str(), looked_up(name.as_str())).await?;
-            Ok(list.into_iter())
-        })
+        Box::pin(async move { names.looked_up(name.as_str()).await })
     }
 }
 

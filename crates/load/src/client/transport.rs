@@ -15,7 +15,7 @@ use axum::Router;
 use build::Pool;
 use bytes::Bytes;
 use connections::Unused;
-use direct::{Direct, DirectBody, Received};
+use direct::{Direct, DirectBody};
 use goodput_core::endpoint::BaseUrl;
 use goodput_core::record::{Conn, Failure};
 use goodput_plan::client::Retries;
@@ -23,6 +23,7 @@ use goodput_plan::server::{Connections, Server, Target};
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode, Version,
     header::{CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, LOCATION},
+    response::Parts,
 };
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::HttpInfo;
@@ -136,12 +137,12 @@ fn asks_to_wait(status: StatusCode, headers: &HeaderMap) -> Option<Duration> {
 
 /// Returns true for a 408 that ends its connection. On a connection that was used before, it is how some servers close an idle one: it was
 /// under way when the request was sent, and does not answer it (RFC 9110, section 15.5.9).
-fn is_idle_timeout(head: &Head<'_>) -> bool {
+fn is_idle_timeout(head: &Parts, conn: Option<Conn>) -> bool {
     let closes = |value: &HeaderValue| {
         value.to_str().is_ok_and(|v| v.split(',').any(|token| token.trim().eq_ignore_ascii_case("close")))
     };
     head.status == StatusCode::REQUEST_TIMEOUT
-        && head.conn == Some(Conn::Reused)
+        && conn == Some(Conn::Reused)
         && (head.version < Version::HTTP_11 || head.headers.get_all(CONNECTION).iter().any(closes))
 }
 
@@ -178,17 +179,9 @@ fn location(status: StatusCode, headers: &HeaderMap, asked: &Url) -> Option<Stri
     Some(to.path().to_owned())
 }
 
-/// The head of a response, however it came.
-struct Head<'a> {
-    status: StatusCode,
-    version: Version,
-    headers: &'a HeaderMap,
-    conn: Option<Conn>,
-}
-
 enum Body {
     Direct(DirectBody),
-    Library(reqwest::Response),
+    Library(reqwest::Body),
     Local(axum::body::Body),
 }
 
@@ -197,7 +190,7 @@ impl Library {
         &self,
         call: &Call<'_>,
         payload: Payload,
-    ) -> Result<(Option<Conn>, reqwest::Response), Broken> {
+    ) -> Result<(Option<Conn>, http::Response<reqwest::Body>), Broken> {
         let mut request = reqwest::Request::new(call.method.clone(), call.url.clone());
         request.headers_mut().clone_from(call.headers);
         if !payload.is_empty() {
@@ -214,7 +207,7 @@ impl Library {
             Some(_) => Some(Conn::Reused),
             None => None,
         };
-        Ok((conn, response))
+        Ok((conn, response.into()))
     }
 }
 
@@ -240,20 +233,15 @@ impl Transport {
 
     /// Sends one request and waits for the response head.
     pub(crate) async fn send(&self, call: Call<'_>, payload: Payload) -> Result<Answer, Broken> {
-        match self {
+        let (conn, response) = match self {
             Self::Http(urls) => match &urls[call.target] {
                 UrlTransport::Direct(direct) => {
-                    let Received { response, conn, body } = direct.send(&call, payload).await?;
-                    let (status, version) = (response.status(), response.version());
-                    let head = Head { status, version, headers: response.headers(), conn: Some(conn) };
-                    Answer::new(&head, &call, Body::Direct(body))
+                    let (conn, response) = direct.send(&call, payload).await?;
+                    (Some(conn), response.map(Body::Direct))
                 }
                 UrlTransport::Library(library) => {
-                    let (conn, mut response) = library.send(&call, payload).await?;
-                    let headers = std::mem::take(response.headers_mut());
-                    let (status, version) = (response.status(), response.version());
-                    let head = Head { status, version, headers: &headers, conn };
-                    Answer::new(&head, &call, Body::Library(response))
+                    let (conn, response) = library.send(&call, payload).await?;
+                    (conn, response.map(Body::Library))
                 }
             },
             Self::Local(router) => {
@@ -262,12 +250,10 @@ impl Transport {
                 *request.uri_mut() = call.url.path().parse().expect("the path of a URL is a URI");
                 request.headers_mut().clone_from(call.headers);
                 let Ok(response) = router.clone().oneshot(request).await;
-                let (parts, body) = response.into_parts();
-                let (status, version) = (parts.status, parts.version);
-                let head = Head { status, version, headers: &parts.headers, conn: Some(Conn::Reused) };
-                Answer::new(&head, &call, Body::Local(body))
+                (Some(Conn::Reused), response.map(Body::Local))
             }
-        }
+        };
+        Answer::new(conn, response, call.url)
     }
 }
 
@@ -296,25 +282,25 @@ fn libraries(
 }
 
 impl Answer {
-    /// Makes an answer of its head.
+    /// Makes an answer of a response, however it came.
     ///
     /// # Errors
     /// It is the 408 of an idle connection, which answers no request.
-    fn new(head: &Head<'_>, call: &Call<'_>, body: Body) -> Result<Self, Broken> {
+    fn new(conn: Option<Conn>, response: http::Response<Body>, url: &Url) -> Result<Self, Broken> {
+        let (head, body) = response.into_parts();
         let is_local = matches!(body, Body::Local(_));
-        if !is_local && is_idle_timeout(head) {
+        if !is_local && is_idle_timeout(&head, conn) {
             return Err(Broken::closed_idle());
         }
-        let Head { status, version, headers, conn } = *head;
         Ok(Self {
-            status,
-            version,
+            status: head.status,
+            version: head.version,
             conn,
-            format: Format::of(headers),
-            encoding: encoding(headers),
-            server_ttft: server_ttft(headers),
-            retry_after: asks_to_wait(status, headers),
-            location: location(status, headers, call.url),
+            format: Format::of(&head.headers),
+            encoding: encoding(&head.headers),
+            server_ttft: server_ttft(&head.headers),
+            retry_after: asks_to_wait(head.status, &head.headers),
+            location: location(head.status, &head.headers, url),
             body,
         })
     }
@@ -336,7 +322,7 @@ impl Answer {
     /// Reads the next bytes of the body; `None` at its end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Broken> {
         match &mut self.body {
-            Body::Library(response) => response.chunk().await.map_err(|e| Broken::reading(&e)),
+            Body::Library(body) => data(body).await,
             Body::Local(body) => data(body).await,
             Body::Direct(body) => {
                 let next = data(&mut body.incoming).await?;

@@ -104,10 +104,10 @@ fn outlier(all: &[Replica], i: usize, dealt: &[Vec<&CompactRecord>]) -> Option<(
 /// Returns true if the `i`-th replica is slower by [`SLOW_FACTOR`] in its best part of the step than the others in their worst; of several
 /// others their median counts in each part.
 fn is_slower_throughout(metric: Metric, i: usize, dealt: &[Vec<&CompactRecord>]) -> bool {
-    let parts: Vec<Vec<Option<f64>>> = dealt.iter().map(|own| p90_by_part(metric, own)).collect();
+    let parts: Vec<[Option<f64>; PARTS]> = dealt.iter().map(|own| p90_by_part(metric, own)).collect();
     let of_others = |part: usize| {
         let others = parts.iter().enumerate().filter(|(at, _)| *at != i);
-        median(others.filter_map(|(_, p)| p.get(part).copied().flatten()).collect())
+        median(others.filter_map(|(_, p)| p[part]).collect())
     };
     let worst = (0..PARTS).filter_map(of_others).max_by(f64::total_cmp);
     let is_whole = parts[i].iter().all(Option::is_some);
@@ -117,7 +117,7 @@ fn is_slower_throughout(metric: Metric, i: usize, dealt: &[Vec<&CompactRecord>])
 
 /// Returns the 90th percentile of a metric in each part of the step, in milliseconds; infinite for a part of whose requests none was answered,
 /// as in the last part of an overloaded step, and `None` without requests.
-fn p90_by_part(metric: Metric, own: &[&CompactRecord]) -> Vec<Option<f64>> {
+fn p90_by_part(metric: Metric, own: &[&CompactRecord]) -> [Option<f64>; PARTS] {
     let of = |part: &[&CompactRecord]| {
         let answered = part.iter().filter(|r| r.counts_for(metric));
         let mut values: Vec<f64> = answered.filter_map(|r| metric.of(&r.record())).map(ms).collect();
@@ -126,7 +126,7 @@ fn p90_by_part(metric: Metric, own: &[&CompactRecord]) -> Vec<Option<f64>> {
         order_statistic(&values, 900).or(unanswered)
     };
     let end = |part: usize| part * own.len() / PARTS;
-    (0..PARTS).map(|part| of(&own[end(part)..end(part + 1)])).collect()
+    std::array::from_fn(|part| of(&own[end(part)..end(part + 1)]))
 }
 
 /// Judges a request against a latency in milliseconds. Failed requests are counted elsewhere; the latency of requests that were

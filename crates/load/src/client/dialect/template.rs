@@ -83,8 +83,9 @@ impl TemplateReader {
 
     /// Returns a reader of the events of a stream.
     pub fn event_reader(&self) -> EventReader {
-        let ends_in_json = self.done.as_deref().is_some_and(|done| done.starts_with(b"{"));
-        if ends_in_json { EventReader::parsing_all() } else { EventReader::default() }
+        // An event with text has quotation marks, so that any other end looks like none.
+        let may_look_like_text = self.done.as_deref().is_some_and(|done| done.contains(&b'"'));
+        if may_look_like_text { EventReader::parsing_all() } else { EventReader::default() }
     }
 
     /// Parses one event of a stream.

@@ -151,7 +151,7 @@ mod tests {
             (Api::Chat, chat(r#""content":"TEXT""#)),
             (Api::Chat, chat(r#""reasoning_content":"TEXT","content":null"#)),
             (Api::Chat, chat(r#""tool_calls":[{"index":0,"function":{"arguments":"TEXT"}}]"#)),
-            (Api::Completions, r#"{"id":"TEXT ","choices":[{"text": "TEXT"}]}"#.replace("TEXT ", "x")),
+            (Api::Completions, r#"{"id":"x","choices":[{"text": "TEXT"}]}"#.into()),
             (
                 Api::Messages,
                 r#"{"type":"content_block_delta","delta":{"type":"text_delta","text":"TEXT"}}"#.into(),
@@ -190,8 +190,8 @@ mod tests {
         let mut reader = EventReader::default();
         let parse = |i: Item<'_>| parse_event(Api::Chat, i);
         reader.read(item(&text("a")), parse);
-        let error = Item { error: true, ..item(&text("b")) }.data.to_vec();
-        let error = Item { data: &error, error: true };
+        let error = text("b");
+        let error = Item { error: true, ..item(&error) };
         assert_eq!(reader.read(error, parse), parse(error), "an error by name");
     }
 
@@ -229,16 +229,24 @@ mod tests {
         }
     }
 
-    /// The end of a stream may look like an event with text.
+    /// The end of a stream may look like an event with text. Rows: the place of the text, and the events before the end and the end.
     #[test]
     fn the_end_of_a_template_is_no_text() {
-        let table = "path = \"/x\"\ntext = \"$.text\"\ndone = '{\"text\":\"END\"}'\nbody = '{\"p\": \"{{prompt}}\"}'\n";
-        let template = TemplateReader::new(&toml::from_str(table).unwrap());
-        let mut reader = template.event_reader();
-        for payload in [r#"{"text":"a"}"#, r#"{"text":"bc"}"#, r#"{"text":"END"}"#] {
-            let read = reader.read(item(payload), |i| template.event(i));
-            assert_eq!(read, template.event(item(payload)), "{payload}");
-            assert_eq!(read == Parsed::Done, payload.contains("END"));
+        for (text, payloads) in [
+            ("$.text", [r#"{"text":"a"}"#, r#"{"text":"bc"}"#, r#"{"text":"END"}"#]),
+            ("$", [r#""a""#, r#""bc""#, r#""END""#]),
+        ] {
+            let end = payloads[2];
+            let table = format!(
+                "path = \"/x\"\ntext = \"{text}\"\ndone = '{end}'\nbody = '{{\"p\": \"{{{{prompt}}}}\"}}'\n"
+            );
+            let template = TemplateReader::new(&toml::from_str(&table).unwrap());
+            let mut reader = template.event_reader();
+            for payload in payloads {
+                let read = reader.read(item(payload), |i| template.event(i));
+                assert_eq!(read, template.event(item(payload)), "{payload}");
+                assert_eq!(read == Parsed::Done, payload == end);
+            }
         }
     }
 

@@ -56,13 +56,6 @@ pub(super) struct Connection {
     next_use: Conn,
 }
 
-/// The head of an answer, its body yet to be read.
-pub(super) struct Received {
-    pub(super) response: Response<()>,
-    pub(super) conn: Conn,
-    pub(super) body: DirectBody,
-}
-
 /// A body that arrives. Its connection is idle once it has been read to its end, and is closed if it is dropped earlier.
 pub(super) struct DirectBody {
     pub(super) incoming: Incoming,
@@ -91,7 +84,11 @@ impl Direct {
     }
 
     /// Sends a request over an idle connection, if it may and there is one, or else over a new one, and waits for the head of the answer.
-    pub(super) async fn send(&self, call: &Call<'_>, payload: Payload) -> Result<Received, Broken> {
+    pub(super) async fn send(
+        &self,
+        call: &Call<'_>,
+        payload: Payload,
+    ) -> Result<(Conn, Response<DirectBody>), Broken> {
         let mut request = self.request(call, payload);
         loop {
             let mut connection = match self.idle.as_ref().filter(|_| call.route == Route::Pooled) {
@@ -125,12 +122,15 @@ impl Direct {
         request
     }
 
-    fn received(&self, response: Response<Incoming>, mut connection: Connection) -> Received {
-        let (head, incoming) = response.into_parts();
+    fn received(
+        &self,
+        response: Response<Incoming>,
+        mut connection: Connection,
+    ) -> (Conn, Response<DirectBody>) {
         let (conn, last_read) = (connection.next_use, connection.last_read.clone());
         connection.next_use = Conn::Reused;
-        let body = DirectBody { incoming, last_read, connection: Some(connection), idle: self.idle.clone() };
-        Received { response: Response::from_parts(head, ()), conn, body }
+        let (idle, connection) = (self.idle.clone(), Some(connection));
+        (conn, response.map(|incoming| DirectBody { incoming, last_read, connection, idle }))
     }
 
     /// Returns an idle connection, or a new one if none becomes idle while it is opened. A connection that is no longer needed once it is open
